@@ -207,3 +207,18 @@ def test_no_savepoint_is_claimed() -> None:
     Configuration({"execution.state-recovery.claim-mode": "NO_CLAIM"})
     with pytest.raises(OptionError, match="never removes it"):
         Configuration({"execution.state-recovery.claim-mode": "CLAIM"})
+
+
+def test_what_was_not_planned_is_forgotten(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "ck")
+    put(folder / "spark/offsets/2", 'v1\n{"conf":{}}\n{"logOffset":1}\n{"seed":5}\n-')
+    for source in range(3):
+        for n in range(1 if source == 1 else 4):
+            put(folder / f"spark/sources/{source}/{n}", "v1")
+            put(folder / f"spark/sources/{source}/.{n}.crc", "")
+    put(folder / "spark/sources/0/9.compact", "v1")
+    SparkCheckpoint.of(folder).forget_unplanned()
+    left = {str(p.relative_to(folder / "spark/sources")) for p in (folder / "spark/sources").rglob("*") if p.is_file()}
+    assert {name for name in left if name.startswith("0/")} == {"0/0", "0/.0.crc", "0/1", "0/.1.crc", "0/9.compact"}
+    assert {"1/0", "2/3"} <= left
+    SparkCheckpoint.of(tmp_path / "nowhere").forget_unplanned()

@@ -182,12 +182,13 @@ class Checkpoint:
 
     def _settle_in(self) -> None:
         """Brings the places of files up to date where the directory was moved or copied, or rescaled under another
-        name."""
-        if self.place != str(self.folder) or not self.spark.is_plainly_named:
-            try:
+        name; removes what a killed job had begun to plan. Raises CheckpointError CKPT001."""
+        try:
+            if self.place != str(self.folder) or not self.spark.is_plainly_named:
                 self.spark.relocate()
-            except OSError as cause:
-                raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
+            self.spark.forget_unplanned()
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
 
     def _scale(self, wanted: int | None) -> None:
         try:

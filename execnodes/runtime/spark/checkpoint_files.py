@@ -103,6 +103,27 @@ class SparkCheckpoint:
         for name in ("metadata", ".metadata.crc"):
             (self.folder / name).unlink(missing_ok=True)
 
+    def forget_unplanned(self) -> None:
+        """Removes what sources of files noted for a micro-batch that was not planned any more, because its job was
+        killed. Spark would read these files together with those of the next micro-batch.
+
+        Raises:
+            OSError: a log cannot be changed.
+        """
+        last = self.last_planned
+        if last < 0:
+            return
+        try:
+            planned = self.planned(last)
+        except ValueError:
+            return
+        for source in range(len(planned.sources)):
+            end = planned.log_offset(source)
+            for number in _numbers(self.folder / "sources" / str(source)) if end >= 0 else ():
+                if number > end:
+                    for name in (f".{number}.crc", str(number)):
+                        (self.folder / "sources" / str(source) / name).unlink(missing_ok=True)
+
     def relocate(self) -> None:
         """Brings the places of its own files up to date that Spark has written down, after the checkpoint was moved or
         copied: of marker files, which Spark would take for new ones, and of schemas of state.
