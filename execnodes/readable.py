@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -110,11 +111,13 @@ def fitted(text: str, width: int) -> str:
 
 
 def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: int = MAX_WIDTH) -> str:
-    """The table and the line that counts its rows; ``Empty set`` for no rows."""
+    """The table and the line that counts its rows; ``Empty set`` for no rows. A column that stands alone is not cut:
+    it may be a path that is needed as a whole."""
     if not rows:
         return "Empty set\n"
     cells = [[cell(v) for v in row] for row in rows]
-    widths = [min(max_width, max(display_width(t) for t in column)) for column in zip(columns, *cells, strict=True)]
+    most = max_width if len(columns) > 1 else sys.maxsize
+    widths = [min(most, max(display_width(t) for t in column)) for column in zip(columns, *cells, strict=True)]
     rule = "+" + "".join("-" * (w + 2) + "+" for w in widths)
 
     def line(texts: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def main(names: Sequence[str]) -> None:
                 {"PYTHONPATH": str(ROOT)},
                 columns=PAGES[name],
                 correct=True,
-                patience=20,
+                patience=60,
             )
             try:
                 played.play()

@@ -47,7 +47,12 @@ def test_one_row_and_none() -> None:
     ],
 )
 def test_a_value_stays_in_its_cell(value: str, shown: str) -> None:
-    assert render(["c"], [[value]]).splitlines()[3].split() == ["|", shown, "|"]
+    assert render(["c", "d"], [[value, 1]]).splitlines()[3].split() == ["|", shown, "|", "1", "|"]
+
+
+def test_a_column_that_stands_alone_is_not_cut() -> None:
+    path = "file:/data/" + "x" * 200
+    assert f"| {path} |" in render(["savepoint path"], [[path]])
 
 
 def test_wide_characters_keep_the_frame_straight() -> None:

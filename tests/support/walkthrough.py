@@ -49,8 +49,9 @@ _PART = re.compile(
     r"|^```(?P<kind>sh|sql|diff|text)\n(?P<text>.*?)^```$",
     re.M | re.S,
 )
+_ID = re.compile(r"\b[0-9a-f]{32}\b|\bsavepoint-[0-9a-f]{6}-[0-9a-f]{12}\b")
 _STEADY = (
-    (re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "JOB"),
+    (_ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]"), ""),
     (re.compile(r"\b\d\d:\d\d:\d\d(\.\d+)?"), "TIME"),
     (re.compile(r"\b\d[\d.]* (ms|s|seconds|min)\b"), "DURATION"),
@@ -151,7 +152,7 @@ class Walkthrough:
         self._log = folder.with_name(f"{folder.name}.gateway.log")
         self._prompts = self._seen = 0
         self._rates = False
-        self._jobs: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
         self._answer: Callable[[], str] = str
         self.shown: list[tuple[Part, str]] = []
         self.url = ""
@@ -195,7 +196,7 @@ class Walkthrough:
         """The page with what was shown."""
         page = self._page
         for part, text in reversed(self.shown):
-            for written, here in self._jobs.items():
+            for written, here in self._ids.items():
                 text = text.replace(here, written)
             page = page[: part.start] + text + page[part.end :]
         return page
@@ -275,7 +276,7 @@ class Walkthrough:
 
     def _with_ids(self, text: str) -> str:
         """With the ids of this run, and the port of its gateway."""
-        for page, here in self._jobs.items():
+        for page, here in self._ids.items():
             text = text.replace(page, here)
         return text if self._server is None else text.replace("http://localhost:8083", self.url)
 
@@ -347,8 +348,8 @@ class Walkthrough:
             time.sleep(0.05)
         if self._lines(text) != expected:
             self.shown.append((part, "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())))
-        for page, here in zip(*(re.findall(r"\b[0-9a-f]{32}\b", t) for t in (part.text, text)), strict=False):
-            self._jobs[page] = here
+        for page, here in zip(*(_ID.findall(t) for t in (part.text, text)), strict=False):
+            self._ids[page] = here
         if self._client is not None and self._answer == self._said:
             self._seen = len(self._whole_answer())
         self._rates = False
