@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -88,6 +88,11 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
             raise OptionError("OPT401", pair=pair)
         found[key.strip()] = value.strip()
     return found
+
+
+def output_option(what: str) -> Any:
+    """The option ``--output``; ``what`` is its help."""
+    return typer.Option("--output", "-o", metavar="FILE", help=what)
 
 
 def extensions(by_extension: Mapping[str, object]) -> str:

@@ -117,6 +117,7 @@ def _translated(error: StateplanError) -> Error:
 def _as(kind: type[Error], error: StateplanError) -> Error:
     made = kind(str(error))
     made.code = error.code
+    made.__cause__ = error
     return made
 
 
@@ -223,8 +224,7 @@ class _Session:
     def require_open(self, what: str = "connection", is_open: bool = True) -> None:
         """Raises InterfaceError GW030."""
         if self.closed or not is_open:
-            error = GatewayError("GW030", what="connection" if self.closed else what)
-            raise _as(InterfaceError, error) from error
+            raise _as(InterfaceError, GatewayError("GW030", what="connection" if self.closed else what))
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -297,8 +297,7 @@ class Connection:
     def rollback(self) -> NoReturn:
         """Raises NotSupportedError GW033: there are no transactions."""
         self._session.require_open()
-        error = GatewayError("GW033")
-        raise _as(NotSupportedError, error) from error
+        raise _as(NotSupportedError, GatewayError("GW033"))
 
     def __enter__(self) -> Connection:
         self._session.require_open()
@@ -413,8 +412,7 @@ class Cursor:
                 self._run(statement)
                 if self._description is not None:
                     self._discard()
-                    error = GatewayError("GW031.many")
-                    raise _as(ProgrammingError, error) from error
+                    raise _as(ProgrammingError, GatewayError("GW031.many"))
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -507,8 +505,7 @@ class Cursor:
     def _require_result(self) -> None:
         self._require_open()
         if self._description is None:
-            error = GatewayError("GW031")
-            raise _as(ProgrammingError, error) from error
+            raise _as(ProgrammingError, GatewayError("GW031"))
 
     def _run(self, text: str) -> None:
         """Runs a statement as far as its first page."""
@@ -560,8 +557,7 @@ class Cursor:
         else:
             changes = [kind for kind, _ in page.values if kind is not RowKind.INSERT]
             if changes:
-                error = GatewayError("GW032", kind=changes[0].short)
-                raise _as(NotSupportedError, error) from error
+                raise _as(NotSupportedError, GatewayError("GW032", kind=changes[0].short))
             read = self._read
             self._rows.extend([read(values) for _, values in page.values])
         if self._statement is not None and self._statement.ended:

@@ -15,6 +15,7 @@ from stateplan.cli.options import (
     SettingsOption,
     extensions,
     format_of,
+    output_option,
     run,
     settings,
 )
@@ -56,12 +57,7 @@ def explain(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"File to write, which ends in {extensions(_BY_EXTENSION)}. An existing file is replaced.",
-        ),
+        output_option(f"File to write, which ends in {extensions(_BY_EXTENSION)}. An existing file is replaced."),
     ] = None,
     details: Annotated[
         list[str] | None,

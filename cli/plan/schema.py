@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Annotated
 
-import typer
-
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, Format, run
+from stateplan.cli.options import DebugOption, Format, output_option, run
 from stateplan.cli.plan_files import tells_new_folder
 from stateplan.execnodes.errors import OptionError
 
@@ -16,12 +14,7 @@ from stateplan.execnodes.errors import OptionError
 def schema(
     target: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, which ends in .json. An existing file is replaced.",
-        ),
+        output_option("File to write, which ends in .json. An existing file is replaced."),
     ] = None,
     debug: DebugOption = False,
 ) -> None:

@@ -19,6 +19,7 @@ from stateplan.cli.options import (
     extensions,
     format_of,
     instant,
+    output_option,
     run,
     settings,
 )
@@ -82,12 +83,7 @@ def read(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"Write the rows to a file, which ends in {extensions(_BY_EXTENSION)}.",
-        ),
+        output_option(f"Write the rows to a file, which ends in {extensions(_BY_EXTENSION)}."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --output file.")] = False,
     batch: BatchOption = None,

@@ -24,7 +24,6 @@ from stateplan.execnodes.files import (
     has_whole_objects,
     local_path,
     modified,
-    plain_path,
     reached,
     scheme_of,
     shown,
@@ -260,8 +259,9 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
         OptionError: OPT040.
         DataError: DATA105, when that cannot be told.
     """
-    if local_path(path) is not None:
-        there = os.path.exists(plain_path(path))
+    local = local_path(path)
+    if local is not None:
+        there = os.path.exists(local)
     elif scheme_of(path) in HADOOP:  # Spark lists it
         there = True
     elif bounded:
@@ -275,9 +275,10 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
 
 def _missing_part(path: str) -> str | None:
     """Which part of a path that does not exist is missing; None for one that is not local."""
-    if local_path(path) is None:
+    local = local_path(path)
+    if local is None:
         return None
-    missing = os.path.abspath(plain_path(path))
+    missing = os.path.abspath(local)
     while not os.path.exists(folder := os.path.dirname(missing)):
         missing = folder
     name = os.path.basename(missing)

@@ -181,8 +181,8 @@ class Checkpoint:
         return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
 
     def _settle_in(self) -> None:
-        """Brings the places of files up to date where the directory was moved or copied, or rescaled under another
-        name; removes what a killed job had begun to plan. Raises CheckpointError CKPT001."""
+        """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name; removes what a
+        killed job had begun to plan. Raises CheckpointError CKPT001."""
         try:
             if self.place != str(self.folder) or not self.spark.is_plainly_named:
                 self.spark.relocate()

@@ -8,6 +8,7 @@ from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, L
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
+from stateplan.execnodes.runtime.checkpoint.savepoint import RECOVERY_PATH
 from stateplan.execnodes.runtime.clocks import is_virtual
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.lookup import lookup_table
@@ -18,7 +19,7 @@ from stateplan.execnodes.settings import value
 
 MAX_INPUT = "table.exec.local.max-input-size"
 
-_OF_CHECKPOINTS = (CHECKPOINT_DIR, "execution.state-recovery.path")
+_OF_CHECKPOINTS = (CHECKPOINT_DIR, RECOVERY_PATH)
 """Options that name a checkpoint, which only a job of Spark has."""
 
 

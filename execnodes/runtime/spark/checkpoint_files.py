@@ -104,8 +104,8 @@ class SparkCheckpoint:
             (self.folder / name).unlink(missing_ok=True)
 
     def forget_unplanned(self) -> None:
-        """Removes what sources of files noted for a micro-batch that was not planned any more, because its job was
-        killed. Spark would read these files together with those of the next micro-batch.
+        """Removes the log entries of file sources for a micro-batch that was never planned, because its job was killed
+        first. Spark would read their files together with those of the next micro-batch.
 
         Raises:
             OSError: a log cannot be changed.
@@ -125,8 +125,8 @@ class SparkCheckpoint:
                         (self.folder / "sources" / str(source) / name).unlink(missing_ok=True)
 
     def relocate(self) -> None:
-        """Brings the places of its own files up to date that Spark has written down, after the checkpoint was moved or
-        copied: of marker files, which Spark would take for new ones, and of schemas of state.
+        """Rewrites the absolute paths of the checkpoint's own files that Spark has recorded, after the checkpoint was
+        moved or copied: of marker files, which Spark would read again as new ones, and of schemas of state.
 
         Raises:
             OSError: a log cannot be read or written.

@@ -37,10 +37,11 @@ def forget_lost() -> bool:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    context = SparkContext._active_spark_context  # noqa: SLF001
+    # PySpark keeps all of these in private names, and forgets them only by asking the JVM.
+    context = SparkContext._active_spark_context  # noqa: SLF001 - see above
     if context is not None:
         context._jsc = None  # noqa: SLF001 - sessions of a context without one are not used again
-    SparkContext._active_spark_context = None  # noqa: SLF001
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001 - see above
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - see above
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - see above
     return True
