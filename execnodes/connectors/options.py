@@ -42,7 +42,7 @@ class Option:
     """One option.
 
     Attributes:
-        key: the key without a format prefix; ``#`` stands for a column name.
+        key: the key without a format prefix; ``#`` stands for a column name, ``*`` at the end for any text.
         type: how its text is read.
         description: one or two sentences for the documentation.
         default: the parsed default, or None for no default.
@@ -252,12 +252,15 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
 
 
 def match(key: str, table: Mapping[str, Option]) -> Option | None:
-    """The row of a table for a key as written; ``fields.a.b.kind`` matches ``fields.#.kind``."""
+    """The row of a table for a key as written; ``fields.a.b.kind`` matches ``fields.#.kind``, and ``properties.a.b``
+    matches ``properties.*``. Of several rows that end with ``*`` the longest counts."""
     if key in table:
         return table[key]
-    if key.count(".") < 2:
-        return None
-    return table.get(f"{key.partition('.')[0]}.#.{key.rpartition('.')[2]}")
+    parts = key.split(".")
+    if len(parts) > 2 and (found := table.get(f"{parts[0]}.#.{parts[-1]}")) is not None:
+        return found
+    starts = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+    return next((table[f"{start}.*"] for start in starts if f"{start}.*" in table), None)
 
 
 OptionValues: TypeAlias = Mapping[str, Any]

@@ -18,6 +18,8 @@ from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.files import HADOOP, scheme_of
+from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.secrets import resolved
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -29,7 +31,11 @@ Partition: TypeAlias = Mapping[str, str | None]
 
 Split: TypeAlias = dict[str, Any]
 """What a worker reads in one go. A source that plans its own gives JSON-ready values; ``seq`` (text) orders the splits
-of a micro-batch, ``now`` (ms) is its time."""
+of a micro-batch, ``now`` (ms) is its time.
+
+A source whose rows come in several streams, each with a watermark of its own, gives ``part`` (text), the name of the
+stream. The watermark of the source is the least of its parts. Such a source plans a split for every part in each
+micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone."""
 
 Offset: TypeAlias = dict[str, Any]
 """How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
@@ -59,8 +65,20 @@ class Table:
     partition_keys: tuple[str, ...] = ()
 
     def value(self, key: str) -> Any:
-        """The parsed value of an option of the connector, or its default. Raises OptionError OPT104, OPT105."""
+        """The parsed value of an option of the connector, or its default. References to secrets stay in it. Raises
+        OptionError OPT104, OPT105."""
         return self.connector.value(self.options, key)
+
+    def secret(self, key: str) -> Any:
+        """The same with what references stand for. Raises as :func:`execnodes.secrets.resolved` too."""
+        found = self.value(key)
+        return resolved(found, key) if isinstance(found, str) else found
+
+    def group(self, prefix: str) -> dict[str, str]:
+        """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a
+        row ``prefix*`` of the connector's options stands for. Raises as :func:`execnodes.secrets.resolved`."""
+        found = {key: text for key, text in self.options.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): resolved(text, key) for key, text in found.items()}
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,8 @@ class SourceTable(Table):
     started: int = 0
 
     def decoder(self) -> Decoder:
-        """The decoder of the table's files; for connectors with formats."""
+        """The decoder of the table's files; for connectors with formats. For messages see
+        :meth:`Format.message_decoder`."""
         assert self.format is not None
         return self.format.decoder(self.options, self.fields, self.projection, self.metadata)
 
@@ -150,7 +169,13 @@ class OffsetSource(Source):
     any row: one that runs again, after a failure or at another parallelism, reads the same.
 
     The methods that plan run in a process of their own next to the driver.
+
+    Attributes:
+        folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
+            folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
     """
+
+    folder: AnyPath | None = None
 
     @abstractmethod
     def initial_offset(self) -> Offset:
@@ -335,7 +360,11 @@ class Connector:
         description: one paragraph for the documentation.
         options: its options, without ``connector`` and ``format``.
         roles: what its tables can be used as.
-        formatted: whether its tables have an option ``format``.
+        formatted: whether its tables have a format.
+        format_keys: the options that name it, of which a table has one. Options of a format named by ``value.format``
+            begin with ``value.`` too; see :func:`execnodes.connectors.formats.base.format_options`.
+        key_format: the option that names a second format, for keys of messages; None where there is none.
+        own_changes: whether the row kinds of tables with a format are those of the connector and not of the format.
         can_look_up: whether its tables can be looked up: :meth:`lookup`.
         abilities: names of the push-downs its sources take, as the plan writes them.
         metadata: metadata key to type text of what its sources can read.
@@ -351,6 +380,9 @@ class Connector:
     options: ClassVar[tuple[Option, ...]] = ()
     roles: ClassVar[tuple[Role, ...]] = ()
     formatted: ClassVar[bool] = False
+    format_keys: ClassVar[tuple[str, ...]] = ("format",)
+    key_format: ClassVar[str | None] = None
+    own_changes: ClassVar[bool] = False
     can_look_up: ClassVar[bool] = False
     abilities: ClassVar[frozenset[str]] = frozenset()
     metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -368,22 +400,26 @@ class Connector:
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
         """Whether tables in this role, which the format can read or write, can have it."""
-        return self.formatted
+        return self.formatted and fmt.has_files
 
     def is_bounded(self, options: Mapping[str, str]) -> bool:
         """Whether a table that is read ends by itself."""
         return True
 
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
-        """The row kinds that a table without a format gives."""
+        """The row kinds that a table gives; asked without a format, or with :attr:`own_changes`."""
         return INSERT_ONLY
 
     def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
-        """The row kinds that a table without a format takes, of a query that gives ``asked``."""
+        """The row kinds that a table takes of a query that gives ``asked``; asked as :meth:`source_mode`."""
         return asked
 
+    def gives_key_deletes(self, options: Mapping[str, str]) -> bool:
+        """Whether only the key is right in deleted rows that a table gives; asked as :meth:`source_mode`."""
+        return False
+
     def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
-        """Whether deleted rows of which only the key is right are enough for a table without a format."""
+        """Whether deleted rows of which only the key is right are enough; asked as :meth:`source_mode`."""
         return False
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from stateplan.execnodes.changelog import RETRACT, ChangelogMode
 from stateplan.execnodes.connectors import arrow, blackhole, datagen, filesystem, foreign, print, replay, results  # noqa: A004 - Flink's names
 from stateplan.execnodes.connectors.formats import change_formats, csv, json, parquet
-from stateplan.execnodes.connectors.formats.base import Fields, Format
+from stateplan.execnodes.connectors.formats.base import Fields, Format, format_options
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.protocol import Connector
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest, one_of
@@ -215,6 +215,11 @@ def _takes(connector: Connector, fmt: Format, role: Role) -> bool:
     return role in connector.roles and able is not None and connector.takes_format(fmt, role)
 
 
+def format_key(connector: Connector, options: Mapping[str, str]) -> str:
+    """The option of a table that names its format."""
+    return next((key for key in connector.format_keys if key in options), connector.format_keys[0])
+
+
 def find_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
     """The format of a table in a role; None for a connector that has no formats.
 
@@ -222,17 +227,29 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
         OptionError: OPT101, no ``format`` option; OPT103, unknown format, or one the connector does not take; OPT109
             or OPT110, one of another package that cannot be used.
     """
-    connector, wanted = find_connector(options, place), _role(role)
+    connector = find_connector(options, place)
     if not connector.formatted:
         return None
-    name = options.get("format")
+    return _format_in(format_key(connector, options), connector, options, _role(role), place)
+
+
+def find_key_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
+    """The format of the keys of a table's messages; None when it has none. Raises as :func:`find_format`."""
+    connector = find_connector(options, place)
+    if connector.key_format is None or connector.key_format not in options:
+        return None
+    return _format_in(connector.key_format, connector, options, _role(role), place)
+
+
+def _format_in(key: str, connector: Connector, options: Mapping[str, str], role: Role, place: Place | None) -> Format:
+    name = options.get(key)
     fmt = _formats.find(name, place) if name is not None else None
-    if fmt is not None and _takes(connector, fmt, wanted):
+    if fmt is not None and _takes(connector, fmt, role):
         return fmt
-    names = formats_of(connector, wanted)
+    names = formats_of(connector, role)
     if name is None:
-        hint = _near_key("format", options)
-        raise OptionError("OPT101.find_format", name=connector.name, names=names, place=place, hint=hint)
+        hint = _near_key(key, options)
+        raise OptionError("OPT101.find_format", key=key, name=connector.name, names=names, place=place, hint=hint)
     what = f"unknown format '{name}'" if fmt is None else f"the connector '{connector.name}' has no format '{name}'"
     raise OptionError("OPT103", problem=what, names=names, place=place, hint=nearest(name, names))
 
@@ -279,13 +296,19 @@ def validate_table(
             other=other,
             place=place,
         )
-    fmt = find_format(options, wanted, places.get("format", place))
+    named = format_key(connector, options)
+    formats = {named: find_format(options, wanted, places.get(named, place))}
+    if connector.key_format is not None:
+        there = places.get(connector.key_format, place)
+        formats[connector.key_format] = find_key_format(options, wanted, there)
+    fmt = formats[named]
     known: dict[str, Option] = {o.key: o for o in connector.options}
-    if fmt is not None:
-        known |= {f"{fmt.name}.{o.key}": o for o in fmt.options}
+    for key, found in formats.items():
+        if found is not None:
+            known |= {f"{key.removesuffix('format')}{found.name}.{o.key}": o for o in found.options}
     notes = []
     for key, text in options.items():
-        if key == "connector" or (key == "format" and fmt is not None):
+        if key == "connector" or formats.get(key) is not None:
             continue
         option, there = match(key, known), places.get(key, place)
         if option is None:
@@ -299,7 +322,7 @@ def validate_table(
             raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=there)
         if option.no_effect:
             notes.append(f"the option '{key}' has no effect: {option.no_effect}")
-    for one, other in fmt.exclusive if fmt is not None else ():
+    for one, other in _exclusive(formats):
         if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
             raise OptionError("OPT106.validate_table", one=one, other=other, place=place)
     for key, option in known.items():
@@ -315,6 +338,14 @@ def validate_table(
     if schema is not None:
         _check_schema(options, connector, fmt, schema, place)
     return tuple(notes)
+
+
+def _exclusive(formats: Mapping[str, Format | None]) -> Iterator[tuple[str, str]]:
+    """Pairs of options of the formats that a table cannot have both, by the option that names each format."""
+    for key, found in formats.items():
+        prefix = key.removesuffix("format")
+        for one, other in found.exclusive if found is not None else ():
+            yield prefix + one, prefix + other
 
 
 def _check_schema(
@@ -336,28 +367,37 @@ def _check_schema(
 # ---- what a table is -------------------------------------------------------------------------------------------
 
 
+def _speaks(options: Mapping[str, str], role: Role) -> tuple[Connector, Format | None, Mapping[str, str]]:
+    """The connector of a table, the format that says which row kinds the table has, and the options of that format.
+    Without a format the connector says so."""
+    connector, fmt = find_connector(options), find_format(options, role)
+    if fmt is None or connector.own_changes:
+        return connector, None, options
+    return connector, fmt, format_options(options, format_key(connector, options))
+
+
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
     """The row kinds a table gives when it is read."""
-    fmt = find_format(options, Role.SOURCE)
-    return find_connector(options).source_mode(options) if fmt is None else fmt.source_mode(options)
+    connector, fmt, own = _speaks(options, Role.SOURCE)
+    return connector.source_mode(options) if fmt is None else fmt.source_mode(own)
 
 
 def sink_changelog_mode(options: Mapping[str, str], asked: ChangelogMode = RETRACT) -> ChangelogMode:
     """The row kinds a table takes when it is written to, of a query that gives ``asked``."""
-    fmt = find_format(options, Role.SINK)
-    return find_connector(options).sink_mode(options, asked) if fmt is None else fmt.sink_mode(options, asked)
+    connector, fmt, own = _speaks(options, Role.SINK)
+    return connector.sink_mode(options, asked) if fmt is None else fmt.sink_mode(own, asked)
 
 
 def source_gives_key_deletes(options: Mapping[str, str]) -> bool:
     """Whether only the key is right in the deleted rows that a table gives."""
-    fmt = find_format(options, Role.SOURCE)
-    return fmt is not None and fmt.key_deletes(options)
+    connector, fmt, own = _speaks(options, Role.SOURCE)
+    return connector.gives_key_deletes(options) if fmt is None else fmt.key_deletes(own)
 
 
 def sink_takes_key_deletes(options: Mapping[str, str]) -> bool:
     """Whether deleted rows of which only the key is right are enough for a table that is written to."""
-    fmt = find_format(options, Role.SINK)
-    return find_connector(options).takes_key_deletes(options) if fmt is None else fmt.key_deletes(options)
+    connector, fmt, own = _speaks(options, Role.SINK)
+    return connector.takes_key_deletes(options) if fmt is None else fmt.key_deletes(own)
 
 
 def metadata_columns(options: Mapping[str, str]) -> dict[str, LogicalType]:

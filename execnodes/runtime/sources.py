@@ -107,6 +107,8 @@ class Sources:
             CheckpointError: CKPT020, an instant that lies before those already played.
         """
         for source in self._graph.sources:
+            if isinstance(source.reader, OffsetSource):
+                source.reader.folder = self._markers / source.marks
             source.reader.check(source.name)
         if self._virtual:
             self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])

@@ -5,7 +5,10 @@ task of a source sends the largest one it has made to every key group of the ope
 key groups of an operator know the same; one of them passes the operator's own on. A *channel* is one way on which rows
 reach an input (a UNION in front of it has several): the watermark of an operator is the least of its channels.
 
-Source: Flink's ``StatusWatermarkValve`` and ``IdlenessManager``.
+A source whose rows come in several streams, such as the partitions of a topic, makes a watermark for each of these
+*parts*. The watermark of its channel is the least of them.
+
+Source: Flink's ``StatusWatermarkValve`` and ``IdlenessManager``; for parts FLIP-27's watermarks per split.
 """
 
 from __future__ import annotations
@@ -13,34 +16,56 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 
 MARK = -1
 """Number of rows of a blob that holds a watermark and no rows."""
 
-_CODE = struct.Struct("<qi")
+_CODE = struct.Struct("<qi?")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A watermark on its way: to a channel of an input of an operator."""
+    """A watermark on its way: to a channel of an input of an operator, of a part of the source."""
 
     operator: int
     input: int
     channel: int
+    part: str = ""
 
 
-def encode_mark(channel: int, value: int) -> bytes:
+@dataclass(frozen=True)
+class Received:
+    """A watermark that has arrived.
+
+    Attributes:
+        channel: on which.
+        value: ms; :data:`NO_WATERMARK` of a part that has none so far.
+        part: of the source; empty for a source without parts.
+        rows: whether the part had rows.
+    """
+
+    channel: int
+    value: int
+    part: str = ""
+    rows: bool = True
+
+
+def encode_mark(mark: Received) -> bytes:
     """What a blob with a watermark holds."""
-    return _CODE.pack(value, channel)
+    return _CODE.pack(mark.value, mark.channel, mark.rows) + mark.part.encode()
 
 
-def decode_mark(data: bytes) -> tuple[int, int]:
-    """Channel and value."""
-    value, channel = _CODE.unpack(data)
-    return channel, value
+def decode_mark(data: bytes) -> Received:
+    """What :func:`encode_mark` was given."""
+    value, channel, rows = _CODE.unpack(data[: _CODE.size])
+    return Received(channel, value, data[_CODE.size :].decode(), rows)
+
+
+Channel: TypeAlias = tuple[int, int]
+"""Number of the input, and of the channel there."""
 
 
 @dataclass
@@ -50,46 +75,50 @@ class EventTime:
     Attributes:
         watermark: of the operator.
         since: the time of its first micro-batch, ms; None before it.
-        channels: (input, channel) -> its watermark, and the time of the micro-batch that last brought rows, ms.
+        parts: (input, channel) -> part of the source -> its watermark, and the time of the micro-batch that last
+            brought rows, ms.
     """
 
     watermark: int = NO_WATERMARK
     since: int | None = None
-    channels: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    parts: dict[Channel, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def advance(
-        self, received: Iterable[tuple[int, int, int]], channels: Sequence[int], now: int, idle_timeout: int = 0
+        self, received: Iterable[tuple[int, Received]], channels: Sequence[int], now: int, idle_timeout: int = 0
     ) -> Watermark:
         """Takes in the watermarks of a micro-batch.
 
         The watermark that ends bounded input holds for this micro-batch only: should the job be started again on more
-        input, its rows are not all late.
+        input, its rows are not all late. A part that a micro-batch with rows of its channel does not name is gone.
 
         Args:
-            received: (input, channel, value).
+            received: number of the input, and the watermark.
             channels: number of channels per input.
             now: the micro-batch's time, ms.
-            idle_timeout: a channel without rows for so long does not hold back the others, ms; 0 is never.
+            idle_timeout: a part without rows for so long does not hold back the others, ms; 0 is never.
         """
         before = self.watermark
         self.since = now if self.since is None else self.since
-        ended = set()
-        for number, channel, value in received:
-            key = number, channel
-            if value == END_OF_TIME:
+        ended: set[Channel] = set()
+        named: dict[Channel, dict[str, tuple[int, int]]] = {}
+        for number, mark in received:
+            key = number, mark.channel
+            if mark.value == END_OF_TIME:
                 ended.add(key)
                 continue
-            known, _ = self.channels.get(key, (NO_WATERMARK, now))
-            self.channels[key] = max(known, value), now
+            known, touched = self.parts.get(key, {}).get(mark.part, (NO_WATERMARK, now))
+            other, later = named.setdefault(key, {}).get(mark.part, (NO_WATERMARK, touched))
+            named[key][mark.part] = max(known, other, mark.value), now if mark.rows else later
+        self.parts.update(named)
         active: list[int] = []
         closing: list[int] = []
         for key in ((i, c) for i, count in enumerate(channels) for c in range(count)):
-            mark, touched = self.channels.get(key, (NO_WATERMARK, self.since))
-            idle = idle_timeout > 0 and now - touched >= idle_timeout
-            if not idle:
-                active.append(mark)
-            if key in ended or not idle:
-                closing.append(END_OF_TIME if key in ended else mark)
+            parts = self.parts.get(key) or {"": (NO_WATERMARK, self.since)}
+            marks = [at for at, touched in parts.values() if not (idle_timeout > 0 and now - touched >= idle_timeout)]
+            if marks:
+                active.append(min(marks))
+            if key in ended or marks:
+                closing.append(END_OF_TIME if key in ended else min(marks))
         self.watermark = max(before, min(active, default=before))
         return Watermark(before, max(self.watermark, min(closing, default=before)))
 
@@ -97,11 +126,17 @@ class EventTime:
         return {
             "watermark": self.watermark,
             "since": self.since,
-            "channels": [[*key, *value] for key, value in sorted(self.channels.items())],
+            "channels": [
+                [*key, *value, *([part] if part else [])]
+                for key, parts in sorted(self.parts.items())
+                for part, value in sorted(parts.items())
+            ],
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> EventTime:
         """Raises KeyError, TypeError or ValueError for what :meth:`to_json` did not write."""
-        channels = {(int(i), int(c)): (int(mark), int(at)) for i, c, mark, at in data["channels"]}
-        return EventTime(int(data["watermark"]), data["since"], channels)
+        time = EventTime(int(data["watermark"]), data["since"])
+        for number, channel, mark, at, *part in data["channels"]:
+            time.parts.setdefault((int(number), int(channel)), {})[str(part[0]) if part else ""] = int(mark), int(at)
+        return time

@@ -7,7 +7,8 @@ import functools
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
@@ -25,7 +26,7 @@ from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipelin
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.watermarks import MARK, Mark, decode_mark, encode_mark
+from stateplan.execnodes.runtime.watermarks import MARK, Mark, Received, decode_mark, encode_mark
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,22 +79,36 @@ class Clock:
     Attributes:
         watermark: how far event time has come where the rows come from; None before the first watermark.
         marks: the largest watermark made for each channel of an operator.
-        made: per place in a pipeline that makes watermarks, the largest one so far.
+        made: per place in a pipeline that makes watermarks, and part of the source, the largest one so far.
         delivered: per sink, figures of the rows that go there.
+        part: of the source that the rows come from.
     """
 
     watermark: int | None = None
     marks: dict[Mark, int] = field(default_factory=dict)
-    made: dict[int, int] = field(default_factory=dict)
+    made: dict[tuple[int, str], int] = field(default_factory=dict)
     delivered: dict[int, dict[str, float]] = field(default_factory=dict)
+    part: str = ""
 
     def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
-        self.made[place] = max(self.made.get(place, NO_WATERMARK), value if value and value > 0 else NO_WATERMARK)
+        made = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
+        self.made[place, self.part] = made
         for to in targets(pipeline):
             if isinstance(to, ToOperator) and to.event_time:
-                key = Mark(to.operator, to.input, to.channel)
-                self.marks[key] = max(self.marks.get(key, NO_WATERMARK), self.made[place])
+                key = Mark(to.operator, to.input, to.channel, self.part)
+                self.marks[key] = max(self.marks.get(key, NO_WATERMARK), made)
+
+    def seen(self, place: int) -> int:
+        """The largest watermark made at a place of the part that the rows come from."""
+        return self.made.get((place, self.part), NO_WATERMARK)
+
+    def least(self) -> int:
+        """The least watermark of the parts, of each the largest one that was made."""
+        parts: dict[str, int] = {}
+        for (_, part), value in self.made.items():
+            parts[part] = max(parts.get(part, NO_WATERMARK), value)
+        return min(parts.values(), default=NO_WATERMARK)
 
 
 def deliver(
@@ -107,7 +122,7 @@ def deliver(
             return
         if transform.makes_watermarks:
             frame = transform(frame, now)
-            known = clock.made.get(id(transform), NO_WATERMARK)
+            known = clock.seen(id(transform))
             seen = None if known == NO_WATERMARK else known
             if _asked(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
@@ -128,6 +143,16 @@ def deliver(
             yield from deliver(graph, output, frame, now, seq, replace(clock, watermark=seen))
 
 
+def name_part(pipeline: Pipeline, clock: Clock) -> None:
+    """Notes that there is the part ``clock.part``, wherever watermarks are made, should it have no rows."""
+    for transform in pipeline.transforms:
+        if transform.makes_watermarks and _asked(pipeline):
+            clock.take(pipeline, id(transform), None)
+    for output in pipeline.outputs:
+        if isinstance(output, Pipeline):
+            name_part(output, clock)
+
+
 def _asked(pipeline: Pipeline) -> bool:
     """Whether the watermarks made in a pipeline are of use to anyone."""
     return any(isinstance(t, ToOperator) and t.event_time for t in targets(pipeline)) or _reads(pipeline)
@@ -139,10 +164,10 @@ def _reads(pipeline: Pipeline) -> bool:
     )
 
 
-def send_marks(graph: JobGraph, marks: Mapping[Mark, int], now: int) -> Iterator[Blob]:
-    """Watermarks, to every key group of the operators they are for."""
+def send_marks(graph: JobGraph, marks: Mapping[Mark, int], now: int, silent: Container[str] = ()) -> Iterator[Blob]:
+    """Watermarks, to every key group of the operators they are for; ``silent`` are parts that had no rows."""
     for to, value in marks.items():
-        data = encode_mark(to.channel, value)
+        data = encode_mark(Received(to.channel, value, to.part, to.part not in silent))
         for group in range(graph.key_groups):
             yield Blob(slot_label(graph.slot(to.operator, group)), to.input, "", now, MARK, data)
 
@@ -231,15 +256,21 @@ def read_splits(
     def run() -> Iterator[T]:
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         clock, now, some, size = Clock(), 0, False, 0
+        rows_of: Counter[str] = Counter()
         so_far = getattr(count, "so_far", None)
         for part in splits:
             some = True
             now = max(now, part["now"])
             started = time.perf_counter()
             before, own = bytes_taken(), _size_of(part)
+            clock.part = part.get("part", "")
+            if clock.part:
+                rows_of[clock.part] += 0
+                name_part(source.pipeline, clock)
             for n, frame in enumerate(source.reader.read(part)):
                 read = time.perf_counter()
                 figures["rows_in"] += frame.height
+                rows_of[clock.part] += frame.height
                 count_rows(figures, "rows_out", frame)
                 blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
                 out = pack(blobs) if blobs else None
@@ -257,14 +288,15 @@ def read_splits(
         if size:
             figures["bytes_read"] = size
         if clock.marks:
-            yield pack(list(send_marks(graph, clock.marks, now)))
+            silent = {part for part, rows in rows_of.items() if part and not rows}
+            yield pack(list(send_marks(graph, clock.marks, now, silent)))
         if touch and some:
             yield pack(list(touches(graph, now)))
         elif number is not None and some and (swept := list(sweeps(graph, number, now, level))):
             yield pack(swept)
         if count and some:
             figures["rows_out"] = figures["rows_in"]
-            made = max(clock.made.values(), default=NO_WATERMARK)
+            made = clock.least()
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
     return coded(run, f"table {source.name}")()
@@ -299,7 +331,7 @@ def run_operator(
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
     watermark = Watermark()
     if spec.event_time:
-        received = ((b.input, *decode_mark(b.data)) for b in blobs if b.rows == MARK)
+        received = ((b.input, decode_mark(b.data)) for b in blobs if b.rows == MARK)
         watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
         state.touch_time()
     if spec.kernel.by_event_time or any(f.height for f in inputs):

@@ -5,43 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
-import re
 import time
 from pathlib import Path
 
-SENSITIVE = (
-    *("password", "secret", "token", "credential", "apikey", "api-key", "api.key", "access-key", "access.key"),
-    *("private-key", "private.key", "service-key", "account.key", "auth-params", "basic-auth", "jaas.config"),
-    *("http-headers", "passphrase"),
-)
-"""An option whose key has one of these in it has a secret as its value. Source: Flink's ``GlobalConfiguration``."""
-
-HIDDEN = "******"
-
-_PAIR = re.compile(r"'((?:[^']|'')*)'(\s*=\s*)'((?:[^']|'')*)'?")
-_BARE = re.compile(r"\b(SET\s+)([\w.-]+)(\s*=\s*)(\S+)", re.I)
-_USER = re.compile(r"(?<=://)[^/@\s']*@")
+from stateplan.execnodes.secrets import redacted
 
 MAX_BYTES = 16 << 20
 FILES = 5
 """An audit log is cut into so many files of at most this size."""
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of an option of this name is a secret."""
-    return any(word in key.lower() for word in SENSITIVE)
-
-
-def redacted(statement: str) -> str:
-    """A statement without the values of secret options, and without what stands before the host of a URL."""
-
-    def pair(match: re.Match[str]) -> str:
-        return f"'{match[1]}'{match[2]}'{HIDDEN}'" if is_secret(match[1]) else match[0]
-
-    def bare(match: re.Match[str]) -> str:
-        return f"{match[1]}{match[2]}{match[3]}{HIDDEN}" if is_secret(match[2]) else match[0]
-
-    return _USER.sub(f"{HIDDEN}@", _BARE.sub(bare, _PAIR.sub(pair, statement)))
 
 
 class AuditLog:

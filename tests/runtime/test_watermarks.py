@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.execnodes.connectors.protocol import OffsetSource
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.exchange import Blob, encode
 from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     END_OF_TIME,
@@ -28,8 +29,8 @@ from stateplan.execnodes.runtime.kernel import (
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
-from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, decode_mark, encode_mark
-from stateplan.execnodes.runtime.worker import Clock, deliver, run_operator, send_marks
+from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, Received, decode_mark, encode_mark
+from stateplan.execnodes.runtime.worker import Clock, deliver, read_splits, run_operator, send_marks
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import LogicalType
 from tests.support.memory_state import MemoryState
@@ -42,7 +43,7 @@ def test_the_watermark_is_the_least_of_the_channels_and_never_goes_back(batches)
     time, best = EventTime(), Counter()
     for now, marks in enumerate(batches):
         before = time.watermark
-        got = time.advance(marks, (2, 2), now)
+        got = time.advance([(i, Received(c, value)) for i, c, value in marks], (2, 2), now)
         for i, c, value in marks:
             best[i, c] = max(best[i, c], value)
         least = min(best[i, c] or NO_WATERMARK for i in (0, 1) for c in (0, 1))
@@ -52,30 +53,63 @@ def test_the_watermark_is_the_least_of_the_channels_and_never_goes_back(batches)
 
 def test_the_end_of_input_is_not_remembered() -> None:
     time = EventTime()
-    time.advance([(0, 0, 10)], (1,), 1)
-    assert time.advance([(0, 0, END_OF_TIME)], (1,), 2) == Watermark(10, END_OF_TIME)
-    assert time.advance([(0, 0, 12)], (1,), 3) == Watermark(10, 12)
+    time.advance([(0, Received(0, 10))], (1,), 1)
+    assert time.advance([(0, Received(0, END_OF_TIME))], (1,), 2) == Watermark(10, END_OF_TIME)
+    assert time.advance([(0, Received(0, 12))], (1,), 3) == Watermark(10, 12)
 
 
 def test_all_inputs_must_end() -> None:
     time = EventTime()
-    assert time.advance([(0, 0, END_OF_TIME)], (1, 1), 1) == Watermark()
-    assert time.advance([(0, 0, END_OF_TIME), (1, 0, 7)], (1, 1), 2) == Watermark(NO_WATERMARK, 7)
+    assert time.advance([(0, Received(0, END_OF_TIME))], (1, 1), 1) == Watermark()
+    assert time.advance([(0, Received(0, END_OF_TIME)), (1, Received(0, 7))], (1, 1), 2) == Watermark(NO_WATERMARK, 7)
 
 
 def test_a_silent_channel_holds_back_the_others_until_it_is_idle() -> None:
     time = EventTime()
-    assert time.advance([(0, 0, 10)], (1, 1), 0, 100).now == NO_WATERMARK
-    assert time.advance([(0, 0, 20)], (1, 1), 99, 100).now == NO_WATERMARK
-    assert time.advance([(0, 0, 30)], (1, 1), 100, 100).now == 30
-    assert time.advance([(1, 0, 5)], (1, 1), 120, 100).now == 30, "never back"
-    assert time.advance([(0, 0, 40)], (1, 1), 130, 100).now == 30, "the other one is back"
-    assert time.advance([(0, 0, 50), (1, 0, 45)], (1, 1), 140, 100).now == 45
+    assert time.advance([(0, Received(0, 10))], (1, 1), 0, 100).now == NO_WATERMARK
+    assert time.advance([(0, Received(0, 20))], (1, 1), 99, 100).now == NO_WATERMARK
+    assert time.advance([(0, Received(0, 30))], (1, 1), 100, 100).now == 30
+    assert time.advance([(1, Received(0, 5))], (1, 1), 120, 100).now == 30, "never back"
+    assert time.advance([(0, Received(0, 40))], (1, 1), 130, 100).now == 30, "the other one is back"
+    assert time.advance([(0, Received(0, 50)), (1, Received(0, 45))], (1, 1), 140, 100).now == 45
+
+
+PART_MARKS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.booleans()), max_size=5)
+
+
+@given(st.lists(PART_MARKS, max_size=20), st.sampled_from([0, 3]))
+def test_the_watermark_of_a_channel_is_the_least_of_its_parts(batches, idle_timeout) -> None:
+    time, best, rows, parts, least = EventTime(), {}, {}, set(), NO_WATERMARK
+    for now, marks in enumerate(batches):
+        got = time.advance([(0, Received(0, v, p, some)) for p, v, some in marks], (1,), now, idle_timeout)
+        for part, value, some in marks:
+            before = best.get(part, NO_WATERMARK) if part in parts else NO_WATERMARK
+            best[part] = max(before, value, *(v for p, v, _ in marks if p == part))
+            first = part not in parts and part not in {p for p, _, _ in marks[: marks.index((part, value, some))]}
+            if first or any(s for p, _, s in marks if p == part):
+                rows[part] = now
+        parts = {part for part, _, _ in marks} or parts
+        active = [best[p] for p in parts if not idle_timeout or now - rows[p] < idle_timeout]
+        if parts and active:
+            least = max(least, min(active))
+        assert got.now == least
+        time = EventTime.from_json(json.loads(json.dumps(time.to_json())))
+
+
+def test_a_part_without_rows_is_known_and_holds_back_the_others() -> None:
+    time = EventTime()
+    silent = Received(0, NO_WATERMARK, "b", rows=False)
+    assert time.advance([(0, Received(0, 10, "a")), (0, silent)], (1,), 0, 100).now == NO_WATERMARK
+    assert time.advance([(0, Received(0, 20, "a")), (0, silent)], (1,), 99, 100).now == NO_WATERMARK
+    assert time.advance([(0, Received(0, 30, "a")), (0, silent)], (1,), 100, 100).now == 30, "it is idle"
+    assert time.advance([(0, Received(0, 40, "a"))], (1,), 101).now == 40, "it is gone"
 
 
 def test_marks_survive_the_exchange() -> None:
     for channel, value in ((0, 1), (3, NO_WATERMARK), (7, END_OF_TIME)):
-        assert decode_mark(encode_mark(channel, value)) == (channel, value)
+        for part, rows in (("", True), ("orders-1", False)):
+            mark = Received(channel, value, part, rows)
+            assert decode_mark(encode_mark(mark)) == mark
 
 
 class _Due(EventTimeKernel):
@@ -141,7 +175,7 @@ def test_one_key_group_passes_the_watermark_on_to_all() -> None:
     for group, blob in enumerate(sent):
         out = run_operator(graph, 0, group, [blob], MemoryRunStore(), RunCache(None), None)
         onward += [(group, b.slot, decode_mark(b.data)) for b in out]
-    assert onward == [(0, slot_label(graph.slot(1, g)), (0, 9)) for g in range(3)]
+    assert onward == [(0, slot_label(graph.slot(1, g)), Received(0, 9)) for g in range(3)]
 
 
 def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
@@ -151,7 +185,7 @@ def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
 
     def play(rows, mark, now):
         blobs = [Blob(label, 0, "s", now, len(rows), encode(_rows(rows)))] if rows else []
-        blobs.append(Blob(label, 0, "", now, MARK, encode_mark(0, mark)))
+        blobs.append(Blob(label, 0, "", now, MARK, encode_mark(Received(0, mark))))
         assert not list(run_operator(graph, 0, 0, blobs, store, RunCache(None), None))
         return json.loads(store.manifest())
 
@@ -170,3 +204,32 @@ def test_a_pipeline_notes_its_largest_watermark() -> None:
             frame = pl.DataFrame({"c0": times}, schema={"c0": pl.Datetime("ms")})
             assert len(list(deliver(graph, pipeline, frame, 0, "", clock))) == 1
         assert clock.marks == ({Mark(0, 1, 2): 30} if asked else {})
+
+
+class _Parts(OffsetSource):
+    """Splits with the times of their rows."""
+
+    def initial_offset(self):
+        return {}
+
+    def latest_offset(self, start):
+        return start
+
+    def plan(self, start, end):
+        return []
+
+    def read(self, split):
+        if split["times"]:
+            yield pl.DataFrame({"c0": split["times"]}, schema={"c0": pl.Datetime("ms")})
+
+
+def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
+    stamp = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts")
+    pipeline = Pipeline((stamp,), (ToOperator(0, 0, ("c0",), 0, True),))
+    source = SourceSpec("s", "t", "c", _Parts(), pipeline)
+    graph = JobGraph((source,), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
+    times = {"a": [5, 30], "b": [7], "c": []}
+    splits = [{"part": part, "times": some, "seq": part, "now": 1} for part, some in times.items()]
+    blobs = [b for some in read_splits(graph, 0, splits, lambda blobs: blobs, None) for b in some]
+    marks = [decode_mark(b.data) for b in blobs if b.rows == MARK]
+    assert marks == [Received(0, 30, "a"), Received(0, 7, "b"), Received(0, NO_WATERMARK, "c", rows=False)]

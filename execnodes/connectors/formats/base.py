@@ -13,6 +13,8 @@ from stateplan.execnodes.files import filesystem_of, local_path, modified, reach
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import polars as pl
 
 Fields = Sequence[tuple[str, LogicalType]]
@@ -27,6 +29,13 @@ IGNORE_PARSE_ERRORS = flag(
     "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
     Role.SOURCE,
 )
+
+
+def format_options(options: Mapping[str, str], key: str) -> Mapping[str, str]:
+    """The options of a table as the format sees them that the option ``key`` names: for ``value.format`` those that
+    begin with ``value.``, without it."""
+    prefix = key.removesuffix("format")
+    return {k.removeprefix(prefix): text for k, text in options.items() if k.startswith(prefix)} if prefix else options
 
 
 class Decoder(Protocol):
@@ -50,6 +59,37 @@ class StampedDecoder(Protocol):
 
     def stamped(self, path: str) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
         """As :meth:`Decoder.read`, and for each row the value of the extra field."""
+        ...
+
+
+class MessageDecoder(Protocol):
+    """Reads the messages of one table, such as the values of Kafka's. Made on the driver, pickled, used in workers."""
+
+    def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """The rows of some messages, in order; NULL has no row.
+
+        Args:
+            data: the bytes of each message.
+
+        Returns:
+            Frame with the projected columns, then the metadata columns that the format itself gives, as in
+            :meth:`Decoder.read`; and for each row the position of its message in ``data``.
+
+        Raises:
+            DataError: DATA1xx. The ``line`` of its place is the position of the message plus one.
+        """
+        ...
+
+
+class MessageEncoder(Protocol):
+    """Writes the messages of one table. Made on the driver, pickled, used in workers."""
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row (``c0..cn``; ``kind`` where the format has changes), as Binary.
+
+        Raises:
+            DataError: DATA2xx, for a value that the format cannot hold.
+        """
         ...
 
 
@@ -84,6 +124,8 @@ class Format:
         reserved: names that no column may have, with their meaning.
         metadata: metadata key to type text of what its rows tell; a table names it ``value.<key>``.
         is_lines: whether each line is a row that can carry one field more: :meth:`stamped_decoder`.
+        has_files: whether it reads and writes files.
+        has_messages: whether it reads and writes messages: :meth:`message_decoder`, :meth:`message_encoder`.
     """
 
     name: ClassVar[str]
@@ -99,6 +141,8 @@ class Format:
     reserved: ClassVar[Mapping[str, str]] = {}
     metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
     is_lines: ClassVar[bool] = False
+    has_files: ClassVar[bool] = True
+    has_messages: ClassVar[bool] = False
 
     def values(self, options: Mapping[str, str]) -> OptionValues:
         """The format's options of a table. Raises OptionError OPT105."""
@@ -166,6 +210,27 @@ class Format:
         """A picklable encoder of rows of ``fields``. Raises as :meth:`decoder`."""
         self.check(fields)
         return self.make_encoder(self.values(options), fields)
+
+    def message_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> MessageDecoder:
+        """A picklable decoder of messages, for formats that :attr:`has_messages`.
+
+        Args:
+            options: the options of the format, as written: with ``<name>.`` before each key.
+            fields: name and type of every column in a message.
+            projection: positions in ``fields`` of the columns to read, in output order.
+            metadata: keys of :attr:`metadata` whose values follow the projected columns.
+
+        Raises:
+            StateplanError: as :meth:`decoder`.
+        """
+        raise NotImplementedError(self.name)
+
+    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
+        """A picklable encoder of a message for each row, for formats that :attr:`has_messages`. Raises as
+        :meth:`decoder`."""
+        raise NotImplementedError(self.name)
 
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]

@@ -16,6 +16,8 @@ from stateplan.execnodes.connectors.formats.base import (
     Encoder,
     Fields,
     Format,
+    MessageDecoder,
+    MessageEncoder,
     StampedDecoder,
 )
 from stateplan.execnodes.connectors.formats.json import ENCODE_OPTIONS, TIMESTAMP_FORMAT
@@ -23,7 +25,8 @@ from stateplan.execnodes.connectors.options import Option, OptionType, OptionVal
 from stateplan.execnodes.types import LogicalType, parse_type
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.connectors.formats.json_decode import Event
+    from stateplan.execnodes.connectors.formats.json_decode import Event, RowDecoder
+    from stateplan.execnodes.connectors.formats.json_encode import LineEncoder
 
 _OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT, *ENCODE_OPTIONS)
 _OF_EVENT = "value."
@@ -64,6 +67,7 @@ class ChangeFormat(Format):
     text_keys = True
     by_name = True
     is_lines = True
+    has_messages = True
     event_metadata: ClassVar[tuple[Metadata, ...]] = ()
     added: ClassVar[tuple[str, str]]
     gone: ClassVar[tuple[str, str]]
@@ -78,6 +82,21 @@ class ChangeFormat(Format):
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
     ) -> Decoder:
+        return self._decoder(values, fields, projection, metadata)
+
+    def message_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> MessageDecoder:
+        self.check(fields)
+        return self._decoder(self.values(options), fields, projection, [_OF_EVENT + key for key in metadata])
+
+    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
+        self.check(fields)
+        return self._encoder(self.values(options), fields)
+
+    def _decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> RowDecoder:
         from stateplan.execnodes.connectors.formats import change_events
         from stateplan.execnodes.connectors.formats.json_decode import EventValue, RowDecoder
 
@@ -101,6 +120,9 @@ class ChangeFormat(Format):
         return RowDecoder.of_events(self.name, values, event, columns, len(projection), (), stamp)
 
     def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+        return self._encoder(values, fields)
+
+    def _encoder(self, values: OptionValues, fields: Fields) -> LineEncoder:
         from stateplan.execnodes.connectors.formats.json_encode import EventEncoder, JsonWriter
 
         return EventEncoder(JsonWriter.make(values, fields), self.added, self.gone)
@@ -298,7 +320,7 @@ class OpJson(ChangeFormat):
 
         return OpField(len(names), values["mode"])
 
-    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+    def _encoder(self, values: OptionValues, fields: Fields) -> LineEncoder:
         from stateplan.execnodes.connectors.formats.json_encode import JsonWriter, OpEncoder
 
         return OpEncoder(JsonWriter.make(values, fields))

@@ -24,6 +24,8 @@ from stateplan.execnodes.connectors.formats.base import (
     Encoder,
     Fields,
     Format,
+    MessageDecoder,
+    MessageEncoder,
     StampedDecoder,
 )
 from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, alike, flag
@@ -80,6 +82,7 @@ class JsonFormat(Format):
     text_keys = True
     by_name = True
     is_lines = True
+    has_messages = True
     exclusive = (("json.fail-on-missing-field", "json.ignore-parse-errors"),)
 
     def make_decoder(
@@ -95,6 +98,20 @@ class JsonFormat(Format):
         from stateplan.execnodes.connectors.formats.json_decode import RowDecoder
 
         return RowDecoder.of_rows(self.name, self.values(options), [fields[i] for i in projection], (), stamp)
+
+    def message_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> MessageDecoder:
+        from stateplan.execnodes.connectors.formats.json_decode import RowDecoder
+
+        self.check(fields)
+        return RowDecoder.of_rows(self.name, self.values(options), [fields[i] for i in projection], ())
+
+    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
+        from stateplan.execnodes.connectors.formats.json_encode import JsonEncoder, JsonWriter
+
+        self.check(fields)
+        return JsonEncoder(JsonWriter.make(self.values(options), fields))
 
     def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
         from stateplan.execnodes.connectors.formats.json_encode import JsonEncoder, JsonWriter

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
@@ -28,6 +30,7 @@ from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 
 _SMALL_PIECE = 16 << 10
+_PLACE = "@place"
 
 
 @dataclass
@@ -70,6 +73,36 @@ class LineDecoder(Frozen):
         while batch := list(itertools.islice(rows, 50_000)):
             yield frame_of(batch, self.slow.fields)
 
+    def decode_messages(
+        self, data: Sequence[bytes], places: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
+        """The rows of some messages, in order, without ``kind``, and for each the place of its message.
+
+        Raises:
+            DataError: as :meth:`decode`; the line is the place of the message plus one.
+        """
+        if not data:
+            return
+        piece = b"\n".join(data) + b"\n"
+        if piece.count(b"\n") != len(data):
+            data = [_on_one_line(message) for message in data]
+            piece = b"\n".join(data) + b"\n"
+        df = self.fast.read(piece) if self.fits is None or self.fits(piece) else None
+        if df is not None and df.height == len(data) and (self.check_frame is None or self.check_frame(df)):
+            if self.select is not None:
+                df = self.select(df.with_columns(pl.Series(_PLACE, places)))
+                places = df[_PLACE].to_numpy()
+                df = df.drop(_PLACE)
+            yield df, places
+        elif len(data) > 1 and len(piece) > _SMALL_PIECE and self.fast.usable:
+            half = len(data) // 2
+            yield from self.decode_messages(data[:half], places[:half])
+            yield from self.decode_messages(data[half:], places[half:])
+        else:
+            rows = [list(self.slow.rows([m], at + 1, None)) for m, at in zip(data, places.tolist(), strict=True)]
+            found = np.repeat(places, [len(some) for some in rows])
+            yield frame_of([row for some in rows for row in some], self.slow.fields), found
+
     def decode_file(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file, one frame per piece of it, without those that are empty."""
         for first_line, piece in line_chunks(path):
@@ -77,6 +110,17 @@ class LineDecoder(Frozen):
             df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
             if df is not None and df.height:
                 yield df
+
+
+def _on_one_line(message: bytes) -> bytes:
+    """A message of several lines on one line; as it is when a line breaks within a text."""
+    if b"\n" not in message:
+        return message
+    try:
+        json.loads(message)
+    except ValueError:
+        return message
+    return message.replace(b"\n", b" ")
 
 
 class Event(ABC):
@@ -195,6 +239,24 @@ class RowDecoder:
             if origin is None:
                 rows = rows.select(columns(self.width)) if self.width else counted(pl.DataFrame(height=rows.height))
             yield rows, stamp if origin is None else stamp[origin]
+
+    def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """As :meth:`execnodes.connectors.formats.base.MessageDecoder.messages`."""
+        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        some = [message for message in data if message is not None]
+        frames, places = [], []
+        for df, at in self.lines.decode_messages(some, there):
+            rows, origin = self._rows(df)
+            if origin is None:
+                frames.append(counted(rows))
+            else:
+                frames.append(self._with_metadata(rows, df, origin, "") if self.metadata else rows)
+                at = at[origin.to_numpy()]
+            places.append(at)
+        if not frames:
+            empty, _ = self._rows(frame_of([], self.lines.slow.fields))
+            return counted(empty), there[:0]
+        return pl.concat(frames), np.concatenate(places)
 
     def _rows(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:
         if self.event is None:

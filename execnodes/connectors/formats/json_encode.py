@@ -7,6 +7,7 @@ trailing zeros unless ``encode.decimal-as-plain-number``; timestamps by ``timest
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import polars as pl
@@ -24,6 +25,22 @@ def lines_to_bytes(lines: pl.Series) -> bytes:
     out = io.BytesIO()
     lines.to_frame().write_csv(out, include_header=False, quote_style="never")
     return out.getvalue()
+
+
+class LineEncoder(ABC):
+    """Encoder of the formats of lines; see :class:`execnodes.connectors.formats.base.Encoder`."""
+
+    @abstractmethod
+    def lines(self, df: pl.DataFrame) -> pl.Series:
+        """A line of text for each row, without the line break."""
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        return lines_to_bytes(self.lines(df))
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row."""
+        return self.lines(df).cast(pl.Binary)
 
 
 @dataclass
@@ -64,18 +81,17 @@ class JsonWriter:
 
 
 @dataclass
-class JsonEncoder:
+class JsonEncoder(LineEncoder):
     """Encoder of the ``json`` format; see :class:`execnodes.connectors.formats.base.Encoder`."""
 
     writer: JsonWriter
 
-    def encode(self, df: pl.DataFrame) -> bytes:
-        """The bytes of one file."""
-        return lines_to_bytes(self.writer.objects(df))
+    def lines(self, df: pl.DataFrame) -> pl.Series:
+        return self.writer.objects(df)
 
 
 @dataclass
-class EventEncoder:
+class EventEncoder(LineEncoder):
     """Encoder of the formats of change events: +I and +U become an event that adds a row, -U and -D one that deletes
     it. ``added`` and ``gone`` are the texts before and after the row in each."""
 
@@ -83,14 +99,13 @@ class EventEncoder:
     added: tuple[str, str]
     gone: tuple[str, str]
 
-    def encode(self, df: pl.DataFrame) -> bytes:
-        """The bytes of one file."""
+    def lines(self, df: pl.DataFrame) -> pl.Series:
         rows = self.writer.objects(df).alias("row").to_frame()
         added, gone = self._around(self.added), self._around(self.gone)
         if KIND not in df.columns:
-            return lines_to_bytes(rows.select(added).to_series())
+            return rows.select(added).to_series()
         kinds = rows.with_columns(df[KIND])
-        return lines_to_bytes(kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series())
+        return kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series()
 
     def _around(self, texts: tuple[str, str]) -> pl.Expr:
         start, end = texts
@@ -100,17 +115,16 @@ class EventEncoder:
 
 
 @dataclass
-class OpEncoder:
+class OpEncoder(LineEncoder):
     """Encoder of the ``op-json`` format: the kind of the change as the first field of the object."""
 
     writer: JsonWriter
 
-    def encode(self, df: pl.DataFrame) -> bytes:
-        """The bytes of one file."""
+    def lines(self, df: pl.DataFrame) -> pl.Series:
         body = self.writer.objects(df).str.strip_prefix("{")
         comma = pl.when(body == "}").then(pl.lit("")).otherwise(pl.lit(","))
         names = {int(kind): kind.short for kind in RowKind}
         kinds = df[KIND] if KIND in df.columns else pl.zeros(df.height, pl.Int8, eager=True)
         op = kinds.replace_strict(names, return_dtype=pl.String)
         line = pl.concat_str([pl.lit('{"_op":"'), op, pl.lit('"'), comma, body])
-        return lines_to_bytes(pl.select(line).to_series())
+        return pl.select(line).to_series()
