@@ -218,7 +218,8 @@ class Tally:
         texts: the first error of each code.
         events: what was done to the gateway, and what came of it.
         jobs: all INSERTs.
-        listed: where the jobs stood that SHOW JOBS listed last.
+        listed: where the jobs stood when SHOW JOBS listed them last.
+        going: the jobs that run according to the last list. A query that ran before a kill is in no list after it.
         memory: seconds since the last start of the gateway, statements done, and MiB; a list per start.
         done: statements, of all sessions.
     """
@@ -229,6 +230,7 @@ class Tally:
     events: Counter[str] = field(default_factory=Counter)
     jobs: list[Job] = field(default_factory=list)
     listed: dict[str, str] = field(default_factory=dict)
+    going: set[str] = field(default_factory=set)
     memory: list[list[tuple[float, int, float]]] = field(default_factory=lambda: [[]])
     done: int = 0
 
@@ -405,8 +407,9 @@ class Storm:
     async def _look(self, session: Session) -> None:
         try:
             operation = await session.submit("SHOW JOBS")
-            for row in await session.rest(operation, await session.first(operation)):
-                self.tally.listed[row[0]] = row[2]
+            rows = await session.rest(operation, await session.first(operation))
+            self.tally.listed.update((row[0], row[2]) for row in rows)
+            self.tally.going = {row[0] for row in rows if row[2] in ("RUNNING", "RESTARTING")}
             await session.forget(operation)
         except (BrokenError, AnsweredError):
             with contextlib.suppress(AnsweredError):
@@ -464,8 +467,7 @@ class Storm:
         while time.monotonic() < until:
             await asyncio.sleep(0.5)
             await self._look(session)
-            going = {job for job, status in self.tally.listed.items() if status in ("RUNNING", "RESTARTING")}
-            if going <= {self.endless} and len(self.lines("from_fed")) >= 10 * self._fed:
+            if self.tally.going <= {self.endless} and len(self.lines("from_fed")) >= 10 * self._fed:
                 break
         operation = await session.submit(f"STOP JOB '{self.endless}'")
         await session.first(operation)
