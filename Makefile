@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 UV := uv==0.13.8
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check browser bench bench-ttl docs lock clean
+.PHONY: help setup demo demo-stream test check browser bench bench-ttl docs lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with everything pinned in requirements.lock and the command .venv/bin/stateplan
 	@:
@@ -26,6 +26,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL
 	@$(BIN)/python -m examples.demo
+
+demo-stream: setup ## Start Kafka and PostgreSQL, join a stream with a table that changes, and edit a TTL while the job runs
+	@$(BIN)/python -m examples.stream.demo
 
 test: setup check browser ## Run the linters, the type checker and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25

@@ -175,6 +175,15 @@ def gateway(
             help="Folder or URL that statements may use files of. Repeatable. Default: all that you may use.",
         ),
     ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-env",
+            metavar="NAME",
+            help="With --root: an environment variable of the gateway that tables may refer to by ${env:NAME}. "
+            "Repeatable. Default: none.",
+        ),
+    ] = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name that the gateway is called by. Repeatable."),
@@ -198,7 +207,16 @@ def gateway(
     from stateplan.cli import gateway as command
 
     given = command.Settings(
-        address, port, folder, tuple(roots or ()), tuple(hosts or ()), token_file, certificate, key, client_ca
+        address,
+        port,
+        folder,
+        tuple(roots or ()),
+        tuple(variables or ()),
+        tuple(hosts or ()),
+        token_file,
+        certificate,
+        key,
+        client_ca,
     )
     run(Format.TEXT, quiet, debug, lambda console: command.run(console, settings(pairs), given, quiet))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -11,11 +12,22 @@ from pathlib import Path
 
 from stateplan.cli.console import Console
 from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.redaction import redacted
 
 _ADDRESS = "sql-gateway.endpoint.rest.bind-address"
 _PORT = "sql-gateway.endpoint.rest.port"
 _SWITCH_SECONDS = 0.0005
 """Statements are planned in Python threads, beside the one that answers. It must not wait for its turn."""
+_COLLECT = (5000, 20, 100)
+"""Thresholds of the garbage collector. Statements leave few circles behind."""
+
+_FIRST = (
+    "CREATE TABLE t (a INT, b STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (a) NOT ENFORCED) "
+    "WITH ('connector' = 'datagen', 'number-of-rows' = '1')",
+    "EXPLAIN SELECT x.b, COUNT(*) FROM t AS x JOIN t AS y ON x.a = y.a GROUP BY x.b",
+    "SELECT a, COUNT(*) FROM (VALUES (1, 'x')) AS v (a, b) GROUP BY a",
+)
+"""Statements that load the planner and the runtime."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,7 @@ class Settings:
     port: int | None = None
     folder: str | None = None
     roots: Sequence[str] = ()
+    variables: Sequence[str] = ()
     hosts: Sequence[str] = ()
     token_file: str | None = None
     certificate: str | None = None
@@ -67,10 +80,16 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     listener = bind(address, port)
     folder = Path(settings.folder) if settings.folder is not None else default_folder()
     service = SqlGatewayService(
-        limits, options=defaults.to_dict(), folder=folder.absolute(), roots=settings.roots, keep_unknown=True
+        limits,
+        options=defaults.to_dict(),
+        folder=folder.absolute(),
+        roots=settings.roots,
+        variables=settings.variables,
+        keep_unknown=True,
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     allow_files()
+    _warm_up()
     where = f"[{address}]" if ":" in address else address
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")
@@ -80,11 +99,31 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         service.stop()
 
 
+def _warm_up() -> None:
+    """Loads what statements need, so that no user waits for it, and takes it out of garbage collection: a whole one
+    would stop all threads for a fifth of a second."""
+    from stateplan.planner.session.environment import TableEnvironment
+
+    environment = TableEnvironment.create()
+    for statement in _FIRST:
+        list(environment.execute_sql(statement).collect())
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
+
+
 def _port(text: str) -> int:
     """Raises OptionError OPT105."""
     if not text.isdecimal() or not 0 <= int(text) < 65536:
         raise OptionError("OPT105", key=_PORT, text=text, declared="Integer", expected="a port, from 0 to 65535")
     return int(text)
+
+
+class Formatter(logging.Formatter):
+    """Lines without secrets, also in what libraries say of their failures."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 def _log_to_stderr(quiet: bool) -> None:
@@ -93,7 +132,7 @@ def _log_to_stderr(quiet: bool) -> None:
     except (AttributeError, OSError):  # there is none
         return
     handler = logging.StreamHandler(own)  # while Spark starts, it is the standard error of the process
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
     for name, level in (("stateplan.gateway", logging.INFO), ("uvicorn.error", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.setLevel(logging.ERROR if quiet else level)

@@ -6,10 +6,12 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import PurePath
+from types import TracebackType
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -17,6 +19,7 @@ import typer
 from stateplan.cli.console import Console, make_console
 from stateplan.cli.exit_codes import ExitCode, exit_code
 from stateplan.execnodes.errors import OptionError, StateplanError, nearest
+from stateplan.execnodes.redaction import redacted
 
 F = TypeVar("F", bound=StrEnum)
 
@@ -117,6 +120,11 @@ def format_of(given: F | None, target: str | None, by_extension: Mapping[str, F]
     return found
 
 
+def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Writes a traceback without secrets: libraries quote the address that they cannot reach."""
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
+
+
 def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
     """Runs a command and exits with its exit code, or with the code of the error."""
     console = make_console(output.value, quiet)
@@ -130,6 +138,7 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], Exi
         console.error(error)
         code = exit_code(error)
         if debug:
+            sys.excepthook = show_traceback
             raise
     except KeyboardInterrupt as signalled:
         code = _signalled(signalled) or ExitCode.INTERRUPTED
@@ -142,6 +151,7 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], Exi
         if code is ExitCode.BUG:
             console.bug(bug)
         if debug:
+            sys.excepthook = show_traceback
             raise
     finally:
         console.close()

@@ -1,53 +1,55 @@
-"""Secrets in the options of tables and catalogs: which options are secrets, and references that stand for their values.
+"""Secrets in the options of tables and catalogs: references that stand for their values.
 
 A plan, a checkpoint and a log have the reference, for example ``${env:PGPASSWORD}``. Whoever opens a connection
-resolves it, and nobody keeps what it stands for longer than the connection. Importing this module loads no engine.
+resolves it, and nobody keeps what it stands for longer than the connection. For a secret that somebody wrote as it is,
+the session makes up a reference, ``${session:...}``, and keeps the value in memory: :class:`Secrets`. Importing this
+module loads no engine.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.redaction import HIDDEN, SENSITIVE, SHORT, is_secret, redacted, secret_parts
 
-SENSITIVE = (
-    *("password", "secret", "token", "credential", "apikey", "api-key", "api.key", "access-key", "access.key"),
-    *("private-key", "private.key", "service-key", "account.key", "auth-params", "basic-auth", "jaas.config"),
-    *("http-headers", "passphrase"),
-)
-"""An option whose key has one of these in it has a secret as its value. Source: Flink's ``GlobalConfiguration``."""
+__all__ = [
+    "HIDDEN",
+    "SENSITIVE",
+    "Secrets",
+    "has_reference",
+    "has_secrets",
+    "is_secret",
+    "redacted",
+    "references",
+    "resolved",
+    "with_values",
+]
 
-HIDDEN = "******"
-
-_PAIR = re.compile(r"'((?:[^']|'')*)'(\s*=\s*)'((?:[^']|'')*)'?")
-_BARE = re.compile(r"\b(SET\s+)([\w.-]+)(\s*=\s*)(\S+)", re.I)
-_USER = re.compile(r"(?<=://)[^/@\s']*@")
+_SESSION = "session"
 _REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of an option of this name is a secret."""
-    return any(word in key.lower() for word in SENSITIVE)
-
-
-def redacted(statement: str) -> str:
-    """A statement without the values of secret options, and without what stands before the host of a URL."""
-
-    def pair(match: re.Match[str]) -> str:
-        return f"'{match[1]}'{match[2]}'{HIDDEN}'" if is_secret(match[1]) else match[0]
-
-    def bare(match: re.Match[str]) -> str:
-        return f"{match[1]}{match[2]}{match[3]}{HIDDEN}" if is_secret(match[2]) else match[0]
-
-    return _USER.sub(f"{HIDDEN}@", _BARE.sub(bare, _PAIR.sub(pair, statement)))
 
 
 def has_reference(text: str) -> bool:
     """Whether a value has a reference in it."""
     return _REFERENCE.search(text) is not None
+
+
+def references(text: str) -> Iterator[tuple[str, str]]:
+    """Kind and name of every reference in a value."""
+    return ((match[1], match[2]) for match in _REFERENCE.finditer(text))
+
+
+def has_secrets(options: Mapping[str, str]) -> bool:
+    """Whether there is a secret among options, as it is or as a reference to a session."""
+    return any(
+        secret_parts(key, text) or any(kind == _SESSION for kind, _ in references(text))
+        for key, text in options.items()
+    )
 
 
 def resolved(text: str, key: str, place: Place | None = None) -> str:
@@ -60,7 +62,8 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
         place: where it is written.
 
     Raises:
-        OptionError: OPT120, there is no such variable or file; OPT121, a reference of another kind.
+        OptionError: OPT120, there is no such variable or file; OPT121, a reference of another kind; OPT123, one of a
+            session that this is not.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -76,6 +79,8 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
                 raise OptionError("OPT120.file", key=key, name=name, reason=reason, place=place) from error
+        if kind == _SESSION:
+            raise OptionError("OPT123", key=key, name=name, variable=_variable(key), place=place)
         raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
 
     return _REFERENCE.sub(value, text)
@@ -84,3 +89,74 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
 def with_values(options: Mapping[str, str]) -> dict[str, str]:
     """Options with all references resolved. Raises as :func:`resolved`."""
     return {key: resolved(text, key) for key, text in options.items()}
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The secrets of a job that are written as they are in the options of its tables, in memory only.
+
+    Attributes:
+        values: name of a reference ``${session:NAME}`` to what it stands for.
+    """
+
+    values: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def hidden(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Options with references in place of secrets, which are kept here.
+
+        Args:
+            table: name of the table: part of the references.
+            options: of it. References that stand there already stay.
+        """
+        return {key: self._hidden(f"{table}/{key}", key, text) for key, text in options.items()}
+
+    def _hidden(self, base: str, key: str, text: str) -> str:
+        parts, at = [], 0
+        for start, end in secret_parts(key, text):
+            parts += [text[at:start], f"${{{_SESSION}:{self._name(base, text[start:end])}}}"]
+            at = end
+        return "".join([*parts, text[at:]])
+
+    def _name(self, base: str, secret: str) -> str:
+        """The name of a secret: that of the option, with a number behind those that are taken."""
+        base = base.replace("%", "%25").replace("}", "%7D")
+        name, count = base, 1
+        while self.values.setdefault(name, secret) != secret:
+            count += 1
+            name = f"{base}#{count}"
+        return name
+
+    def revealed(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Options with secrets in place of references to this session.
+
+        Args:
+            table: name of the table, for messages.
+            options: of it.
+
+        Raises:
+            OptionError: OPT123, a value that is not known here.
+        """
+
+        def shown(key: str, text: str) -> str:
+            def value(match: re.Match[str]) -> str:
+                if match[1] != _SESSION:
+                    return match[0]
+                if match[2] not in self.values:
+                    raise OptionError("OPT123.table", key=key, table=table, variable=_variable(key))
+                return self.values[match[2]]
+
+            return _REFERENCE.sub(value, text)
+
+        return {key: shown(key, text) if _REFERENCE.search(text) else text for key, text in options.items()}
+
+    def without(self, text: str) -> str:
+        """A text without these secrets."""
+        for secret in sorted(self.values.values(), key=len, reverse=True):
+            if len(secret) > SHORT:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+
+def _variable(key: str) -> str:
+    """A name for the environment variable of an option."""
+    return re.sub(r"\W+", "_", key).upper()

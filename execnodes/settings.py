@@ -42,6 +42,11 @@ _ROWS: tuple[Option, ...] = (
            "plan if the catalog does not have the table (ALL); only the plan (ALL_ENFORCED); only the catalog "
            "(IDENTIFIER).", default="ALL",
            values=("ALL", "ALL_ENFORCED", "IDENTIFIER")),
+    Option("table.catalog-store.kind", _STRING, "Where definitions of catalogs are kept: until the session ends "
+           "(generic_in_memory), or in files that the next session finds (file). See [catalogs](catalogs.md).",
+           default="generic_in_memory"),
+    Option("table.catalog-store.file.path", _STRING, "Folder of the definitions of catalogs. Default: "
+           "`stateplan/catalogs` in the user's folder for data."),
     Option("table.exec.uid.generation", _ENUM, "When operators get stable uids.", default="PLAN_ONLY",
            values=("PLAN_ONLY", "ALWAYS", "DISABLED"), no_effect=_UIDS),
     Option("table.exec.uid.format", _STRING, "Format of the uids of operators.", default="<id>_<transformation>",

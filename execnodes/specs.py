@@ -289,7 +289,7 @@ class ResolvedTable(PlanModel):
     distribution: Distribution | None = None
     partition_keys: Annotated[tuple[Text, ...], NULL_IS_EMPTY] = ()
     comment: Text | None = None
-    options: dict[str, OptionText] | None = None
+    options: Annotated[dict[str, OptionText] | None, Field(repr=False)] = None
 
 
 def split_identifier(identifier: str) -> tuple[str, ...]:

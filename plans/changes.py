@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.node_text import agg_text, rex_text
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.redaction import is_secret, outline, redacted, redacted_value
 from stateplan.execnodes.rex import rex_from_json
 from stateplan.execnodes.specs import AggCall
 from stateplan.plans.jsontext import join_pointer, split_pointer
@@ -46,6 +47,8 @@ columns of its table do not count.
 """
 
 _KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RULES)
+
+_OPTION = re.compile(r"/.*/resolvedTable/options(/[^/]*)")
 
 _POSITION = re.compile(rf"{_SOURCE}/table/(identifier|resolvedTable/options/.*)|/type/name")
 """Fields of a source on which it depends what a position in it means."""
@@ -95,7 +98,27 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
             kind = "words"
         elif pointer == "/outputType/names" and new.input_count == 0:
             kind = "other"
-        yield Change(pointer, _label(pointer, new), _shown(before, names[0]), _shown(after, names[1]), kind)
+        option = _OPTION.fullmatch(pointer)
+        key = "" if option is None else split_pointer(option[1])[0]
+        if option is not None and _same_outline(key, before, after):
+            kind = "tuning"
+        was, now = (
+            _shown(_without_secrets(key, value), fields) for value, fields in ((before, names[0]), (after, names[1]))
+        )
+        yield Change(pointer, _label(pointer, new), was, now, kind)
+
+
+def _same_outline(key: str, before: Any, after: Any) -> bool:
+    """Whether two values of an option differ in nothing but a secret, or how it is written."""
+    texts = isinstance(before, str) and isinstance(after, str)
+    return is_secret(key) or (texts and outline(key, before) == outline(key, after))
+
+
+def _without_secrets(key: str, value: Any) -> Any:
+    """A value of a plan as it is shown; ``key`` is that of a table's option, or empty."""
+    if isinstance(value, dict) and not key and value and not is_rex(value):
+        return {name: _without_secrets(name, inner) for name, inner in value.items()}
+    return redacted(redacted_value(key, value)) if isinstance(value, str) else value
 
 
 @cache
@@ -114,7 +137,7 @@ def meaningful(node: ExecNode) -> dict[str, Any]:
 _NO_MEANING = frozenset({"id", "stateplan", "state", "type", "description", "inputProperties", "outputType"})
 
 
-_WITH_SOFT = frozenset({"aggCalls", "configuration", "dynamicTableSink", "scanTableSource"})
+_WITH_SOFT = frozenset({"aggCalls", "configuration", "dynamicTableSink", "scanTableSource", "temporalTable"})
 """Keys of nodes with something inside that is more than words, TTLs and tuning, and something that is not."""
 
 
@@ -125,6 +148,10 @@ def _without_soft(value: Any, at: str) -> Any:
         kept = {}
         for key, inner in value.items():
             pointer = at + join_pointer([key])
+            if isinstance(inner, str) and _OPTION.fullmatch(pointer):
+                if is_secret(key):
+                    continue
+                inner = outline(key, inner)
             if _kind(pointer) == "other":
                 kept[key] = _without_soft(inner, pointer)
         return kept

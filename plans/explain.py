@@ -18,6 +18,7 @@ from stateplan.execnodes.changelog import ChangelogMode, RowKind
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.readable import in_columns
+from stateplan.execnodes.redaction import redacted
 from stateplan.plans import jackson
 from stateplan.plans.advice import Advice, ExplainDetail, advice_of_plan, advice_text, explain_details
 from stateplan.plans.changelog import changelog_modes
@@ -194,7 +195,7 @@ def _build(graph: ExecGraph, top: ExecNode, reuse: Mapping[int, int], shown: dic
             trees[position] = TreeNode(node.id, "Reused", reference_id=reuse[node.id])
         else:
             inputs = tuple(trees[child] for child in children[position])
-            trees[position] = TreeNode(node.id, node.description, reuse.get(node.id), None, inputs)
+            trees[position] = TreeNode(node.id, redacted(node.description), reuse.get(node.id), None, inputs)
             shown[node.id] = trees[position]
 
 
@@ -279,7 +280,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def _node_json(node: TreeNode, depth: int, changes: Mapping[int, str]) -> dict[str, Any]:
-    out: dict[str, Any] = {"id": node.id, "depth": depth, "description": node.description}
+    out: dict[str, Any] = {"id": node.id, "depth": depth, "description": redacted(node.description)}
     if node.reference_id is None and node.id in changes:
         out["changelogMode"] = changes[node.id].strip("[]").split(",")
     numbers = {"reuse_id": node.reuse_id, "reference_id": node.reference_id}

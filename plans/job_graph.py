@@ -13,6 +13,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.redaction import redacted
 
 PARALLELISM = "parallelism.default"
 
@@ -45,7 +46,7 @@ def _node(graph: ExecGraph, node: ExecNode, parallelism: int) -> dict[str, Any]:
         "id": node.id,
         "type": f"{prefix}{table if table and prefix else name}[{node.id}]",
         "pact": "Data Source" if source else "Data Sink" if sink else "Operator",
-        "contents": f"[{node.id}]:{node.description}",
+        "contents": f"[{node.id}]:{redacted(node.description)}",
         "parallelism": parallelism,
     }
     before = [

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.redaction import redacted
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans import jackson
 from stateplan.plans.jsontext import Location, SourceMap, join_pointer
@@ -44,6 +45,12 @@ def ttl_splice(source: SourceMap, pointer: str, slot: int, ms: int) -> Splice:
     position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
     span = _located(source, f"{at}/{position}/ttl").value
     return Splice(span.start, span.end, jackson.quote(format_ttl(ms)))
+
+
+def value_splice(source: SourceMap, pointer: str, value: str) -> Splice:
+    """Another text in the place of the one at ``pointer``."""
+    span = _located(source, pointer).value
+    return Splice(span.start, span.end, jackson.quote(value))
 
 
 def state_splice(source: SourceMap, pointer: str, node: ExecNode, ttls: Sequence[int]) -> Splice:
@@ -149,7 +156,7 @@ _FAR = 200
 def unified_diff(before: str, after: str, old: str, new: str, context: int = 3) -> str:
     """How two texts differ, as ``diff -u`` shows it: quick where changes are small, however long the texts are.
 
-    Lines end with LF; empty when nothing changes.
+    Lines end with LF; empty when nothing changes. Stars stand for secrets.
 
     Args:
         before, after: the texts.
@@ -166,7 +173,7 @@ def unified_diff(before: str, after: str, old: str, new: str, context: int = 3) 
         for tag, a, b, c, d in group:
             out += [_marked(" " if tag == "equal" else "-", line) for line in lines[0][a:b]]
             out += [_marked("+", line) for line in lines[1][c:d] if tag != "equal"]
-    return "".join(out)
+    return redacted("".join(out))
 
 
 class _Matcher(SequenceMatcher[str]):

@@ -146,6 +146,18 @@ def formats() -> str:
     return _sections(FORMATS.values(), "###")
 
 
+def catalogs() -> str:
+    """Types of catalogs and their options."""
+    from stateplan.execnodes.connectors.registry import CATALOGS
+    from stateplan.planner.catalog.kinds import OWN
+
+    out = []
+    for kind in (*OWN.values(), *CATALOGS.values()):
+        rows = [[row[0], row[2], row[4]] for row in _option_rows(kind.options)]
+        out.append(f"### {kind.name}\n\n" + _table(["option", "default", "description"], rows))
+    return "\n".join(out)
+
+
 def options() -> str:
     """Options of a session."""
     from stateplan.execnodes.settings import OPTIONS
@@ -255,6 +267,7 @@ PARTS: dict[str, Callable[[], str]] = {
         figures,
         connectors,
         formats,
+        catalogs,
         options,
         gateway_options,
         plan_statements,

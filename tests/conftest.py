@@ -15,6 +15,9 @@ from tests.support.command import Command, command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.support.kafka import Kafka
+    from tests.support.postgres import Database, Postgres
+
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile("dev", max_examples=40, deadline=None)
@@ -36,6 +39,8 @@ SLOW_FILES = (
     "cluster/test_remote_checkpoints.py",
     "e2e/test_chaos.py",
     "connectors/test_object_store_kills.py",
+    "e2e/test_jdbc_kills.py",
+    "e2e/test_delta_kills.py",
     "test_readme.py",
     "cluster/test_guests.py",
     "test_tutorial.py",
@@ -78,3 +83,27 @@ def spark() -> Iterator[SparkSession]:
     running = spark_of({})
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL server of this test process."""
+    from tests.support.postgres import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Database:
+    """A PostgreSQL database of the test's own, empty."""
+    return postgres.database()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """The Kafka broker of this test process."""
+    from tests.support.kafka import running
+
+    with running() as broker:
+        yield broker

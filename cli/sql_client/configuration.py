@@ -15,22 +15,19 @@ Later files override earlier ones, key by key; their tables, views and functions
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stateplan.execnodes.errors import OptionError, Place, StateplanError
+from stateplan.execnodes.redaction import redacted_value
 
 SECTIONS = ("tables", "views", "functions")
 """Lists of statements, in the order in which they are run."""
 
 PROJECT_FILE = "stateplan.yaml"
 COMMAND_LINE = "-D"
-
-_SENSITIVE = re.compile(r"password|secret|token|credential|access[.-]?key|api[.-]?key|auth", re.I)
-HIDDEN = "******"
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value, unless its key looks like that of a secret."""
-        return HIDDEN if _SENSITIVE.search(self.key) else self.value
+        """The value, without secrets."""
+        return redacted_value(self.key, self.value)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from stateplan.cli.sql_client.statements import is_complete
+from stateplan.execnodes.redaction import redacted
 
 LENGTH = 2000
 """So many statements are kept."""
@@ -26,7 +27,8 @@ class StatementHistory(History):
     """Statements in a file: each line of one has a ``+`` in front, and an empty line ends it.
 
     Older versions wrote every line as an entry of its own, without the ``+``. Such lines become statements again, and
-    are written anew with the first statement that is added. A statement that begins with a blank is not kept.
+    are written anew with the first statement that is added. A statement that begins with a blank is not kept. Secrets
+    are written as stars.
     """
 
     def __init__(self, file: Path) -> None:
@@ -52,14 +54,14 @@ class StatementHistory(History):
         with contextlib.suppress(OSError):
             descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
-                out.write(_entry(string))
+                out.write(_entry(redacted(string)))
 
     def _write(self, entries: Iterable[str]) -> None:
         new = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
-                out.writelines(map(_entry, entries))
+                out.writelines(map(_entry, map(redacted, entries)))
             new.replace(self._file)
 
 

@@ -29,6 +29,7 @@ from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
 from stateplan.cli.sql_client.screen import ResultScreen
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.readable import counted
+from stateplan.execnodes.redaction import redacted
 from stateplan.execnodes.settings import value
 from stateplan.gateway.protocol import ResultPage
 
@@ -183,7 +184,7 @@ class Shell:
 
     def _trace(self) -> None:
         if self._debug or value(self._client.options(), "sql-client.verbose"):
-            traceback.print_exc()
+            sys.stderr.write(redacted(traceback.format_exc()))
 
     def toolbar(self) -> str:
         """The jobs in the background; says, above the prompt, which ones have ended."""

@@ -44,7 +44,7 @@ class ArrowTable(Connector):
     )
     roles = (Role.SOURCE,)
     can_look_up = True
-    abilities = frozenset({"ProjectPushDown"})
+    abilities = frozenset({"ProjectPushDown", "ReadingMetadata"})
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in ("connector", "rows", "digest") if key in options}

@@ -9,21 +9,6 @@ from stateplan.execnodes.connectors.formats.base import Format
 from stateplan.execnodes.connectors.protocol import Connector
 
 
-class _Kafka(Connector):
-    name = "kafka"
-
-    def is_bounded(self, options: Mapping[str, str]) -> bool:
-        return options.get("scan.bounded.mode", "unbounded") != "unbounded"
-
-
-class _UpsertKafka(_Kafka):
-    name = "upsert-kafka"
-
-
-class _Jdbc(Connector):
-    name = "jdbc"
-
-
 class _HBase14(Connector):
     name = "hbase-1.4"
 
@@ -49,9 +34,7 @@ class _Orc(Format):
     by_name = True
 
 
-CONNECTORS: dict[str, Connector] = {
-    c.name: c for c in (_Kafka(), _UpsertKafka(), _Jdbc(), _HBase14(), _HBase22(), _Values())
-}
+CONNECTORS: dict[str, Connector] = {c.name: c for c in (_HBase14(), _HBase22(), _Values())}
 """Connector name to what is known of it."""
 
 FORMATS: dict[str, Format] = {"orc": _Orc()}

@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from stateplan.execnodes.errors import OptionError, Place, StateplanError, nearest
+from stateplan.execnodes.redaction import redacted_value
+from stateplan.execnodes.secrets import resolved
 
 
 class OptionType(Enum):
@@ -202,6 +204,7 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:
     """The value of ``option`` written as ``text``: durations in ms, sizes in bytes, enums in the table's spelling.
+    References stay in a text, and are resolved in any other value.
 
     Args:
         option: the row of the table.
@@ -210,9 +213,13 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
         place: where the user wrote it.
 
     Raises:
-        OptionError: OPT105, when the text is not a value of the option.
+        OptionError: OPT105, when the text is not a value of the option; OPT120 to OPT123, a reference that leads to
+            nothing.
     """
     name = key or option.key
+    shown, written = redacted_value(name, text), text
+    if option.type is not OptionType.STRING:
+        text = resolved(text, name, place)
     value: Any
     if option.type is OptionType.ENUM:
         folded = {v if option.exact else v.lower(): v for v in option.values}
@@ -220,11 +227,11 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
         if value is None:
             raise OptionError(
                 "OPT105.parse_value",
-                text=text,
+                text=shown,
                 name=name,
                 place=place,
                 expected=option.expectation,
-                hint=nearest(text, option.values),
+                hint=nearest(shown, option.values),
             )
         return value
     try:
@@ -232,16 +239,17 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     except (ValueError, re.error) as error:
         reason = (
             f": {error}"
-            if isinstance(error, re.error) or (option.type is OptionType.DURATION and str(error) != text)
+            if text == written
+            and (isinstance(error, re.error) or (option.type is OptionType.DURATION and str(error) != text))
             else ""
         )
         raise OptionError(
-            "OPT105.parse_value_2", text=text, name=name, reason=reason, place=place, expected=option.expectation
+            "OPT105.parse_value_2", text=shown, name=name, reason=reason, place=place, expected=option.expectation
         ) from error
     if option.minimum is not None and value < option.minimum:
         raise OptionError(
             "OPT105.parse_value_3",
-            text=text,
+            text=shown,
             name=name,
             place=place,
             expected=option.expectation
@@ -267,5 +275,52 @@ OptionValues: TypeAlias = Mapping[str, Any]
 """The parsed options of a table: those written, and the defaults of the rest."""
 
 
+_ONCE = "watermarks move on once in each micro-batch"
+_ALIGNED = "sources do not wait for each other"
+WATERMARK_OPTIONS = alike(
+    Option(
+        "scan.watermark.idle-timeout",
+        OptionType.DURATION,
+        "A partition without rows for this long does not hold back the watermark of the table. Default: "
+        "`table.exec.source.idle-timeout`.",
+    ),
+    Option(
+        "scan.watermark.emit.strategy",
+        OptionType.ENUM,
+        "When watermarks are sent.",
+        default="on-periodic",
+        values=("on-periodic", "on-event"),
+        no_effect=_ONCE,
+    ),
+    Option(
+        "scan.watermark.emit.on-event.gap",
+        OptionType.INTEGER,
+        "After how many rows watermarks are sent.",
+        default=1,
+        minimum=1,
+        no_effect=_ONCE,
+    ),
+    Option("scan.watermark.alignment.group", OptionType.STRING, "Sources that wait for each other.", refused=_ALIGNED),
+    Option(
+        "scan.watermark.alignment.max-drift",
+        OptionType.DURATION,
+        "How far a source may be ahead of the others of its group.",
+        refused=_ALIGNED,
+    ),
+    Option(
+        "scan.watermark.alignment.update-interval",
+        OptionType.DURATION,
+        "How often sources of a group are compared.",
+        default=1000,
+        no_effect=_ALIGNED,
+    ),
+    role=Role.SOURCE,
+)
+"""Flink's options about the watermarks of a source that makes them itself (``FactoryUtil``, FLIP-296)."""
+
+
 PATH = Option("path", OptionType.STRING, "Path or URL of a folder or file.", required=True)
 """Where a table's files are."""
+
+PATHS = (PATH.key, "table-path")
+"""Options of tables that are a path or URL. A path without a scheme is made absolute before it goes elsewhere."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
@@ -19,6 +19,7 @@ from stateplan.execnodes.connectors.options import Option, Role, match, parse_va
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.files import HADOOP, scheme_of
 from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.secrets import resolved
 from stateplan.execnodes.types import LogicalType
 
@@ -55,14 +56,18 @@ class Table:
         fields: name and type of the physical columns.
         format: None for a connector without formats.
         partition_keys: of PARTITIONED BY.
+        primary_key: columns of the primary key; empty for none.
+        key_format: of the keys of messages; None for a table without.
     """
 
     name: str
     connector: Connector
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     fields: tuple[tuple[str, LogicalType], ...]
     format: Format | None = None
     partition_keys: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    key_format: Format | None = field(default=None, kw_only=True)
 
     def value(self, key: str) -> Any:
         """The parsed value of an option of the connector, or its default. References to secrets stay in it. Raises
@@ -90,6 +95,8 @@ class SourceTable(Table):
         metadata: metadata keys whose values follow them.
         partitions: to read; None for all.
         limit: how many rows are enough; None for all.
+        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are given
+            are filtered again.
         started: when the job began, ms since 1970.
     """
 
@@ -98,6 +105,7 @@ class SourceTable(Table):
     partitions: Sequence[Partition] | None = None
     limit: int | None = None
     started: int = 0
+    filters: tuple[Rex, ...] = ()
 
     def decoder(self) -> Decoder:
         """The decoder of the table's files; for connectors with formats. For messages see
@@ -113,10 +121,12 @@ class SinkTable(Table):
     Attributes:
         uid: of the sink in this checkpoint: names what another job, or another checkpoint, must not take for its own.
         overwrite: whether the statement is INSERT OVERWRITE.
+        metadata: key and type of the metadata that follows the physical columns in each row.
     """
 
     uid: str = ""
     overwrite: bool = False
+    metadata: tuple[tuple[str, LogicalType], ...] = ()
 
     def encoder(self, fields: Fields | None = None) -> Encoder:
         """The encoder of the table's files, or of some of its columns; for connectors with formats."""
@@ -348,6 +358,9 @@ class Sink:
     def release(self) -> None:
         """On the driver: the job is about to be stopped, so a :meth:`commit` that waits must not wait any longer."""
 
+    def close(self) -> None:
+        """On the driver: the job has ended. Closes what :meth:`prepare` and :meth:`commit` have opened."""
+
 
 # ---- the connector ---------------------------------------------------------------------------------------------
 
@@ -370,6 +383,7 @@ class Connector:
         metadata: metadata key to type text of what its sources can read.
         sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
         writable: metadata key to type text of what its sinks can write.
+        changes_need_key: whether a table without a primary key takes insertions only.
         reserved: names that no column may have, with their meaning.
         planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
             the connector gives a Source, a SourceFunction or an InputFormat.
@@ -388,6 +402,7 @@ class Connector:
     metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
     sink_abilities: ClassVar[frozenset[str]] = frozenset()
     writable: ClassVar[tuple[tuple[str, str], ...]] = ()
+    changes_need_key: ClassVar[bool] = False
     reserved: ClassVar[Mapping[str, str]] = {}
     planner_gives_uid: ClassVar[bool] = False
 
@@ -397,6 +412,10 @@ class Connector:
         if option is None:
             raise OptionError("OPT104.option_value", key=key, name=self.name)
         return parse_value(option, options[key], key) if key in options else option.default
+
+    def format_key(self, options: Mapping[str, str]) -> str:
+        """The option of a table that names its format."""
+        return next((key for key in self.format_keys if key in options), self.format_keys[0])
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
         """Whether tables in this role, which the format can read or write, can have it."""
@@ -422,8 +441,32 @@ class Connector:
         """Whether deleted rows of which only the key is right are enough; asked as :meth:`source_mode`."""
         return False
 
+    def writable_metadata(self, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Metadata key to type text of what a table can write: :attr:`writable`, unless its options matter."""
+        return self.writable
+
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         """Raises an OptionError or CatalogError where the physical columns and the options do not go together."""
+
+    def formatted_fields(self, options: Mapping[str, str], fields: Fields, key: str) -> Fields | None:
+        """The physical columns that the format holds which the option ``key`` names: one of :attr:`format_keys`, or
+        :attr:`key_format`. None for those that are not checked before the job starts: by default, of a table with a
+        format for keys."""
+        return None if self.key_format in options else fields
+
+    def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
+        """Raises an OptionError where the options do not suit a table that is read, or one that is written."""
+
+    def check_keys(
+        self,
+        options: Mapping[str, str],
+        fields: Fields,
+        primary_key: Sequence[str],
+        formats: tuple[Format | None, Format | None],
+        place: Place | None,
+    ) -> None:
+        """Raises an OptionError or CatalogError where the primary key, the options and the formats (of the table, and of
+        the keys of its messages) do not go together."""
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
@@ -433,6 +476,14 @@ class Connector:
         """What says which data a table holds: state over two tables of the same identity means the same. None when the
         options do not say it, and so the name of the table has to."""
         return options
+
+    def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
+        """The conditions that a source is given for ``FilterPushDown``, and those that the query applies itself.
+
+        Source: Flink's ``SupportsFilterPushDown``. A condition that is given and not in the second list is applied by the
+        scan.
+        """
+        return filters, filters
 
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
         """The partitions that a table has now, for ``PartitionPushDown``; None when they cannot be listed."""

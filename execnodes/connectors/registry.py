@@ -1,7 +1,8 @@
 """The connectors and formats there are, and what the planner and the runtime ask of a table's options.
 
-Those of stateplan are in two tables here. Those of other packages come in by entry points of the groups
-``stateplan.connectors`` and ``stateplan.formats``, whose names are theirs: looked at when a name is not in the tables.
+Those of stateplan are in tables here. Those of other packages come in by entry points of the groups
+``stateplan.connectors``, ``stateplan.formats`` and ``stateplan.catalogs``, whose names are theirs: looked at when a
+name is not in the tables.
 Importing this loads no engine.
 """
 
@@ -10,18 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from stateplan.execnodes.changelog import RETRACT, ChangelogMode
-from stateplan.execnodes.connectors import arrow, blackhole, datagen, filesystem, foreign, print, replay, results  # noqa: A004 - Flink's names
-from stateplan.execnodes.connectors.formats import change_formats, csv, json, parquet
+from stateplan.execnodes.connectors import (
+    arrow,
+    blackhole,
+    datagen,
+    delta,
+    filesystem,
+    foreign,
+    jdbc,
+    kafka,
+    postgres_cdc,
+    print,
+    replay,
+    results,
+)  # noqa: A004 - Flink's names
+from stateplan.execnodes.connectors.catalogs import CatalogType
+from stateplan.execnodes.connectors.delta.catalog import DeltaCatalogType
+from stateplan.execnodes.connectors.formats import avro, change_formats, csv, json, parquet, raw
 from stateplan.execnodes.connectors.formats.base import Fields, Format, format_options
-from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
+from stateplan.execnodes.connectors.jdbc.catalog import JdbcCatalogType
+from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, match, parse_value
 from stateplan.execnodes.connectors.protocol import Connector
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest, one_of
+from stateplan.execnodes.redaction import redacted_value
+from stateplan.execnodes.secrets import has_reference, references
 from stateplan.execnodes.types import LogicalType, parse_type
 
-T = TypeVar("T", bound=Connector | Format)
+T = TypeVar("T", bound=Connector | Format | CatalogType)
 
 CONNECTORS: dict[str, Connector] = {
     connector.name: connector
@@ -31,6 +50,11 @@ CONNECTORS: dict[str, Connector] = {
         print.Print(),
         blackhole.Blackhole(),
         replay.Replay(),
+        kafka.Kafka(),
+        kafka.UpsertKafka(),
+        jdbc.Jdbc(),
+        postgres_cdc.PostgresCdc(),
+        delta.Delta(),
     )
 }
 """Connector name to connector: stateplan's own, and those of other packages that have been asked for."""
@@ -41,14 +65,21 @@ FORMATS: dict[str, Format] = {
         json.JsonFormat(),
         csv.CsvFormat(),
         parquet.ParquetFormat(),
+        avro.AvroFormat(),
+        raw.RawFormat(),
         change_formats.DebeziumJson(),
         change_formats.CanalJson(),
         change_formats.MaxwellJson(),
         change_formats.OggJson(),
         change_formats.OpJson(),
+        avro.AvroConfluent(),
+        avro.DebeziumAvroConfluent(),
     )
 }
 """Format name to format, likewise."""
+
+CATALOGS: dict[str, CatalogType] = {kind.name: kind for kind in (JdbcCatalogType(), DeltaCatalogType())}
+"""Type of catalog to what it is, likewise."""
 
 INTERNAL: dict[str, Connector] = {connector.name: connector for connector in (results.Results(), arrow.ArrowTable())}
 """Connectors of tables that no user creates."""
@@ -60,7 +91,7 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 
 class _Plugins(Generic[T]):
-    """Connectors or formats, with those of other packages.
+    """Connectors, formats or types of catalogs, with those of other packages.
 
     Args:
         kind: what they are, for errors.
@@ -70,7 +101,9 @@ class _Plugins(Generic[T]):
         internal: those that :meth:`names` leaves out.
     """
 
-    def __init__(self, kind: str, base: type[T], table: dict[str, T], internal: Mapping[str, T] | None = None) -> None:
+    def __init__(
+        self, kind: str, base: type[Any], table: dict[str, T], internal: Mapping[str, T] | None = None
+    ) -> None:
         self.kind = kind
         self.internal = internal or {}
         self.group = f"stateplan.{kind}s"
@@ -113,7 +146,7 @@ class _Plugins(Generic[T]):
     def _load(self, point: EntryPoint, place: Place | None) -> T:
         try:
             found = point.load()
-            made = found() if isinstance(found, type) else found
+            made: T = found() if isinstance(found, type) else found
             if not isinstance(made, self.base):
                 reason = f"{point.value} is no {self.base.__module__}.{self.base.__name__}"
             elif getattr(made, "name", None) != point.name:
@@ -142,6 +175,7 @@ def _package(point: EntryPoint) -> str:
 
 _connectors = _Plugins("connector", Connector, CONNECTORS, INTERNAL)
 _formats = _Plugins("format", Format, FORMATS)
+_catalogs = _Plugins("catalog", CatalogType, CATALOGS)
 
 
 def connectors() -> list[Connector]:
@@ -149,9 +183,24 @@ def connectors() -> list[Connector]:
     return list(_connectors.loadable())
 
 
+def catalog_types() -> list[CatalogType]:
+    """All types of catalogs of connectors that can be used, those of stateplan first."""
+    return list(_catalogs.loadable())
+
+
+def find_catalog_type(name: str, place: Place | None = None) -> CatalogType | None:
+    """The type of catalog of a name; None when no connector has it.
+
+    Raises:
+        OptionError: OPT109 or OPT110, it is one of another package that cannot be used.
+    """
+    return _catalogs.find(name, place)
+
+
 def clashing_names() -> list[str]:
-    """A sentence for each name of a connector or format of stateplan that another package claims too."""
-    return [*_connectors.clashes(), *_formats.clashes()]
+    """A sentence for each name of a connector, format or type of catalog of stateplan that another package claims
+    too."""
+    return [*_connectors.clashes(), *_formats.clashes(), *_catalogs.clashes()]
 
 
 def known_connector(options: Mapping[str, str]) -> Connector | None:
@@ -217,7 +266,7 @@ def _takes(connector: Connector, fmt: Format, role: Role) -> bool:
 
 def format_key(connector: Connector, options: Mapping[str, str]) -> str:
     """The option of a table that names its format."""
-    return next((key for key in connector.format_keys if key in options), connector.format_keys[0])
+    return connector.format_key(options)
 
 
 def find_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
@@ -260,6 +309,7 @@ def validate_table(
     place: Place | None = None,
     schema: Fields | None = None,
     places: Mapping[str, Place] | None = None,
+    primary_key: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Checks the options of a table that is about to be used.
 
@@ -269,6 +319,7 @@ def validate_table(
         place: where the table, or its use, is written.
         schema: name and type of the physical columns, to check what depends on them; None to leave that out.
         places: where options are written, by key.
+        primary_key: columns of the primary key; with ``schema``.
 
     Returns:
         Notes for the user: options that are accepted but change nothing here, each with its reason.
@@ -317,9 +368,14 @@ def validate_table(
             useful = {k for k, o in known.items() if o.role in (wanted, Role.BOTH) and not (o.no_effect or o.refused)}
             expected = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
             raise OptionError("OPT104", key=key, owner=owner, place=there, expected=expected, hint=near)
+        for kind, name in references(text) if key == PATH.key else ():
+            raise OptionError("OPT124", key=key, kind=kind, name=name, place=there)
+        if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
+            continue  # whoever runs the job knows the value
         value = parse_value(option, text, key, there)
         if option.refused and value != option.default:
-            raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=there)
+            shown = redacted_value(key, text)
+            raise OptionError("OPT107", key=key, text=shown, refused=option.refused, place=there)
         if option.no_effect:
             notes.append(f"the option '{key}' has no effect: {option.no_effect}")
     for one, other in _exclusive(formats):
@@ -335,8 +391,11 @@ def validate_table(
                 place=place,
                 hint=_near_key(key, options),
             )
+    connector.check_role(options, wanted, place)
     if schema is not None:
-        _check_schema(options, connector, fmt, schema, place)
+        _check_schema(options, connector, formats, schema, place)
+        key_format = formats.get(connector.key_format or "")
+        connector.check_keys(options, schema, primary_key, (fmt, key_format), place)
     return tuple(notes)
 
 
@@ -349,11 +408,18 @@ def _exclusive(formats: Mapping[str, Format | None]) -> Iterator[tuple[str, str]
 
 
 def _check_schema(
-    options: Mapping[str, str], connector: Connector, fmt: Format | None, schema: Fields, place: Place | None
+    options: Mapping[str, str],
+    connector: Connector,
+    formats: Mapping[str, Format | None],
+    schema: Fields,
+    place: Place | None,
 ) -> None:
     connector.check_schema(options, schema, place)
-    if fmt is not None:
-        fmt.check(schema, place)
+    for key, found in formats.items():
+        held = connector.formatted_fields(options, schema, key)
+        if found is not None and held is not None:
+            found.check_columns(format_options(options, key), held, place)
+    fmt = next(iter(formats.values()))
     for name, _ in schema:
         if name in connector.reserved:
             owner, meaning = f"a {connector.name} table", connector.reserved[name]

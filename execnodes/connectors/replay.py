@@ -36,7 +36,7 @@ class Replay(Connector):
     roles = (Role.SOURCE,)
     formatted = True
     can_look_up = True
-    abilities = frozenset({"ProjectPushDown"})
+    abilities = frozenset({"ProjectPushDown", "ReadingMetadata"})
     reserved = {_AT: "the time of arrival"}  # noqa: RUF012 - declared ClassVar in the base
 
     def takes_format(self, fmt: Format, role: Role) -> bool:

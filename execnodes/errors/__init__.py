@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from stateplan.execnodes.errors.catalogue import texts_of
 from stateplan.execnodes.readable import counted
+from stateplan.execnodes.redaction import masked, redacted, without_secrets
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -29,7 +30,7 @@ def _printable(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def _lines(source: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", source)
+    return re.split(r"\r\n|\r|\n", masked(source))
 
 
 def _clipped(text: str, length: int) -> str:
@@ -69,7 +70,8 @@ class Place:
         return _printable(", ".join(parts))
 
     def excerpt(self) -> str | None:
-        """The expression, or the source line with the span underlined; None when there is neither."""
+        """The expression, or the source line with the span underlined and stars for secrets; None when there is
+        neither."""
         if self.expression is not None:
             return "  " + _clipped(_CONTROL.sub(" ", self.expression), 400)
         if self.source is None or self.line is None:
@@ -156,10 +158,10 @@ class StateplanError(Exception):
 
     def _set(self, code: str, message: str, place: Place | None, expected: str | None, hint: str | None) -> None:
         self.code = code
-        self.message = _clipped(message, 2000)
+        self.message = redacted(_clipped(message, 2000))
         self.place = place
-        self.expected = expected
-        self.hint = hint
+        self.expected = expected and redacted(expected)
+        self.hint = hint and redacted(hint)
         self.args = (self.message,)
 
     def within(self, operator: str) -> Self:
@@ -184,7 +186,7 @@ class StateplanError(Exception):
         return error
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {_printable(self.message)}"]
+        lines = [f"[{self.code}] {_printable(self._shown(self.message))}"]
         if self.place is not None:
             where = str(self.place)
             if where:
@@ -193,20 +195,24 @@ class StateplanError(Exception):
             if excerpt:
                 lines.append(excerpt)
         if self.expected:
-            lines.append(f"  expected: {_printable(self.expected)}")
+            lines.append(f"  expected: {_printable(self._shown(self.expected))}")
         if self.hint:
-            lines.append(f"  hint: {_printable(self.hint)}")
+            lines.append(f"  hint: {_printable(self._shown(self.hint))}")
         return "\n".join(lines)
+
+    def _shown(self, text: str) -> str:
+        """One of the texts without the secrets of the statement or file that it is about."""
+        return text if self.place is None or self.place.source is None else without_secrets(text, self.place.source)
 
     def to_dict(self) -> dict[str, object]:
         """The error as JSON-ready data, for ``--format json``."""
         place = {k: v for k, v in asdict(self.place).items() if v is not None and k != "source"} if self.place else None
         return {
             "code": self.code,
-            "message": self.message,
+            "message": self._shown(self.message),
             "place": place,
-            "expected": self.expected,
-            "hint": self.hint,
+            "expected": self.expected and self._shown(self.expected),
+            "hint": self.hint and self._shown(self.hint),
         }
 
     def __reduce__(self) -> tuple[object, ...]:

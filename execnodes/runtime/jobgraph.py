@@ -9,7 +9,7 @@ the number of its operators.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -98,6 +98,7 @@ class OperatorSpec:
         channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
         fields: what is known of the rows of the inputs.
         idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
+        idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
         version: of the layout of its state.
         rewrite: how state of the version before is brought to this one.
@@ -113,6 +114,7 @@ class OperatorSpec:
     level: int
     channels: tuple[int, ...] = ()
     idle_timeout: int = 0
+    idle_timeouts: Mapping[tuple[int, int], int] = field(default_factory=dict)
     node: int = -1
     version: int = 0
     rewrite: Rewrite | None = None

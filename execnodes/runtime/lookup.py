@@ -128,22 +128,34 @@ class LookupTransform(Transform):
         nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found]
         return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 
-    def _asked(self, asking: pl.DataFrame) -> pl.DataFrame | None:
-        """The distinct values that rows ask for, under the names of the table's columns; None when not needed."""
+    def _asked(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
+        """The distinct values that rows ask for, and the constants that all of them ask for, under the names of the
+        table's columns; None when not needed."""
         pairs = [(f, k.index) for f, k in self.keys.items() if k.index is not None]
-        if not self.table.lookup.by_key or not pairs:
-            return None
         types = [f.type.polars() for f in self.table_type.fields]
-        return asking.select(pl.col(column(i)).cast(types[f]).alias(column(f)) for f, i in pairs).unique()
+        fixed = [self._constant(literal, types[f], now).alias(column(f)) for f, literal in self._constants()]
+        if not self.table.lookup.by_key or not (pairs or fixed):
+            return None
+        if not pairs:
+            return pl.DataFrame(fixed)
+        asked = asking.select(pl.col(column(i)).cast(types[f]).alias(column(f)) for f, i in pairs).unique()
+        return asked.with_columns(pl.lit(value[0], value.dtype).alias(value.name) for value in fixed)
+
+    def _constants(self) -> list[tuple[int, Rex]]:
+        """The fields of the table that are asked for by a constant."""
+        return [(f, k.literal) for f, k in self.keys.items() if k.index is None and k.literal is not None]
+
+    def _constant(self, literal: Rex, dtype: pl.DataType, now: int) -> pl.Series:
+        """The value of a constant, as a column of the table has it."""
+        return CalcTransform((literal,), None, self.time_zone)(pl.DataFrame({"@one": [0]}), now)[column(0)].cast(dtype)
 
     def _there(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
         """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
-        rows = self.table.rows(now, self.time_zone, self._asked(asking))
+        rows = self.table.rows(now, self.time_zone, self._asked(asking, now))
         rows = rows.select(columns(len(self.table_type.fields)))
-        fixed = [(f, k.literal) for f, k in self.keys.items() if k.index is None and k.literal is not None]
-        for field, literal in fixed:
-            value = CalcTransform((literal,), None, self.time_zone)(pl.DataFrame({"@one": [0]}), now)[column(0)]
-            rows = rows.filter(pl.col(column(field)) == value.cast(rows.schema[column(field)])[0])
+        for field, literal in self._constants():
+            value = self._constant(literal, rows.schema[column(field)], now)
+            rows = rows.filter(pl.col(column(field)) == value[0])
         if self.condition is not None and rows.height:
             rows = rows.filter(self._holds(self.condition, rows, now))
         width = len(self.input_type.fields)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.options import PATH, Role
+from stateplan.execnodes.connectors.options import PATHS, Role
 from stateplan.execnodes.connectors.protocol import Partition, SinkTable, SourceTable
-from stateplan.execnodes.connectors.registry import find_connector, find_format, validate_table
+from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format, validate_table
 from stateplan.execnodes.errors import Place, PlanError, RunError
 from stateplan.execnodes.files import has_scheme
 from stateplan.execnodes.graph import ExecGraph
@@ -27,6 +27,7 @@ from stateplan.execnodes.specs import (
     ReadingMetadata,
     ResolvedTable,
     WatermarkPushDown,
+    WritingMetadata,
 )
 from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
 
@@ -47,7 +48,7 @@ def source_table(spec: DynamicTableSource, started: int = 0) -> SourceTable:
     """
     table, options = _resolved(spec)
     fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
-    validate_table(options, Role.SOURCE, schema=fields)
+    validate_table(options, Role.SOURCE, schema=fields, primary_key=_primary_key(table))
     return SourceTable(
         spec.table.summary,
         find_connector(options),
@@ -55,8 +56,10 @@ def source_table(spec: DynamicTableSource, started: int = 0) -> SourceTable:
         fields,
         find_format(options, Role.SOURCE),
         tuple(table.partition_keys),
+        _primary_key(table),
         tuple(range(len(fields))),
         started=started,
+        key_format=find_key_format(options, Role.SOURCE),
     )
 
 
@@ -65,23 +68,28 @@ def sink_table(spec: DynamicTableSink, fields: Fields, uid: str) -> SinkTable:
 
     Args:
         spec: of the plan.
-        fields: that are written.
+        fields: that are written: the physical columns, then the metadata.
         uid: of the sink in this checkpoint.
 
     Raises:
         StateplanError: as :func:`source_table`.
     """
     table, options = _resolved(spec)
-    validate_table(options, Role.SINK, schema=fields)
+    keys = next((a.metadata_keys for a in spec.abilities if isinstance(a, WritingMetadata)), ())
+    physical, metadata = fields[: len(fields) - len(keys)], fields[len(fields) - len(keys) :]
+    validate_table(options, Role.SINK, schema=physical, primary_key=_primary_key(table))
     return SinkTable(
         spec.table.summary,
         find_connector(options),
         options,
-        tuple(fields),
+        tuple(physical),
         find_format(options, Role.SINK),
         tuple(table.partition_keys),
+        _primary_key(table),
         uid,
         any(isinstance(ability, Overwrite) for ability in spec.abilities),
+        tuple((key, declared) for key, (_, declared) in zip(keys, metadata, strict=True)),
+        key_format=find_key_format(options, Role.SINK),
     )
 
 
@@ -90,15 +98,14 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
 
     Args:
         graph: the plan.
-        place: gives the path for a ``path`` without a scheme.
+        place: gives the path for one without a scheme.
     """
 
     def placed(value: Any) -> Any:
         if isinstance(value, ResolvedTable):
-            path = (value.options or {}).get(PATH.key)
-            if path is None or has_scheme(path):
-                return value
-            return value.model_copy(update={"options": {**(value.options or {}), PATH.key: place(path)}})
+            options = value.options or {}
+            new = {key: place(options[key]) for key in PATHS if key in options and not has_scheme(options[key])}
+            return value.model_copy(update={"options": {**options, **new}}) if new else value
         if isinstance(value, PlanModel):
             found = {name: placed(getattr(value, name)) for name in type(value).model_fields}
             changed = {name: new for name, new in found.items() if new is not getattr(value, name)}
@@ -122,6 +129,11 @@ def _resolved(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTabl
     if table is None or table.options is None:
         raise RunError("RUN021", name=spec.table.summary)
     return table, dict(table.options)
+
+
+def _primary_key(table: ResolvedTable) -> tuple[str, ...]:
+    key = table.table_schema.primary_key
+    return tuple(key.columns) if key is not None else ()
 
 
 def with_abilities(
@@ -203,8 +215,6 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
         elif isinstance(ability, WatermarkPushDown):
             fields = node.output_type.fields
             _check_refs(ability.watermark_expr, len(fields), f"{own}/watermarkExpr")
-            if not any(f.type.kind == "ROWTIME" for f in fields):
-                raise _error("PLAN049.check_scan", own)
     if len(node.output_type.fields) != width + metadata:
         raise PlanError(
             "PLAN064.check_scan", node=node, width=width + metadata, place=Place(pointer=f"{pointer}/outputType")

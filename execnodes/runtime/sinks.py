@@ -124,3 +124,7 @@ class SinkDriver:
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit([r[3] for r in mine if r[3]], batch_id)
             self.written[number] += sum(r[2] for r in mine)
+
+    def close(self) -> None:
+        for writer in self.writers:
+            writer.close()

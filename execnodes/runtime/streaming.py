@@ -56,6 +56,7 @@ from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses
 from stateplan.execnodes.runtime.spark.tasks import TTLS
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.translate import translate
+from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import is_batch
 
 if TYPE_CHECKING:
@@ -283,6 +284,7 @@ class _Run:
 
     def close(self) -> None:
         self.sources.stop()
+        self.sinks.close()
         self.metrics.close(self.query)
         for endpoint in self.endpoints:
             endpoint.close()
@@ -362,6 +364,7 @@ def execute(
     check_restart: RestartCheck,
     spark: SparkSession | None = None,
     job_id: str | None = None,
+    secrets: Secrets | None = None,
     on_start: Callable[[str, str], None] | None = None,
 ) -> SparkJob:
     """Starts a plan as one streaming query.
@@ -375,6 +378,7 @@ def execute(
         check_restart: judges how the plan may go on from the state of the plan that wrote the checkpoint.
         spark: a session of the user's to run in.
         job_id: of the job, a UUID, where its checkpoint has none yet.
+        secrets: that references in the plan stand for.
         on_start: gets the job's id and the directory of its checkpoint, right before the job begins. What it raises
             keeps the job from starting.
 
@@ -407,7 +411,14 @@ def execute(
     try:
         if is_batch(options):
             checkpoint.require_unfinished()
-        job = translate(graph, options, checkpoint.key_groups, job_id=checkpoint.id, started=checkpoint.created)
+        job = translate(
+            graph,
+            options,
+            checkpoint.key_groups,
+            job_id=checkpoint.id,
+            started=checkpoint.created,
+            secrets=secrets,
+        )
         job = checkpoint.fit(job)
         serving = reporters(options)
         sources = Sources(job, options, checkpoint.splits)

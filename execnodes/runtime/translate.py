@@ -16,6 +16,7 @@ from stateplan.execnodes.connectors.protocol import InstantSource
 from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
@@ -30,6 +31,7 @@ from stateplan.execnodes.runtime.jobgraph import (
     SourceSpec,
     ToOperator,
     ToSink,
+    targets,
 )
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
@@ -37,6 +39,7 @@ from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
@@ -45,7 +48,13 @@ from stateplan.execnodes.zone import local_time_zone
 
 
 def translate(
-    graph: ExecGraph, options: Mapping[str, str], key_groups: int, *, job_id: str = "", started: int = 0
+    graph: ExecGraph,
+    options: Mapping[str, str],
+    key_groups: int,
+    *,
+    job_id: str = "",
+    started: int = 0,
+    secrets: Secrets | None = None,
 ) -> JobGraph:
     """The job graph of a plan.
 
@@ -55,13 +64,16 @@ def translate(
         key_groups: into which keyed state is split.
         job_id: tells the files of this job from those of others in the same folder.
         started: when the job began, ms; generated timestamps refer to it.
+        secrets: that references in the plan stand for. The job graph has them: it is not for files and eyes.
 
     Raises:
+        OptionError: OPT123, a secret that is not known here.
         PlanError: PLAN035, a node that cannot be run yet; PLAN190 or PLAN191, state that is to age by event time where
             rows have none, or several.
         RunError: RUN021, a table without its options.
     """
-    return _Translation(assign_uids(graph), options, job_id, started).job(key_groups)
+    graph = with_secrets(assign_uids(graph), secrets or Secrets())
+    return _Translation(graph, options, job_id, started).job(key_groups)
 
 
 @dataclass
@@ -80,6 +92,7 @@ class _Translation:
     channels: Counter[tuple[int, int]] = field(default_factory=Counter)
     ages: dict[int, tuple[TtlConfig, ...]] = field(default_factory=dict)
     event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
+    idle_timeouts: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def job(self, key_groups: int) -> JobGraph:
         scans: list[TableSourceScan | Values] = []
@@ -132,7 +145,9 @@ class _Translation:
             return spec
         number = self.operators[node.id]
         channels = tuple(self.channels[number, i] for i in range(spec.inputs))
-        return replace(spec, channels=channels, idle_timeout=value(self.options, "table.exec.source.idle-timeout"))
+        own = {(i, c): ms for (n, i, c), ms in self.idle_timeouts.items() if n == number}
+        timeout = value(self.options, "table.exec.source.idle-timeout")
+        return replace(spec, channels=channels, idle_timeout=timeout, idle_timeouts=own)
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
@@ -203,6 +218,8 @@ class _Translation:
             filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
         wanted: list[int | str] = [*read.projection, *read.metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
+        told = [remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))]
+        read = replace(read, filters=tuple(told))
         more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
         read = replace(read, projection=(*read.projection, *more))
         reader = read.connector.source(read)
@@ -210,6 +227,8 @@ class _Translation:
         first = (*first, *self.watermarks(node))
         marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
         pipeline = self.pipeline(node, first)
+        if (timeout := _idle_timeout(node)) is not None:
+            self.idle_timeouts |= dict.fromkeys(_channels(pipeline), timeout)
         return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
@@ -219,9 +238,9 @@ class _Translation:
         for ability in node.scan_table_source.abilities:
             if isinstance(ability, WatermarkPushDown):
                 fields = node.output_type.fields
-                rowtime = next(i for i, f in enumerate(fields) if f.type.kind == "ROWTIME")
-                zone = local_time_zone(self.options)
-                yield WatermarkTransform(ability.watermark_expr, rowtime, fields[rowtime].name, zone)
+                rowtime = next((i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"), None)
+                name = "" if rowtime is None else fields[rowtime].name
+                yield WatermarkTransform(ability.watermark_expr, rowtime, name, local_time_zone(self.options))
 
     def sink(self, node: ExecNode) -> SinkSpec:
         with self.graph.placing(node):
@@ -255,6 +274,24 @@ def _filters(
     condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
     refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
     return (CalcTransform(refs, condition),)
+
+
+def _channels(pipeline: Pipeline) -> Iterator[tuple[int, int, int]]:
+    """The channels of operators that a pipeline leads to: operator, input, channel."""
+    for to in targets(pipeline):
+        if isinstance(to, ToOperator):
+            yield to.operator, to.input, to.channel
+
+
+def _idle_timeout(node: TableSourceScan) -> int | None:
+    """After how many milliseconds a part of a source that makes watermarks is idle, 0 for never; None for a source that
+    does not make them. Source: Flink's ``WatermarkPushDownSpec``."""
+    for ability in node.scan_table_source.abilities:
+        if isinstance(ability, WatermarkPushDown):
+            params = ability.watermark_params
+            own = params.source_idle_timeout if params is not None else -1
+            return max(0, own if own > 0 else ability.idle_timeout_millis)
+    return None
 
 
 def _uid(node: ExecNode) -> str:

@@ -84,7 +84,12 @@ class EventTime:
     parts: dict[Channel, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def advance(
-        self, received: Iterable[tuple[int, Received]], channels: Sequence[int], now: int, idle_timeout: int = 0
+        self,
+        received: Iterable[tuple[int, Received]],
+        channels: Sequence[int],
+        now: int,
+        idle_timeout: int = 0,
+        idle_timeouts: Mapping[Channel, int] | None = None,
     ) -> Watermark:
         """Takes in the watermarks of a micro-batch.
 
@@ -96,6 +101,7 @@ class EventTime:
             channels: number of channels per input.
             now: the micro-batch's time, ms.
             idle_timeout: a part without rows for so long does not hold back the others, ms; 0 is never.
+            idle_timeouts: the same for channels that have one of their own.
         """
         before = self.watermark
         self.since = now if self.since is None else self.since
@@ -114,7 +120,8 @@ class EventTime:
         closing: list[int] = []
         for key in ((i, c) for i, count in enumerate(channels) for c in range(count)):
             parts = self.parts.get(key) or {"": (NO_WATERMARK, self.since)}
-            marks = [at for at, touched in parts.values() if not (idle_timeout > 0 and now - touched >= idle_timeout)]
+            wait = (idle_timeouts or {}).get(key, idle_timeout)
+            marks = [at for at, touched in parts.values() if not 0 < wait <= now - touched]
             if marks:
                 active.append(min(marks))
             if key in ended or marks:

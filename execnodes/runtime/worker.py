@@ -332,7 +332,7 @@ def run_operator(
     watermark = Watermark()
     if spec.event_time:
         received = ((b.input, decode_mark(b.data)) for b in blobs if b.rows == MARK)
-        watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout)
+        watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout, spec.idle_timeouts)
         state.touch_time()
     if spec.kernel.by_event_time or any(f.height for f in inputs):
         time_of_kernel = Watermark(NO_WATERMARK, now) if spec.kernel.by_clock else watermark

@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.execnodes.redaction import redacted_options
 from stateplan.execnodes.release import installed_version
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.protocol import PageKind
@@ -133,7 +134,7 @@ class RestApi:
 
     async def session_config(self, request: Request) -> Response:
         handle = _handle(request, "session_handle")
-        return answer({"properties": self._service.session(handle).properties})
+        return answer({"properties": redacted_options(self._service.session(handle).properties)})
 
     async def close_session(self, request: Request) -> Response:
         handle = _handle(request, "session_handle")

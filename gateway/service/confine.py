@@ -1,19 +1,23 @@
 """What a gateway that others use lets their statements touch: files below its roots, and nothing that runs code.
 
-Codes: GW012, GW013, GW014.
+Codes: GW012, GW013, GW014, OPT125.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
-from stateplan.execnodes.errors import GatewayError, Place
+from stateplan.execnodes.errors import GatewayError, OptionError, Place, one_of
 from stateplan.execnodes.files import UrlError, place_of, scheme_of, shown
+from stateplan.execnodes.secrets import has_reference, references
 
-_PATH_WORDS = frozenset({"path", "dir", "directory", "file", "folder", "location", "url", "uri"})
+_PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
 _OPTIONS_OF_CODE = ("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user.")
 """Options that start programs, load code or open ports."""
+_COMMANDS = (".cmd", ".command")
+"""Ends of the names of table options whose values are run by a shell."""
 
 
 class Confinement:
@@ -21,10 +25,12 @@ class Confinement:
 
     Args:
         roots: folders and URLs; without any, everything may be used.
+        variables: environment variables that options may refer to by ``${env:NAME}``, where there are roots.
     """
 
-    def __init__(self, roots: Sequence[str] = ()) -> None:
+    def __init__(self, roots: Sequence[str] = (), variables: Sequence[str] = ()) -> None:
         self.roots = tuple(map(_real, roots))
+        self.variables = tuple(variables)
 
     def check_file(self, path: str, place: Place | None = None) -> None:
         """Raises GatewayError GW012 when a path or URL is not below a root."""
@@ -47,10 +53,29 @@ class Confinement:
             self.check_file(text, place)
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
-        """Raises GatewayError GW012 when the options of a table name a file elsewhere."""
+        """Whether a table, or a catalog, with these options may be used.
+
+        Raises:
+            GatewayError: GW012, they name a file elsewhere, or refer to one; GW013, they name a program.
+            OptionError: OPT125, they refer to an environment variable that is not given away.
+        """
+        if not self.roots:
+            return
         for key, text in options.items():
+            if key.lower().endswith(_COMMANDS):
+                raise GatewayError("GW013", key=key, place=place)
             if _names_a_path(key):
+                if has_reference(text):  # it is only known later where that leads
+                    raise GatewayError("GW012", path=text, place=place)
                 self.check_file(text, place)
+            for kind, name in references(text):
+                if kind == "file":
+                    self.check_file(name, place)
+                elif kind == "env" and name not in self.variables:
+                    raise OptionError("OPT125", key=key, name=name, place=place, expected=self._allowed())
+
+    def _allowed(self) -> str:
+        return one_of(f"${{env:{name}}}" for name in self.variables) or "no reference to an environment variable"
 
     def check_links(self, options: Mapping[str, str]) -> None:
         """Raises GatewayError GW012 when a link in a folder of a table leads elsewhere: its reader would follow it."""
@@ -82,7 +107,7 @@ class Confinement:
 
 
 def _names_a_path(key: str) -> bool:
-    return not _PATH_WORDS.isdisjoint(key.lower().rpartition(".")[2].split("-"))
+    return not _PATH_WORDS.isdisjoint(re.split("[-_]", key.lower().rpartition(".")[2]))
 
 
 def _real(path: str) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 from stateplan.execnodes.errors import GatewayError
 from stateplan.execnodes.paths import write_whole
+from stateplan.execnodes.redaction import redacted_options
 from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
@@ -48,7 +49,8 @@ class JobStore:
     """The jobs of a gateway. The process that has it is the only one.
 
     Args:
-        folder: of the gateway, made if need be. Only its owner can look into it: plans hold passwords of tables.
+        folder: of the gateway, made if need be. Only its owner can look into it. Secrets of tables and sessions are
+            not in it.
 
     Raises:
         GatewayError: GW016, another gateway has the folder; GW016.unusable, it cannot be used.
@@ -147,7 +149,7 @@ class JobStore:
             "ended": job.ended,
             "error": job.error,
             "checkpoint": record.checkpoint,
-            "options": record.options,
+            "options": redacted_options(record.options),
             "functions": [_function_facts(function) for function in record.functions],
         }
         write_whole(self._jobs / str(record.id) / _JOB, json.dumps(facts, indent=1), lasting=True)

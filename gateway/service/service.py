@@ -14,11 +14,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.errors import GatewayError, Place, StateplanError
+from stateplan.execnodes.errors import GatewayError, OptionError, Place, StateplanError
+from stateplan.execnodes.redaction import HIDDEN
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.execnodes.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
 from stateplan.gateway.service.audit import AuditLog
 from stateplan.gateway.service.confine import Confinement
@@ -32,7 +35,7 @@ from stateplan.planner.dialect import nodes
 from stateplan.planner.session.completion import complete
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.host import PLAN_SCHEME, Host
-from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, JobEntry, Jobs
+from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, JobEntry, JobRecord, Jobs
 from stateplan.planner.session.results import TableResult
 from stateplan.planner.session.script import read_statement
 from stateplan.plans.document import PlanDocument
@@ -74,7 +77,7 @@ class SqlGatewayService:
         limits: of everything; by default those of :class:`Limits`, and sessions that never end by themselves.
         options: set in every session, before its own.
         folder: where jobs, plans and the audit log are; None to keep nothing beyond this process.
-        roots: see :class:`Confinement`.
+        roots, variables: see :class:`Confinement`.
         keep_unknown: see :class:`execnodes.settings.Configuration`.
         console: gets notes about running jobs, a line each.
         on_progress: gets the figures of a job while something waits for it.
@@ -95,12 +98,13 @@ class SqlGatewayService:
         options: Mapping[str, str] | None = None,
         folder: Path | None = None,
         roots: Sequence[str] = (),
+        variables: Sequence[str] = (),
         keep_unknown: bool = False,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         self.limits = limits or Limits(idle_timeout=0)
-        self.confinement = Confinement(roots)
+        self.confinement = Confinement(roots, variables)
         self._store = None if folder is None else JobStore(folder)
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
@@ -274,19 +278,19 @@ class SqlGatewayService:
         record = job.record
         if self._stopped.is_set() or self.jobs.find(str(record.id)).status != RESTARTING:
             return True
-        options = {
-            **record.options,
-            CHECKPOINT_DIR: str(record.checkpoint),
-            "table.plan.restore.catalog-objects": "ALL_ENFORCED",
-            "table.dml-sync": "false",
-        }
         try:
             assert record.plan is not None
+            options = {
+                **self._known_options(record),
+                CHECKPOINT_DIR: str(record.checkpoint),
+                "table.plan.restore.catalog-objects": "ALL_ENFORCED",
+                "table.dml-sync": "false",
+            }
             host = Host()
             host.keep_unknown = True
             env = TableEnvironment(options, console=self._console, jobs=self.jobs, host=host)
             for function in record.functions:
-                env.functions.create(function, overwrite=True)
+                env.functions.create(replace(function, temporary=True), overwrite=True)
             env.run_document(PlanDocument.parse(record.plan), record)
         except StateplanError as error:
             if self._stopped.is_set():
@@ -302,6 +306,19 @@ class SqlGatewayService:
             _log.info("the job %s runs again", record.id)
             self.audit.record("restart job", "gateway", job=record.id)
         return True
+
+    def _known_options(self, record: JobRecord) -> dict[str, str]:
+        """The options that a job was started with. Of secrets, which no file has, those of the gateway are known.
+
+        Raises:
+            OptionError: OPT126, another secret, which the job needs.
+        """
+        found = {key: self._options.get(key, text) if HIDDEN in text else text for key, text in record.options.items()}
+        lost = [key for key, text in found.items() if HIDDEN in text]
+        for key in lost:
+            if key in OPTIONS or key.startswith("spark."):
+                raise OptionError("OPT126", key=key)
+        return {key: text for key, text in found.items() if key not in lost}
 
     def _give_up(self, store: JobStore, job: StoredJob, error: str) -> None:
         store.failed(job.record, error)
@@ -380,7 +397,7 @@ class _SessionHost(Host):
         self.confinement.check_function(name, place)
 
     def check_graph(self, graph: ExecGraph) -> None:
-        from stateplan.planner.catalog.resolved_tables import table_of
+        from stateplan.execnodes.node_tables import table_of
 
         self.check_start()
         for node in graph.nodes:

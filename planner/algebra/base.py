@@ -112,4 +112,20 @@ class LimitAbility:
     limit: int
 
 
-Ability: TypeAlias = ProjectAbility | FilterAbility | PartitionAbility | LimitAbility
+@dataclass(frozen=True)
+class WatermarkAbility:
+    """The source makes the watermarks itself: ``watermark``, over the fields ``names`` that it produced when it got it.
+
+    ``produced`` is the row after it, and ``rowtime`` the column of the table that it is for. ``idle_timeout`` is that of
+    the session in ms, -1 for none; ``options`` are the table's ``scan.watermark.*``, without that prefix.
+    """
+
+    watermark: Rex
+    names: tuple[str, ...]
+    produced: tuple[Field, ...]
+    rowtime: str
+    idle_timeout: int = -1
+    options: tuple[tuple[str, str], ...] = ()
+
+
+Ability: TypeAlias = ProjectAbility | FilterAbility | PartitionAbility | LimitAbility | WatermarkAbility

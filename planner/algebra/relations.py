@@ -27,6 +27,7 @@ from stateplan.planner.algebra.base import (
     ProjectAbility,
     Rel,
     Single,
+    WatermarkAbility,
 )
 from stateplan.planner.catalog.objects import CatalogTable
 
@@ -66,6 +67,7 @@ __all__ = [
     "TemporalSort",
     "Union",
     "Values",
+    "WatermarkAbility",
     "Window",
     "field_names",
     "fresh_name",

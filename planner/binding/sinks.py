@@ -40,7 +40,7 @@ def bind_insert(
     place = place_of(table_node, source)
     columns = list(table.schema.persisted)
     physical = [(c.name, c.type) for c in table.schema.physical]
-    validate_table(table.options, "sink", place, physical, table.option_places)
+    validate_table(table.options, "sink", place, physical, table.option_places, table.schema.primary_key)
     named = None
     if isinstance(target, exp.Schema):
         named = _positions(target.expressions, columns, table, source)
@@ -71,7 +71,8 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
         CatalogError: CAT104 (buckets), CAT105 (OVERWRITE), CAT106 (metadata columns).
     """
     name, summary = table.options["connector"], table.identifier.summary
-    abilities = find_connector(table.options).sink_abilities
+    connector = find_connector(table.options)
+    abilities = connector.sink_abilities
     if table.distribution is not None and "Bucketing" not in abilities:
         raise CatalogError("CAT104", summary=summary, name=name, place=place)
     if overwrite and "Overwrite" not in abilities:
@@ -84,7 +85,7 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
             place=place,
         )
     written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
-    writable = {key: parse_type(text) for key, text in find_connector(table.options).writable}
+    writable = {key: parse_type(text) for key, text in connector.writable_metadata(table.options)}
     if written and not writable:
         raise CatalogError("CAT106", summary=summary, name=written[0].name, name_2=name, place=place)
     for column in written:

@@ -49,7 +49,7 @@ def scan_of(
     """
     schema = table.schema
     physical_fields = [(c.name, c.type) for c in schema.physical]
-    validate_table(table.options, "source", place, physical_fields, table.option_places)
+    validate_table(table.options, "source", place, physical_fields, table.option_places, schema.primary_key)
     physical = list(schema.physical)
     metadata = [c for c in schema.columns if c.is_metadata]
     available = metadata_columns(table.options) if metadata else {}

@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
 from stateplan.execnodes.functions.user import KIND_WORDS, UserFunction
@@ -97,38 +97,57 @@ def _imported(reference: str, name: str, place: Place | None) -> Any:
     return getattr(module, attribute)
 
 
-def _key(identifier: ObjectIdentifier) -> tuple[str, ...]:
+def _key(identifier: ObjectIdentifier) -> tuple[str, str, str]:
     return (identifier.catalog, identifier.database, identifier.name.lower())
 
 
-class FunctionCatalog:
-    """The functions of a session."""
+class Permanent(Protocol):
+    """Where the functions of databases are kept."""
 
-    def __init__(self) -> None:
+    def functions_of(self, catalog: str) -> MutableMapping[tuple[str, str], CatalogFunction]:
+        """Those of a catalog, by database and name in small letters. Raises CatalogError."""
+
+    def nearby_functions(self) -> Iterable[CatalogFunction]:
+        """Those that are at hand."""
+
+
+class FunctionCatalog:
+    """The functions of a session.
+
+    Args:
+        permanent: has those of the databases.
+    """
+
+    def __init__(self, permanent: Permanent) -> None:
         self._system: dict[tuple[str, ...], CatalogFunction] = {}
         self._temporary: dict[tuple[str, ...], CatalogFunction] = {}
-        self._permanent: dict[tuple[str, ...], CatalogFunction] = {}
+        self._permanent = permanent
 
-    def _shelf(self, function: CatalogFunction) -> dict[tuple[str, ...], CatalogFunction]:
+    def _shelf(self, function: CatalogFunction) -> tuple[MutableMapping[Any, CatalogFunction], tuple[str, ...]]:
+        """Where a function is kept, and its key there."""
         if function.identifier is None:
-            return self._system
-        return self._temporary if function.temporary else self._permanent
+            return self._system, function.key
+        if function.temporary:
+            return self._temporary, function.key
+        return self._permanent.functions_of(function.identifier.catalog), function.key[1:]
 
     def has(self, function: CatalogFunction) -> bool:
         """Whether there is one of this name, temporary or not as it is."""
-        return function.key in self._shelf(function)
+        shelf, key = self._shelf(function)
+        return key in shelf
 
     def create(self, function: CatalogFunction, *, place: Place | None = None, overwrite: bool = False) -> None:
-        """Adds a function. Raises CatalogError CAT060 when the name is taken."""
-        shelf = self._shelf(function)
-        if function.key in shelf and not overwrite:
+        """Adds a function. Raises CatalogError: CAT060 when the name is taken, CAT110 where it cannot be kept."""
+        shelf, key = self._shelf(function)
+        if key in shelf and not overwrite:
             raise CatalogError("CAT060", summary=function.summary, place=place)
-        shelf[function.key] = function
+        shelf[key] = function
 
     def drop(self, function: CatalogFunction, *, if_exists: bool = False, place: Place | None = None) -> bool:
         """Removes the function of this name; returns whether there was one. Raises CatalogError CAT061."""
-        shelf = self._shelf(function)
-        if shelf.pop(function.key, None) is not None:
+        shelf, key = self._shelf(function)
+        if key in shelf:
+            del shelf[key]
             return True
         if if_exists:
             return False
@@ -147,13 +166,14 @@ class FunctionCatalog:
         )
 
     def all(self) -> list[CatalogFunction]:
-        return [*self._system.values(), *self._temporary.values(), *self._permanent.values()]
+        """Those that are at hand: of the system, temporary ones, and those of catalogs that ask nobody."""
+        return [*self._system.values(), *self._temporary.values(), *self._permanent.nearby_functions()]
 
     def names(self, catalog: str, database: str) -> list[str]:
-        """Names of the system's functions and those of a database, sorted, in small letters."""
-        shelves = [*self._temporary.values(), *self._permanent.values()]
-        here = [f for f in shelves if f.key[:2] == (catalog, database)]
-        return sorted({f.name.lower() for f in [*self._system.values(), *here]})
+        """Names of the system's functions and those of a database, sorted, in small letters. Raises CatalogError."""
+        here = {key[2] for key in self._temporary if key[:2] == (catalog, database)}
+        here |= {name for owner, name in self._permanent.functions_of(catalog) if owner == database}
+        return sorted(here | {f.name.lower() for f in self._system.values()})
 
     # what a name means
 
@@ -162,8 +182,10 @@ class FunctionCatalog:
         return self._system.get((name.lower(),))
 
     def of_catalog(self, identifier: ObjectIdentifier) -> CatalogFunction | None:
-        """The function of a database, a temporary one first."""
-        return self._temporary.get(_key(identifier)) or self._permanent.get(_key(identifier))
+        """The function of a database, a temporary one first. Raises CatalogError."""
+        catalog, database, name = _key(identifier)
+        found = self._temporary.get((catalog, database, name))
+        return found or self._permanent.functions_of(catalog).get((database, name))
 
     def called(
         self, parts: Sequence[str], current: tuple[str, str], place: Place | None, built_in: bool

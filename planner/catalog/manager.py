@@ -1,8 +1,8 @@
 """Catalogs and databases, and how a name in SQL finds a table or a view.
 
-Flink's ``CatalogManager`` over ``GenericInMemoryCatalog``: names are case-sensitive, a temporary object hides
-the permanent one of the same name, and a session starts in ``default_catalog.default_database``. Nothing here
-outlives the session.
+Flink's ``CatalogManager``: names are case-sensitive, a temporary object hides the permanent one of the same name, and a
+session starts in ``default_catalog.default_database``, which is in memory. What other catalogs there are and where
+they keep what they have, :mod:`planner.catalog.kinds` knows. A catalog store knows catalogs of earlier sessions.
 
 Codes: CAT001 to CAT029.
 """
@@ -11,31 +11,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
-from stateplan.execnodes.errors import CatalogError, Place, nearest
-from stateplan.planner.catalog.functions import FoundFunction, FunctionCatalog
+from sqlglot import exp
+
+from stateplan.execnodes.errors import CatalogError, Place, StateplanError, nearest
+from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, CatalogFunctions, Database, MemoryCatalog
+from stateplan.planner.catalog.functions import CatalogFunction, FoundFunction, FunctionCatalog
 from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     CatalogObject,
-    CatalogView,
     ObjectIdentifier,
 )
 
-IN_MEMORY = "generic_in_memory"
-"""The type of all catalogs."""
-
-
-@dataclass
-class Database:
-    """One database of a catalog: permanent objects by name."""
-
-    name: str
-    comment: str | None = None
-    options: dict[str, str] = field(default_factory=dict)
-    objects: dict[str, CatalogObject] = field(default_factory=dict)
+if TYPE_CHECKING:
+    from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
@@ -46,25 +39,55 @@ class CatalogDescriptor:
     comment: str | None = None
 
 
+class CatalogStore(Protocol):
+    """Where definitions of catalogs outlive a session."""
+
+    def names(self) -> list[str]:
+        """Of the catalogs. Raises CatalogError."""
+
+    def read(self, name: str) -> CatalogDescriptor | None:
+        """The definition of a catalog; None when there is none. Raises CatalogError."""
+
+    def write(self, name: str, descriptor: CatalogDescriptor) -> bool:
+        """Keeps a definition; False when there is one of this name. Raises CatalogError."""
+
+    def remove(self, name: str) -> None:
+        """Forgets a definition. Raises CatalogError."""
+
+
 class CatalogManager:
     """All catalogs of a session with their functions, what is current, and the session's temporary objects.
 
     Attributes:
         check_table: raises StateplanError when a statement must not use a table with these options, which it gives
             in a hint: to plan a query is to look at the folders of its tables.
+        check_function: raises StateplanError when a session must not use a function of Python that a catalog keeps.
+        opened: makes the catalog of a name and a definition; raises StateplanError.
+        query_fields: name and type of the columns of a query, from the tables of a view of this catalog and the text
+            that it was read from; raises StateplanError.
+        store: the catalog store; None without one. Raises OptionError.
     """
 
     check_table: Callable[[Mapping[str, str], Place | None], None]
+    check_function: Callable[[str, Place | None], None]
+    opened: Callable[[str, CatalogDescriptor], Catalog]
+    query_fields: Callable[[exp.Expr, CatalogManager, str], list[tuple[str, LogicalType]]]
+    store: Callable[[], CatalogStore | None]
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
-        self._catalogs: dict[str, dict[str, Database]] = {catalog: {database: Database(database)}}
-        self._defaults: dict[str, str] = {catalog: database}
+        self._catalogs: dict[str, Catalog] = {catalog: MemoryCatalog(catalog, database)}
         self._descriptors = {catalog: CatalogDescriptor({"default-database": database, "type": IN_MEMORY})}
+        self._from_store: dict[str, tuple[CatalogDescriptor, Catalog]] = {}
         self._temporary: dict[ObjectIdentifier, CatalogObject] = {}
+        self._stray: dict[str, CatalogFunctions] = {}
         self.current_catalog = catalog
         self.current_database: str = database
-        self.functions = FunctionCatalog()
+        self.functions = FunctionCatalog(self)
         self.check_table = lambda options, place: None
+        self.check_function = lambda name, place: None
+        self.opened = lambda name, descriptor: MemoryCatalog(name)
+        self.query_fields = lambda query, catalog, source: []
+        self.store = lambda: None
 
     def as_permanent(self) -> CatalogManager:
         """A view of this catalog, for reading, in which temporary objects are not marked as such: a plan made from it
@@ -72,6 +95,34 @@ class CatalogManager:
         other = copy.copy(self)
         vars(other)["_temporary"] = {key: replace(item, temporary=False) for key, item in self._temporary.items()}
         return other
+
+    def seen_from(self, catalog: str, database: str) -> CatalogManager:
+        """A view of this catalog, for reading, in which another catalog and database are current."""
+        other = copy.copy(self)
+        other.current_catalog, other.current_database = catalog, database
+        return other
+
+    def refresh(self) -> None:
+        """Called before each statement: what catalogs have been told of is to be asked for again."""
+        for catalog in [*self._catalogs.values(), *(catalog for _, catalog in self._from_store.values())]:
+            catalog.refresh()
+
+    # functions
+
+    def functions_of(self, catalog: str) -> CatalogFunctions:
+        """The functions of a catalog, by database and name in small letters. Those of a catalog that is not there are
+        known to this session alone. Raises CatalogError."""
+        found = self._catalog(catalog)
+        return self._stray.setdefault(catalog, {}) if found is None else found.functions
+
+    def nearby_functions(self) -> Iterable[CatalogFunction]:
+        """The functions of catalogs that ask nobody."""
+        for catalog in self._nearby():
+            for key in catalog.functions:
+                with suppress(StateplanError):  # it is told when the function is used
+                    yield catalog.functions[key]
+        for functions in self._stray.values():
+            yield from functions.values()
 
     def function(self, parts: Sequence[str], place: Place | None, built_in: bool) -> FoundFunction | None:
         """The user-defined function that a call names; see :meth:`FunctionCatalog.called`."""
@@ -95,6 +146,14 @@ class CatalogManager:
         identifier = self.qualify(parts, place)
         return self._temporary.get(identifier) or self._permanent(identifier)
 
+    def is_temporary(self, parts: Sequence[str]) -> bool:
+        """Whether ``parts`` name a temporary table or view; no catalog is asked."""
+        return self.qualify(parts) in self._temporary
+
+    def is_there(self, identifier: ObjectIdentifier, temporary: bool) -> bool:
+        """Whether there is a temporary or a permanent object of this name, hidden or not, whatever it is."""
+        return identifier in self._temporary if temporary else self._kind(identifier) is not None
+
     def lookup(self, identifier: ObjectIdentifier, temporary: bool) -> CatalogObject | None:
         """The temporary or the permanent object of this name, hidden or not; None when there is none."""
         return self._temporary.get(identifier) if temporary else self._permanent(identifier)
@@ -107,11 +166,13 @@ class CatalogManager:
                 with the nearest name.
         """
         identifier = self.qualify(parts, place)
-        found = self._temporary.get(identifier) or self._permanent(identifier)
+        try:
+            found = self._temporary.get(identifier) or self._permanent(identifier)
+        except StateplanError as error:
+            error.place = error.place or place
+            raise
         if found is not None:
             return found
-        if len(parts) == 3 or identifier.catalog not in self._catalogs:
-            self.require_catalog(identifier.catalog, place)
         self.require_database(identifier.catalog, identifier.database, place)
         raise CatalogError(
             "CAT002",
@@ -121,61 +182,98 @@ class CatalogManager:
             hint=nearest(identifier.name, self._names(identifier)) or self._elsewhere(identifier),
         )
 
+    def _catalog(self, name: str) -> Catalog | None:
+        """The catalog; one of the store is opened when it is first used, and again when its definition changes."""
+        found = self._catalogs.get(name)
+        if found is not None:
+            return found
+        store = self.store()
+        descriptor = None if store is None else store.read(name)
+        if descriptor is None:
+            self._from_store.pop(name, None)
+            return None
+        known, found = self._from_store.get(name, (None, None))
+        if found is None or known != descriptor:
+            found = self.opened(name, descriptor)
+            self._from_store[name] = (descriptor, found)
+        return found
+
+    def _nearby(self) -> Iterator[Catalog]:
+        for name in self.list_catalogs():
+            try:
+                found = self._catalog(name)
+            except StateplanError:  # it is told when the catalog is used
+                continue
+            if found is not None and found.is_local:
+                yield found
+
     def _permanent(self, identifier: ObjectIdentifier) -> CatalogObject | None:
-        database = self._catalogs.get(identifier.catalog, {}).get(identifier.database)
-        return database.objects.get(identifier.name) if database else None
+        catalog = self._catalog(identifier.catalog)
+        return None if catalog is None else catalog.find(identifier)
+
+    def _kind(self, identifier: ObjectIdentifier) -> str | None:
+        catalog = self._catalog(identifier.catalog)
+        return None if catalog is None else catalog.kind(identifier)
 
     def _names(self, identifier: ObjectIdentifier) -> list[str]:
-        return sorted(o.identifier.name for o in self.objects(identifier.catalog, identifier.database))
+        return self.list_tables(identifier.catalog, identifier.database)
 
     def _elsewhere(self, identifier: ObjectIdentifier) -> str | None:
-        for catalog in self._catalogs:
-            for database in self._catalogs[catalog]:
-                for found in self.objects(catalog, database):
-                    if found.identifier.name == identifier.name:
-                        return f"there is a '{found.identifier.summary}'"
+        for catalog in self._nearby():
+            for database in sorted(catalog.databases()):
+                if identifier.name in self.kinds(catalog.name, database):
+                    return f"there is a '{catalog.name}.{database}.{identifier.name}'"
         return None
 
     # catalogs and databases
 
-    def require_catalog(self, name: str, place: Place | None = None) -> None:
-        """Raises CatalogError CAT003 when there is no such catalog."""
-        if name not in self._catalogs:
-            raise CatalogError(
-                "CAT003",
-                name=name,
-                place=place,
-                expected=_one_of("a catalog", self._catalogs),
-                hint=nearest(name, self._catalogs),
-            )
+    def require_catalog(self, name: str, place: Place | None = None) -> Catalog:
+        """The catalog. Raises CatalogError CAT003 when there is none of this name."""
+        found = self._catalog(name)
+        if found is None:
+            names = self.list_catalogs()
+            hint = nearest(name, names)
+            raise CatalogError("CAT003", name=name, place=place, expected=_one_of("a catalog", names), hint=hint)
+        return found
+
+    def is_local(self, name: str) -> bool:
+        """Whether there is such a catalog, and it asks nobody for what it has."""
+        return any(catalog.name == name for catalog in self._nearby())
 
     def describe_catalog(self, name: str, place: Place | None = None) -> CatalogDescriptor:
-        """What a catalog was created with. Raises CatalogError CAT003 when there is no such catalog."""
-        self.require_catalog(name, place)
-        return self._descriptors[name]
+        """What a catalog was created with; it is not opened. Raises CatalogError CAT003 when there is no such
+        catalog."""
+        store = self.store()
+        found = self._descriptors.get(name) or (None if store is None else store.read(name))
+        if found is None:
+            self.require_catalog(name, place)
+            raise AssertionError("a catalog without a descriptor")
+        return found
 
     def require_database(self, catalog: str, name: str, place: Place | None = None) -> Database:
         """The database. Raises CatalogError CAT003 or CAT004 when it is not there."""
-        self.require_catalog(catalog, place)
-        databases = self._catalogs[catalog]
-        if name not in databases:
+        owner = self.require_catalog(catalog, place)
+        found = owner.database(name)
+        if found is None:
+            names = owner.databases()
             raise CatalogError(
                 "CAT004",
                 catalog=catalog,
                 name=name,
                 place=place,
-                expected=_one_of("a database", databases),
-                hint=nearest(name, databases),
+                expected=_one_of("a database", names),
+                hint=nearest(name, names),
             )
-        return databases[name]
+        return found
 
     def list_catalogs(self) -> list[str]:
-        return sorted(self._catalogs)
+        """Names of the session's catalogs, and those of the catalog store."""
+        store = self.store()
+        return sorted({*self._catalogs, *(() if store is None else store.names())})
 
     def list_databases(self, catalog: str | None = None, place: Place | None = None) -> list[str]:
         catalog = self.current_catalog if catalog is None else catalog
-        self.require_catalog(catalog, place)
-        return sorted(self._catalogs[catalog])
+        return sorted(self.require_catalog(catalog, place).databases())
 
     def create_catalog(
         self,
@@ -185,29 +283,57 @@ class CatalogManager:
         descriptor: CatalogDescriptor | None = None,
         if_not_exists: bool = False,
         place: Place | None = None,
-    ) -> None:
-        """Adds an in-memory catalog. Raises CatalogError CAT005 when the name is taken."""
-        if name in self._catalogs:
+    ) -> bool:
+        """Adds a catalog, to the catalog store if there is one; returns whether it was added.
+
+        Args:
+            name: of the catalog.
+            default_database: of a catalog in memory, without a descriptor.
+            descriptor: what it is.
+            if_not_exists: whether one of this name is no error.
+            place: of the name.
+
+        Raises:
+            CatalogError: CAT005 when the name is taken.
+            StateplanError: the catalog cannot be opened.
+        """
+        store = self.store()
+        if name in self._catalogs or (store is not None and name in store.names()):
             if if_not_exists:
-                return
+                return False
             raise CatalogError("CAT005", name=name, place=place)
-        self._catalogs[name] = {default_database: Database(default_database)}
-        self._defaults[name] = default_database
-        self._descriptors[name] = descriptor or CatalogDescriptor({"type": IN_MEMORY})
+        if descriptor is None:
+            descriptor = CatalogDescriptor({"type": IN_MEMORY})
+            made: Catalog = MemoryCatalog(name, default_database)
+        else:
+            made = self.opened(name, descriptor)
+            made.connect()
+        if store is None:
+            self._catalogs[name], self._descriptors[name] = made, descriptor
+        elif store.write(name, descriptor):
+            self._from_store[name] = (descriptor, made)
+        elif not if_not_exists:
+            raise CatalogError("CAT005", name=name, place=place)
+        return True
 
     def drop_catalog(self, name: str, *, if_exists: bool = False, place: Place | None = None) -> None:
-        """Removes a catalog with all its databases.
+        """Forgets a catalog. One in memory is gone with all its databases; what others have stays where it is.
 
         Raises CatalogError CAT003; CAT006 for the current one.
         """
-        if name not in self._catalogs and if_exists:
-            return
-        self.require_catalog(name, place)
+        store = self.store()
+        stored = store is not None and name in store.names()
+        if name not in self._catalogs and not stored:
+            if if_exists:
+                return
+            self.require_catalog(name, place)
         if name == self.current_catalog:
             raise CatalogError("CAT006", name=name, place=place)
-        del self._catalogs[name]
-        del self._defaults[name]
-        del self._descriptors[name]
+        if name in self._catalogs:
+            del self._catalogs[name], self._descriptors[name]
+        elif store is not None:
+            store.remove(name)
+            self._from_store.pop(name, None)
 
     def create_database(
         self,
@@ -219,13 +345,12 @@ class CatalogManager:
         if_not_exists: bool = False,
         place: Place | None = None,
     ) -> None:
-        """Adds a database. Raises CatalogError CAT003, or CAT007 when the name is taken."""
-        self.require_catalog(catalog, place)
-        if name in self._catalogs[catalog]:
-            if if_not_exists:
-                return
+        """Adds a database. Raises CatalogError CAT003; CAT007 when the name is taken; CAT110."""
+        owner = self.require_catalog(catalog, place)
+        if if_not_exists and owner.database(name) is not None:
+            return
+        if not owner.create_database(Database(name, comment, dict(options or {}))) and not if_not_exists:
             raise CatalogError("CAT007", catalog=catalog, name=name, place=place)
-        self._catalogs[catalog][name] = Database(name, comment, dict(options or {}))
 
     def drop_database(
         self,
@@ -239,23 +364,27 @@ class CatalogManager:
         """Removes a database.
 
         Raises:
-            CatalogError: CAT004 not found, CAT008 not empty and not CASCADE, CAT009 it is the current one.
+            CatalogError: CAT004 not found, CAT008 not empty and not CASCADE, CAT009 it is the current one, CAT110.
         """
-        if if_exists and name not in self._catalogs.get(catalog, {}):
+        owner = self._catalog(catalog)
+        if if_exists and (owner is None or owner.database(name) is None):
             return
-        database = self.require_database(catalog, name, place)
+        self.require_database(catalog, name, place)
+        assert owner is not None
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise CatalogError("CAT009", catalog=catalog, name=name, place=place)
-        if database.objects and not cascade:
-            raise CatalogError("CAT008", catalog=catalog, name=name, listed=_listed(database.objects), place=place)
-        del self._catalogs[catalog][name]
+        there = [*owner.kinds(name), *(function for database, function in owner.functions if database == name)]
+        if there and not cascade:
+            raise CatalogError("CAT008", catalog=catalog, name=name, listed=_listed(there), place=place)
+        owner.drop_database(name)
 
     def use_catalog(self, name: str, place: Place | None = None) -> None:
         """Makes the catalog current, and its default database. Raises CatalogError CAT003."""
-        self.require_catalog(name, place)
+        found = self.require_catalog(name, place)
         if name != self.current_catalog:
+            found.connect()
             self.current_catalog = name
-            self.current_database = self._defaults[name]
+            self.current_database = found.default_database
 
     def use_database(self, parts: Sequence[str], place: Place | None = None) -> None:
         """Makes ``[catalog.]database`` current. Raises CatalogError CAT001, CAT003, CAT004."""
@@ -277,51 +406,63 @@ class CatalogManager:
 
     # tables and views
 
-    def objects(self, catalog: str | None = None, database: str | None = None) -> list[CatalogObject]:
-        """The tables and views visible in a database, by name; temporary ones hide permanent ones. Anonymous tables,
-        whose names begin with ``*``, are not among them."""
+    def temporary(self, catalog: str | None = None, database: str | None = None) -> dict[str, CatalogObject]:
+        """The temporary tables and views of a database. Anonymous tables, whose names begin with ``*``, are not among
+        them."""
+        here = (catalog or self.current_catalog, database or self.current_database)
+        return {
+            identifier.name: item
+            for identifier, item in self._temporary.items()
+            if (identifier.catalog, identifier.database) == here and identifier.name[:1] != "*"
+        }
+
+    def kinds(self, catalog: str | None = None, database: str | None = None) -> dict[str, str]:
+        """The names that are visible in a database, sorted, and whether each is a TABLE or a VIEW; temporary objects
+        hide permanent ones. Raises CatalogError."""
         catalog = self.current_catalog if catalog is None else catalog
         database = self.current_database if database is None else database
-        permanent = self._catalogs.get(catalog, {}).get(database)
-        found = dict(permanent.objects) if permanent else {}
-        for identifier, item in self._temporary.items():
-            if (identifier.catalog, identifier.database) == (catalog, database) and identifier.name[:1] != "*":
-                found[identifier.name] = item
-        return [found[name] for name in sorted(found)]
+        owner = self._catalog(catalog)
+        found = {} if owner is None else owner.kinds(database)
+        found |= {name: item.kind for name, item in self.temporary(catalog, database).items()}
+        return dict(sorted(found.items()))
 
     def list_tables(self, catalog: str | None = None, database: str | None = None) -> list[str]:
         """Names of tables and views, as SHOW TABLES lists them."""
-        return [o.identifier.name for o in self.objects(catalog, database)]
+        return list(self.kinds(catalog, database))
 
     def list_views(self, catalog: str | None = None, database: str | None = None) -> list[str]:
-        return [o.identifier.name for o in self.objects(catalog, database) if isinstance(o, CatalogView)]
+        return [name for name, kind in self.kinds(catalog, database).items() if kind == "VIEW"]
 
     def create(self, item: CatalogObject, *, if_not_exists: bool = False, place: Place | None = None) -> bool:
         """Adds a table or view; returns whether it was added.
 
         Raises:
-            CatalogError: CAT003, CAT004 (no such catalog or database); CAT010 (the name is taken).
+            CatalogError: CAT003, CAT004 (no such catalog or database); CAT010 (the name is taken); CAT110.
         """
         identifier = item.identifier
-        database = self.require_database(identifier.catalog, identifier.database, place)
-        taken = self._temporary.get(identifier) if item.temporary else database.objects.get(identifier.name)
-        if taken is not None:
-            if if_not_exists:
-                return False
-            sort = "temporary " if item.temporary else ""
-            raise CatalogError("CAT010", sort=sort, kind=taken.kind.lower(), summary=identifier.summary, place=place)
-        self._store(item)
+        self.require_database(identifier.catalog, identifier.database, place)
+        if self._add(item):
+            return True
+        if if_not_exists:
+            return False
+        taken = self._temporary[identifier].kind if item.temporary else self._kind(identifier) or item.kind
+        sort = "temporary " if item.temporary else ""
+        raise CatalogError("CAT010", sort=sort, kind=taken.lower(), summary=identifier.summary, place=place)
+
+    def _add(self, item: CatalogObject) -> bool:
+        if not item.temporary:
+            return self.require_catalog(item.identifier.catalog).create(item)
+        if item.identifier in self._temporary:
+            return False
+        self._temporary[item.identifier] = item
         return True
 
     def replace(self, item: CatalogObject) -> None:
-        """Puts ``item`` in the place of the object of the same name and sort (ALTER)."""
-        self._store(item)
-
-    def _store(self, item: CatalogObject) -> None:
+        """Puts ``item`` in the place of the object of the same name and sort (ALTER). Raises CatalogError CAT110."""
         if item.temporary:
             self._temporary[item.identifier] = item
         else:
-            self._catalogs[item.identifier.catalog][item.identifier.database].objects[item.identifier.name] = item
+            self.require_catalog(item.identifier.catalog).replace(item)
 
     def drop(
         self,
@@ -336,28 +477,26 @@ class CatalogManager:
 
         Raises:
             CatalogError: CAT002 no such table or view, CAT011 it is of the other kind, CAT012 a temporary
-                object hides the permanent one.
+                object hides the permanent one, CAT110.
         """
         identifier = self.qualify(parts, place)
         hidden = self._temporary.get(identifier)
-        item = hidden if temporary else self._permanent(identifier)
+        found = hidden.kind if temporary and hidden else None if temporary else self._kind(identifier)
         other = {"TABLE": "VIEW", "VIEW": "TABLE"}[kind]
         if hidden is not None and not temporary:
             raise CatalogError(
-                "CAT012.hides" if item else "CAT012.temporary",
+                "CAT012.hides" if found else "CAT012.temporary",
                 kind=hidden.kind.lower(),
                 summary=identifier.summary,
                 drop=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
                 place=place,
             )
-        if item is None:
+        if found is None:
             if if_exists:
                 return False
-            names = sorted(
-                o.identifier.name
-                for o in self.objects(identifier.catalog, identifier.database)
-                if o.kind == kind and o.temporary == temporary
-            )
+            hiding = self.temporary(identifier.catalog, identifier.database)
+            kinds = self.kinds(identifier.catalog, identifier.database)
+            names = [n for n, listed in kinds.items() if listed == kind and (n in hiding) == temporary]
             sort = "temporary " if temporary else ""
             raise CatalogError(
                 "CAT002.drop",
@@ -368,11 +507,11 @@ class CatalogManager:
                 expected=_one_of(f"a {sort}{kind.lower()}", names),
                 hint=nearest(identifier.name, names),
             )
-        if item.kind != kind:
+        if found != kind:
             raise CatalogError(
                 "CAT011",
                 summary=identifier.summary,
-                item=item.kind.lower(),
+                item=found.lower(),
                 kind=kind.lower(),
                 suffix="TEMPORARY " if temporary else "",
                 other=other,
@@ -382,7 +521,7 @@ class CatalogManager:
         if temporary:
             del self._temporary[identifier]
         else:
-            del self._catalogs[identifier.catalog][identifier.database].objects[identifier.name]
+            self.require_catalog(identifier.catalog, place).drop(identifier)
         return True
 
     def rename(self, parts: Sequence[str], new_parts: Sequence[str], place: Place | None = None) -> None:
@@ -394,11 +533,9 @@ class CatalogManager:
         item = self.resolve(parts, place)
         if item.temporary:
             raise CatalogError("CAT012", summary=identifier.summary, kind=item.kind.lower(), place=place)
-        new = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
-        if self._permanent(new) is not None:
-            raise CatalogError("CAT010.rename", kind=item.kind.lower(), summary=new.summary, place=place)
-        del self._catalogs[identifier.catalog][identifier.database].objects[identifier.name]
-        self._store(replace(item, identifier=new))
+        if not self.require_catalog(identifier.catalog, place).rename(identifier, new.name):
+            taken = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
+            raise CatalogError("CAT010.rename", kind=item.kind.lower(), summary=taken.summary, place=place)
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:

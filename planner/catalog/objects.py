@@ -184,7 +184,7 @@ class CatalogTable:
 
     identifier: ObjectIdentifier
     schema: TableSchema
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     partition_keys: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
@@ -210,7 +210,7 @@ class CatalogView:
 
     identifier: ObjectIdentifier
     query: exp.Expr = field(compare=False, repr=False)
-    sql: str
+    sql: str = field(repr=False)
     schema: TableSchema
     temporary: bool = False
     comment: str | None = None

@@ -8,10 +8,7 @@ from __future__ import annotations
 from stateplan.execnodes import specs
 from stateplan.execnodes.errors import CatalogError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.nodes.lookup_join import LookupJoin
-from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, Column
@@ -79,28 +76,6 @@ def _column(column: Column, table: CatalogTable) -> specs.Column:
     return specs.Column(name=column.name, comment=column.comment, data_type=column.type)
 
 
-def table_of(node: ExecNode) -> ContextResolvedTable | None:
-    """The table that a node reads or writes."""
-    if isinstance(node, TableSourceScan):
-        return node.scan_table_source.table
-    if isinstance(node, LookupJoin):
-        return node.temporal_table.lookup_table_source.table
-    return node.dynamic_table_sink.table if isinstance(node, Sink) else None
-
-
-def with_table(node: ExecNode, table: ContextResolvedTable) -> ExecNode:
-    """The node over another table."""
-    if isinstance(node, TableSourceScan):
-        return node.replace(scan_table_source=node.scan_table_source.model_copy(update={"table": table}))
-    if isinstance(node, Sink):
-        return node.replace(dynamic_table_sink=node.dynamic_table_sink.model_copy(update={"table": table}))
-    if isinstance(node, LookupJoin):
-        temporal = node.temporal_table
-        source = temporal.lookup_table_source.model_copy(update={"table": table})
-        return node.replace(temporal_table=temporal.model_copy(update={"lookup_table_source": source}))
-    raise TypeError(node.type)
-
-
 def reduce_tables(graph: ExecGraph, catalog: CatalogManager, objects: str) -> ExecGraph:
     """The graph as a plan file holds it: with no more of each table than ``table.plan.compile.catalog-objects`` says,
     and of a temporary table only its name."""
@@ -109,8 +84,7 @@ def reduce_tables(graph: ExecGraph, catalog: CatalogManager, objects: str) -> Ex
         table = table_of(node)
         if table is None or table.resolved_table is None:
             continue
-        known = catalog.find(table.path)
-        if objects == "IDENTIFIER" or (known is not None and known.temporary):
+        if objects == "IDENTIFIER" or catalog.is_temporary(table.path):
             changed.append(with_table(node, table.model_copy(update={"resolved_table": None})))
         elif objects == "SCHEMA":
             smaller = table.resolved_table.model_copy(update={"options": None, "comment": None})

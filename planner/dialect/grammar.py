@@ -115,26 +115,27 @@ STATEMENTS: tuple[Grammar, ...] = (
             ") [COMMENT 'text'] [PARTITIONED BY (column, ...)] [WITH ('key' = 'value', ...)]",
             "  [LIKE name [(INCLUDING | EXCLUDING | OVERWRITING option ...)]]",
         ),
-        "creates a table in memory, for the session: physical, computed and metadata columns, and the options of its "
-        "[connector](connectors.md)",
+        "creates a table: physical, computed and metadata columns, and the options of its "
+        "[connector](connectors.md). Its [catalog](catalogs.md) decides for how long it is known; by default that is "
+        "the session",
         "CREATE TABLE orders (id INT, t AS PROCTIME()) WITH ('connector' = 'replay', 'path' = '/o', 'format' = 'json')",
     ),
     Grammar(
         "CREATE VIEW",
         (f"CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] {_NAME} [(column, ...)] [COMMENT 'text'] AS query",),
-        "gives a query a name, for the session",
+        "gives a query a name",
         "CREATE TEMPORARY VIEW expensive AS SELECT * FROM orders WHERE amount > 1000",
     ),
     Grammar(
         "CREATE DATABASE",
         ("CREATE DATABASE [IF NOT EXISTS] [catalog.]name [COMMENT 'text'] [WITH ('key' = 'value', ...)]",),
-        "creates a database in memory, for the session",
+        "creates a database in a [catalog](catalogs.md)",
         "CREATE DATABASE IF NOT EXISTS shop",
     ),
     Grammar(
         "CREATE CATALOG",
         ("CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] [WITH ('key' = 'value', ...)]",),
-        "creates a catalog in memory, for the session",
+        "creates a [catalog](catalogs.md): in memory, on disk, or of the tables of PostgreSQL and Delta",
         "CREATE CATALOG shop WITH ('type' = 'generic_in_memory')",
     ),
     Grammar(

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors.registry import source_changelog_mode, source_gives_key_deletes
+from stateplan.execnodes.connectors.options import WATERMARK_OPTIONS, parse_value
+from stateplan.execnodes.connectors.registry import find_connector, source_changelog_mode, source_gives_key_deletes
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink as SinkNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.redaction import redacted_value
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import (
     Bucketing,
@@ -25,9 +27,12 @@ from stateplan.execnodes.specs import (
     ReadingMetadata,
     SinkAbility,
     SourceAbility,
+    WatermarkParams,
+    WatermarkPushDown,
     WritingMetadata,
 )
 from stateplan.execnodes.types import row_type
+from stateplan.execnodes.windows import format_duration
 from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
     DropUpdateBefore,
@@ -39,6 +44,7 @@ from stateplan.planner.algebra.relations import (
     Rel,
     Scan,
     Sink,
+    WatermarkAbility,
     field_names,
 )
 from stateplan.planner.catalog.resolved_tables import context_resolved_table
@@ -66,11 +72,52 @@ def scan_arguments(scan: Scan) -> list[str]:
             shown = ", ".join("{" + ", ".join(f"{k}={v or 'null'}" for k, v in p) + "}" for p in ability.partitions)
             out.append(f"partitions=[{shown}]")
             continue
+        if isinstance(ability, WatermarkAbility):
+            out += watermark_arguments(ability)
+            continue
         columns = [c.name for c in scan.table.schema.physical]
         if ability.projects:
             read = [n for n, _ in ability.produced] if ability.merged else [columns[i] for i in ability.physical]
             out.append(f"project=[{', '.join(read)}]")
-        out.append(f"metadata=[{', '.join(ability.metadata)}]")
+        if reads_metadata(scan):
+            out.append(f"metadata=[{', '.join(ability.metadata)}]")
+    return out
+
+
+def watermark_params(ability: WatermarkAbility) -> WatermarkParams:
+    """What the options ``scan.watermark.*`` of a table say, as plans write it."""
+    given = dict(ability.options)
+
+    def millis(key: str, default: int) -> int:
+        option = next(o for o in WATERMARK_OPTIONS if o.key == f"scan.watermark.{key}")
+        found = parse_value(option, given[key]) if key in given else default
+        assert isinstance(found, int)
+        return found
+
+    return WatermarkParams(
+        emit_strategy=given.get("emit.strategy", "on-periodic").upper().replace("-", "_"),
+        align_group_name=given.get("alignment.group"),
+        align_max_drift=format_duration(millis("alignment.max-drift", 0)),
+        align_update_interval=format_duration(millis("alignment.update-interval", 1000)),
+        source_idle_timeout=millis("idle-timeout", -1),
+    )
+
+
+def watermark_arguments(ability: WatermarkAbility) -> list[str]:
+    """``watermark=[...]`` and what follows it in a scan that makes watermarks.
+
+    Source: Flink's ``WatermarkPushDownSpec.getDigests``.
+    """
+    params = watermark_params(ability)
+    out = [f"watermark=[{physical_expression(ability.watermark, ability.names)}]"]
+    idle = params.source_idle_timeout if params.source_idle_timeout > 0 else ability.idle_timeout
+    if idle > 0:
+        out.append(f"idletimeout=[{idle}]")
+    strategy = (params.emit_strategy or "").lower().replace("_", "-")
+    out.append(f"watermarkEmitStrategy=[{strategy}]")
+    if params.align_group_name is not None:
+        drift, interval = params.align_max_drift, params.align_update_interval
+        out.append(f"watermarkAlignment=[{params.align_group_name}, {drift}, {interval}]")
     return out
 
 
@@ -82,7 +129,7 @@ class ScanOperator(Operator[Scan], of=Scan, node=TableSourceScan):
         ]
         hints = []
         if rel.hints:
-            options = ", ".join(f"{k}={v}" for k, v in rel.hints)
+            options = ", ".join(f"{k}={redacted_value(k, v)}" for k, v in rel.hints)
             hints.append(f"[OPTIONS options:{{{options}}}]")
         if rel.alias is not None:
             hints.append(f"[ALIAS options:[{rel.alias}]]")
@@ -130,8 +177,17 @@ def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
             abilities.append(PartitionPushDown(partitions=tuple(dict(p) for p in ability.partitions)))
         elif isinstance(ability, LimitAbility):
             abilities.append(LimitPushDown(limit=ability.limit))
+        elif isinstance(ability, WatermarkAbility):
+            abilities.append(
+                WatermarkPushDown(
+                    watermark_expr=ability.watermark,
+                    idle_timeout_millis=ability.idle_timeout,
+                    produced_type=row_type(list(ability.produced), nullable=False),
+                    watermark_params=watermark_params(ability),
+                )
+            )
         else:
-            abilities += _projection(ability)
+            abilities += _projection(ability, reads_metadata(rel))
     table = context_resolved_table(rel.table, lowering.catalog_objects)
     return DynamicTableSource(table=table, abilities=tuple(abilities))
 
@@ -192,13 +248,19 @@ def _sink_abilities(rel: Sink) -> Iterator[SinkAbility]:
         yield Partitioning(partition=dict(rel.partition))
 
 
-def _projection(ability: ProjectAbility) -> Iterator[SourceAbility]:
-    """``ProjectPushDown`` and ``ReadingMetadata``, as one projection of a source is written."""
+def reads_metadata(scan: Scan) -> bool:
+    """Whether the source of a scan is told which metadata to read (``SupportsReadingMetadata``)."""
+    return "ReadingMetadata" in find_connector(scan.table.options).abilities
+
+
+def _projection(ability: ProjectAbility, metadata: bool) -> Iterator[SourceAbility]:
+    """``ProjectPushDown`` and, with ``metadata``, ``ReadingMetadata``, as one projection of a source is written."""
     if ability.projects:
         columns = list(ability.produced if ability.merged else ability.produced[: len(ability.physical)])
         yield ProjectPushDown(
             projected_fields=tuple((i,) for i in ability.physical), produced_type=row_type(columns, nullable=False)
         )
-    yield ReadingMetadata(
-        metadata_keys=ability.metadata, produced_type=row_type(list(ability.produced), nullable=False)
-    )
+    if metadata:
+        yield ReadingMetadata(
+            metadata_keys=ability.metadata, produced_type=row_type(list(ability.produced), nullable=False)
+        )

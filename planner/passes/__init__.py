@@ -116,6 +116,7 @@ from stateplan.planner.passes.simplify import (
 from stateplan.planner.passes.subqueries import count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
 from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phases, windows_in_two_phases
+from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
     rank_in_window,
@@ -301,6 +302,13 @@ PHASES: tuple[Phase, ...] = (
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
+    Phase(
+        "watermarks into the sources",
+        "whole",
+        with_options=push_watermarks,
+        enabled=lambda options: not is_batch(options),
+    ),
+    Phase("calcs merged after watermarks", "whole", function=to_calcs),
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("calcs merged again", "whole", function=to_calcs),

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
-from stateplan.execnodes.connectors.registry import sink_changelog_mode, sink_takes_key_deletes
-from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
+from stateplan.execnodes.errors import OptionError, SqlError
 from stateplan.execnodes.settings import is_batch, value
 from stateplan.planner.algebra.relations import Rel, Scan, Sink, replace_inputs, walk
 from stateplan.planner.metadata.unique_keys import upsert_keys
@@ -27,6 +27,7 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
     Raises:
         SqlError: SQL140, a sink that cannot take the changes of its query; SQL141, a primary key of the sink that is
             not the key of the changes, without a word on conflicts; SQL143, SQL144, an ON CONFLICT that cannot be.
+        OptionError: OPT152, changes for a table whose connector finds rows by a primary key that it does not have.
     """
     below = _kinds(sink.input, bool(value(options, "table.exec.mini-batch.enabled")))
     accepted = kinds_of(sink_changelog_mode(sink.table.options))
@@ -91,6 +92,9 @@ def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
     """The sink, with the state it needs (``StreamPhysicalSink``, ``FlinkChangelogModeInferenceProgram``)."""
     asked = INSERT_ONLY if below.is_insert_only else UPSERT
     mode = sink_changelog_mode(sink.table.options, asked)
+    needs_key = asked != INSERT_ONLY and find_connector(sink.table.options).changes_need_key
+    if needs_key and not sink.table.schema.primary_key:
+        raise OptionError("OPT152", summary=sink.table.identifier.summary, place=sink.place)
     if sink.conflict is not None:
         _check_conflict(sink, mode)
     choice = value(options, "table.exec.sink.upsert-materialize")

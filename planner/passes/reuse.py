@@ -10,15 +10,19 @@ from stateplan.execnodes.rex import InputRef
 from stateplan.planner.algebra.relations import (
     Ability,
     Calc,
+    Field,
     LimitAbility,
     ProjectAbility,
     Rel,
     Scan,
     Sink,
     Union,
+    WatermarkAbility,
     replace_inputs,
     walk,
 )
+from stateplan.planner.digest.expressions import physical_expression
+from stateplan.planner.expressions.ops import refs, remap
 from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
 from stateplan.planner.passes.projects import merged_calcs
 from stateplan.planner.physical import Physical
@@ -29,7 +33,15 @@ from stateplan.planner.physical import Physical
 
 
 def _group(scan: Scan) -> Hashable:
-    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, _others(scan)
+    return scan.table.identifier, tuple(scan.table.options.items()), scan.hints, tuple(map(_meaning, _others(scan)))
+
+
+def _meaning(ability: Ability) -> Hashable:
+    """An ability, however the columns are numbered that its scan reads."""
+    if isinstance(ability, WatermarkAbility):
+        text = physical_expression(ability.watermark, ability.names)
+        return text, ability.rowtime, ability.idle_timeout, ability.options
+    return ability
 
 
 def _others(scan: Scan) -> tuple[Ability, ...]:
@@ -46,7 +58,7 @@ def _filtered_after_projection(scan: Scan) -> bool:
     for a in scan.abilities:
         if isinstance(a, ProjectAbility):
             seen = seen or a.projects
-        elif seen and not isinstance(a, LimitAbility):
+        elif seen and not isinstance(a, (LimitAbility, WatermarkAbility)):
             return True
     return False
 
@@ -93,12 +105,19 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
     }
     fields = [*((columns[i].name, replace(columns[i].type, kind=None)) for i in physical), *(by_key[k] for k in keys)]
     ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
-    return replace(
-        first,
-        names=tuple(n for n, _ in fields),
-        types=tuple(t for _, t in fields),
-        abilities=(*_others(first), ability),
-    )
+    timed = {n for s in scans for n, t in s.fields if t.kind == "ROWTIME"}
+    fields = [(n, replace(t, kind="ROWTIME") if n in timed else t) for n, t in fields]
+    names = tuple(n for n, _ in fields)
+    others = [a for a in _others(first) if not isinstance(a, WatermarkAbility)]
+    marks = [_renumbered(a, fields) for a in _others(first) if isinstance(a, WatermarkAbility)]
+    return replace(first, names=names, types=tuple(t for _, t in fields), abilities=(*others, ability, *marks))
+
+
+def _renumbered(ability: WatermarkAbility, fields: list[Field]) -> WatermarkAbility:
+    """Watermarks over the fields of the scan that all share."""
+    names = tuple(n for n, _ in fields)
+    where = {i: names.index(ability.names[i]) for i in refs(ability.watermark)}
+    return replace(ability, watermark=remap(ability.watermark, where), names=names, produced=tuple(fields))
 
 
 def _narrowed(scan: Scan, wide: Scan) -> Rel:

@@ -39,7 +39,7 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.expressions.search import expand_search
 from stateplan.planner.passes.build import empty, filtered
 
-# Hands filters to sources that can use them; the filter itself stays, as such sources need not apply it.
+# Hands filters to sources that can use them; the filter itself stays where the source does not say that it applies it.
 #
 # Source: Flink's ``PushFilterIntoTableSourceScanRule`` with ``RexNodeExtractor``.
 
@@ -63,8 +63,9 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
             taken.append(converted)
     if not taken:
         return None
-    ability = FilterAbility(tuple(taken), scan.names)
-    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [*taken, *refused])
+    given, left = find_connector(scan.table.options).takes_filters(scan.table.options, taken)
+    ability = FilterAbility(tuple(given), scan.names)
+    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [*left, *refused])
 
 
 def _calls(rex: Rex) -> int:

@@ -15,6 +15,7 @@ from stateplan.execnodes.connectors.options import Option, OptionType
 from stateplan.execnodes.connectors.registry import connectors, formats_of, known_connector, known_format
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.settings import OPTIONS
+from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogObject, ObjectIdentifier
 from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED
 from stateplan.planner.session.context import Session
@@ -97,8 +98,11 @@ def complete(session: Session, statement: str, position: int) -> list[str]:
     if key is not None and key.start() <= (tokens[0].start if tokens else 0):
         return _starting(OPTIONS, key[1])[:MOST]
     current = tokens.pop() if tokens and _is_begun(tokens[-1], before) else None
-    found = _candidates(session, tokens, current, statement, current.value if current else "")
-    return list(dict.fromkeys(found))[:MOST]
+    try:
+        found = _candidates(session, tokens, current, statement, current.value if current else "")
+        return list(dict.fromkeys(found))[:MOST]
+    except StateplanError:  # of a catalog that does not answer, or of a definition that cannot be read
+        return []
 
 
 def _is_begun(token: _Token, before: str) -> bool:
@@ -206,19 +210,29 @@ def _tables(session: Session, path: Sequence[str], partial: str) -> Iterator[str
     catalog = session.catalog
     start = partial.strip("`").lower()
     for name in catalog.list_catalogs():
-        for database in catalog.list_databases(name):
+        for database in _databases(catalog, name, path):
             here = (name, database) == (catalog.current_catalog, catalog.current_database)
             if list(path) not in ([], [database], [name, database], [name]) or (not path and not here):
                 continue
-            for item in catalog.objects(name, database):
-                if list(path) != [name] and item.identifier.name.lower().startswith(start):
-                    yield _whole(item.identifier)
+            for item in catalog.list_tables(name, database) if list(path) != [name] else ():
+                if item.lower().startswith(start):
+                    yield _whole(ObjectIdentifier(name, database, item))
             if list(path) == [name] and database.lower().startswith(start):
                 yield f"{_quoted(name)}.{_quoted(database)}"
         if not path and partial and name.lower().startswith(start):
             yield _quoted(name)
     if not path and partial:
         yield from _starting(map(_quoted, catalog.list_databases()), partial)
+
+
+def _databases(catalog: CatalogManager, name: str, path: Sequence[str]) -> list[str]:
+    """The databases of a catalog that may be meant. One that has to ask a server is asked only if it is the current
+    one, or named."""
+    if not (catalog.is_local(name) or name == catalog.current_catalog or name in path[:1]):
+        return []
+    if (path[:1] == [name] and len(path) == 2) or (not path and name == catalog.current_catalog):
+        return [path[1] if path else catalog.current_database]
+    return catalog.list_databases(name)
 
 
 def _whole(identifier: ObjectIdentifier) -> str:

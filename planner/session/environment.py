@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from sqlglot import exp
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.results import ResultChannel, Results
 from stateplan.execnodes.errors import CatalogError, Place, PlanError, SqlError, StateplanError
+from stateplan.execnodes.redaction import redacted
 from stateplan.execnodes.settings import Configuration, is_batch, of_mode, value
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog
@@ -38,6 +40,7 @@ from stateplan.planner.catalog.udf import of_callable
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
+from stateplan.planner.session.catalog_statements import connect_catalog
 from stateplan.planner.session.compiled_plan import (
     CompiledPlan,
     PlanReference,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.runtime.job import Job, OnProgress
     from stateplan.execnodes.runtime.spark.session import SparkSession
+    from stateplan.execnodes.secrets import Secrets
     from stateplan.execnodes.types import LogicalType
     from stateplan.plans.document import PlanDocument
 
@@ -91,7 +95,6 @@ class TableEnvironment(Tables):
         self.host = host or Host()
         self.statement_set: list[str] | None = None
         self.catalog = CatalogManager()
-        self.catalog.check_table = self.host.check_table
         self.console = console
         self.on_progress = on_progress
         self.spark = spark
@@ -100,6 +103,8 @@ class TableEnvironment(Tables):
             self.host.check_option(key, text)
             self._config.set(key, text)
         self._anonymous = itertools.count(1)
+        self._compiled: WeakKeyDictionary[PlanDocument, Secrets] = WeakKeyDictionary()
+        connect_catalog(self.catalog, self.host, self._config)
 
     @classmethod
     def create(
@@ -202,7 +207,9 @@ class TableEnvironment(Tables):
             StateplanError: whatever is wrong with the statement.
         """
         from stateplan.execnodes.connectors.arrow import is_in_memory
-        from stateplan.planner.catalog.resolved_tables import reduce_tables, table_of
+        from stateplan.execnodes.node_tables import table_of
+        from stateplan.planner.catalog.resolved_tables import reduce_tables
+        from stateplan.planner.session.plan_secrets import hide_secrets
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts, schema_hashes
 
@@ -214,8 +221,11 @@ class TableEnvironment(Tables):
             if table is not None and table.resolved_table is not None and is_in_memory(table.resolved_table.options):
                 raise CatalogError("CAT070", place=place_of(holder, source))
         objects = value(self._config.to_dict(), "table.plan.compile.catalog-objects")
-        facts = PlanFacts.of(text_of(holder, source), schema_hashes(graph))
-        return PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
+        graph, secrets = hide_secrets(graph, self.catalog)
+        facts = PlanFacts.of(redacted(text_of(holder, source)), schema_hashes(graph))
+        document = PlanDocument.from_graph(reduce_tables(graph, self.catalog, objects), facts)
+        self._compiled[document] = secrets
+        return document
 
     def _require_streaming(self, place: Place | None = None) -> None:
         """Raises PlanError PLAN185 in batch mode, which has no compiled plans."""
@@ -223,8 +233,8 @@ class TableEnvironment(Tables):
             raise PlanError("PLAN185", place=place)
 
     def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
-        """The exec graph of INSERTs that were read from ``source``, with the whole of every table: what of it a plan
-        file holds is decided when there is one. Raises StateplanError."""
+        """The exec graph of INSERTs that were read from ``source``, with the whole of every table, secrets too: what
+        of it a plan file holds is decided when there is one. Raises StateplanError."""
         from stateplan.planner.compile import compile_inserts
 
         return compile_inserts(inserts, self.catalog.as_permanent(), _whole_tables(self._config.to_dict()), source)
@@ -239,26 +249,29 @@ class TableEnvironment(Tables):
 
     def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult:
         """Starts INSERTs that were read from ``source`` as one job. Raises StateplanError."""
+        from stateplan.planner.session.plan_secrets import hide_secrets
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts
 
-        graph = self.compile_graph(inserts, source)
+        graph, secrets = hide_secrets(self.compile_graph(inserts, source), self.catalog)
         document = PlanDocument.from_graph(graph, PlanFacts())
         notes: list[str] = []
-        text = ";\n".join(text_of(insert, source) for insert in inserts)
-        job = self._start(document, graph, notes, JobRecord(self._job_name(graph), text, document.text))
+        text = redacted(";\n".join(text_of(insert, source) for insert in inserts))
+        job = self._start(document, graph, notes, JobRecord(self._job_name(graph), text, document.text), secrets)
         return self._sink_result(job, notes, statement, document)
 
     def run_query(self, query: exp.Expr, source: str) -> TableResult:
         """Starts a query; its rows are collected from the result. Raises StateplanError."""
+        from stateplan.planner.session.plan_secrets import hide_secrets
+
         fields = self.query_fields(query, source)
         channel = ResultChannel()
         with self._collect_sink(query, fields, channel.id) as insert:
-            graph = self.compile_graph([insert], source)
+            graph, secrets = hide_secrets(self.compile_graph([insert], source), self.catalog)
         notes: list[str] = []
-        text = text_of(query, source)
+        text = redacted(text_of(query, source))
         record = JobRecord(self._config.to_dict().get("pipeline.name") or text, text)
-        job = self._start_query(graph, notes, record)
+        job = self._start_query(graph, notes, record, secrets)
         job.when_over(lambda ended: channel.end(ended.error))
         names, types = zip(*fields, strict=True)
         return TableResult(
@@ -318,11 +331,13 @@ class TableEnvironment(Tables):
     ) -> str:
         from stateplan.planner.compile import physical_plans
         from stateplan.planner.session.explain import OF_PHYSICAL_PLAN, explain_text
+        from stateplan.planner.session.plan_secrets import hide_secrets
 
         options, plans = self._config.to_dict(), []
         if details & OF_PHYSICAL_PLAN:
             plans = physical_plans(inserts, self.catalog.as_permanent(), _whole_tables(options), source)
-        return explain_text(plans, self.compile_graph(inserts, source), options, details, query)
+        graph, _ = hide_secrets(self.compile_graph(inserts, source), self.catalog)
+        return explain_text(plans, graph, options, details, query)
 
     def run_document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
@@ -334,8 +349,10 @@ class TableEnvironment(Tables):
         Raises:
             PlanError: PLAN185, in batch mode.
             CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
+            OptionError: OPT123, the plan has a reference to a secret of another session.
             StateplanError: when the job cannot be started.
         """
+        from stateplan.planner.session.plan_secrets import clear_text_notes, hide_secrets, without_secrets
         from stateplan.planner.session.restart import stale_notes
         from stateplan.planner.session.restore import restore
         from stateplan.plans.document import PlanDocument
@@ -347,45 +364,58 @@ class TableEnvironment(Tables):
             restored = restore(document, self.catalog, options)
             notes = [str(w) for w in document.warnings] + list(restored.notes)
             notes += dict.fromkeys(stale_notes(document, self.catalog, options))
+            notes += dict.fromkeys(clear_text_notes(document))
+            graph, secrets = hide_secrets(restored.graph, self.catalog, self._compiled.get(document))
             if record is None:
-                whole = PlanDocument.from_graph(restored.graph, document.facts or PlanFacts())
-                record = JobRecord(self._job_name(restored.graph), "EXECUTE PLAN", whole.text)
-            job = self._start(document, restored.graph, notes, record)
+                whole = PlanDocument.from_graph(graph, document.facts or PlanFacts())
+                record = JobRecord(self._job_name(graph), "EXECUTE PLAN", whole.text)
+            job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
     def _job_name(self, graph: ExecGraph) -> str:
         """``pipeline.name``, or what Flink calls a job that writes to these tables."""
-        from stateplan.planner.catalog.resolved_tables import table_of
+        from stateplan.execnodes.node_tables import table_of
 
         tables = [table.summary for node in graph.sinks if (table := table_of(node)) is not None]
         return self._config.to_dict().get("pipeline.name") or f"insert-into_{','.join(tables)}"
 
-    def _start_query(self, graph: ExecGraph, notes: list[str], record: JobRecord) -> Job:
+    def _start_query(self, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets) -> Job:
         """Starts the job of a query, and lists it: in this process if it is one for it, else in Spark."""
+        from stateplan.execnodes.node_tables import with_secrets
         from stateplan.execnodes.runtime.local.job import execute_locally
 
         job: Job | None = None
         if self.spark is None:
-            self.host.check_graph(graph)
+            self.host.check_graph(with_secrets(graph, secrets))
             options = of_mode(self._config.to_dict())
-            job = execute_locally(graph, options, console=self.console, on_progress=self.on_progress)
+            job = execute_locally(graph, options, secrets=secrets, console=self.console, on_progress=self.on_progress)
         if job is not None:
             self.jobs.add(job, record)
             return job
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts
 
-        return self._start(PlanDocument.from_graph(graph, PlanFacts()), graph, notes, record)
+        return self._start(PlanDocument.from_graph(graph, PlanFacts()), graph, notes, record, secrets)
 
-    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> Job:
-        """Starts the job of a plan whose tables are complete, and lists it; ``notes`` gets what happens to existing
-        state."""
+    def _start(
+        self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets
+    ) -> Job:
+        """Starts the job of a plan whose tables are complete, and lists it.
+
+        Args:
+            document: that is written into the checkpoint; without secrets, as ``graph``.
+            graph: that runs.
+            notes: gets what happens to existing state.
+            record: of the job.
+            secrets: of its tables.
+        """
+        from stateplan.execnodes.node_tables import with_secrets
         from stateplan.execnodes.runtime.streaming import execute
         from stateplan.execnodes.runtime.user_functions import bind_functions
         from stateplan.planner.session.restart import continue_from
 
         options = of_mode(self._config.to_dict())
-        self.host.check_graph(graph)
+        self.host.check_graph(with_secrets(graph, secrets))
         graph = bind_functions(graph, self.functions.of_plan)
         record.functions = tuple(f for f in self.functions.all() if f.reference is not None)
         with self.jobs.starting(record, options) as (settings, begins):
@@ -403,14 +433,15 @@ class TableEnvironment(Tables):
                 check_restart=lambda old_text: continue_from(old_text, document, options, notes),
                 spark=self.spark,
                 job_id=record.id,
+                secrets=secrets,
                 on_start=on_start,
             )
         self.jobs.add(job, record)
         return job
 
     def _sink_result(self, job: Job, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
+        from stateplan.execnodes.node_tables import table_of
         from stateplan.execnodes.types import BIGINT
-        from stateplan.planner.catalog.resolved_tables import table_of
 
         names = [table.summary for node in document.graph.sinks if (table := table_of(node)) is not None]
         columns = tuple(_distinct(names))
@@ -511,10 +542,10 @@ class TableEnvironment(Tables):
         return self.catalog.list_views()
 
     def list_temporary_tables(self) -> list[str]:
-        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogTable)]
+        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogTable))
 
     def list_temporary_views(self) -> list[str]:
-        return [o.identifier.name for o in self.catalog.objects() if o.temporary and isinstance(o, CatalogView)]
+        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogView))
 
     def get_current_catalog(self) -> str:
         return self.catalog.current_catalog

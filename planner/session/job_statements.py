@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.types import STRING, LogicalType
@@ -16,21 +18,24 @@ _JOB_COLUMNS = ("job id", "job name", "status", "start time")
 _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
 
 
-def _job_row(c: Context, entry: JobEntry) -> tuple[str, ...]:
+def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
     zone = ZoneInfo(local_time_zone(c.env.get_config().to_dict()))
-    started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
-    return entry.id, entry.name, entry.status, started.isoformat(timespec="milliseconds")
+    rows: list[Sequence[Any]] = []
+    for entry in entries:
+        started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
+        rows.append((entry.id, entry.name, entry.status, started.isoformat(timespec="milliseconds")))
+    return rows
 
 
 def show_jobs(c: Context) -> TableResult:
     """SHOW JOBS: the newest first."""
-    rows = [_job_row(c, entry) for entry in c.env.jobs.entries()]
+    rows = _job_rows(c, c.env.jobs.entries())
     return content("SHOW JOBS", _JOB_COLUMNS, rows, types=_JOB_TYPES)
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
     entry = c.env.jobs.find(node.this.name, c.place(node.this))
-    return content("DESCRIBE JOB", _JOB_COLUMNS, [_job_row(c, entry)], types=_JOB_TYPES)
+    return content("DESCRIBE JOB", _JOB_COLUMNS, _job_rows(c, [entry]), types=_JOB_TYPES)
 
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:

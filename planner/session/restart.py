@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import CheckpointError, StateplanError
+from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.base import STATE_TTL
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.ttl import outlives
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
-from stateplan.planner.catalog.resolved_tables import plan_schema, table_of
+from stateplan.planner.catalog.resolved_tables import plan_schema
 from stateplan.plans.diff import OperatorDiff, PlanDiff, compare, severity
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import schema_hash, schema_hashes, sql_hash

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from stateplan.execnodes.connectors.options import Role
 from stateplan.execnodes.errors import CatalogError, Place, nearest
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
-from stateplan.planner.catalog.resolved_tables import plan_schema, table_of, with_table
+from stateplan.planner.catalog.resolved_tables import plan_schema
 from stateplan.plans.document import PlanDocument
 
 _RESTORE = "table.plan.restore.catalog-objects"
@@ -52,6 +54,7 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
     """
     from stateplan.execnodes.connectors.registry import validate_table
 
+    catalog.refresh()
     notes: list[str] = []
     changed: list[ExecNode] = []
     for node in document.graph.nodes:
@@ -66,7 +69,9 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
         table = _resolve(stored, catalog, value(options, _RESTORE), place, notes)
         found = table.resolved_table
         physical = [(c.name, c.type) for c in found.table_schema.columns if c.kind == "PHYSICAL"] if found else []
-        notes += validate_table(dict(found.options or {}) if found else {}, role, place, physical)
+        named = found.table_schema.primary_key if found else None
+        of_key = named.columns if named else ()
+        notes += validate_table(dict(found.options or {}) if found else {}, role, place, physical, primary_key=of_key)
         if stored.resolved_table is None:
             _check_row(node, document.graph, table, place)
         if table is not stored:
@@ -134,7 +139,8 @@ def _resolve(
     options = dict(found.options)
     if mode == "ALL" and stored is not None and stored.options is not None:
         options = {**stored.options, **found.options}
-        other = sorted(k for k, v in stored.options.items() if found.options.get(k, v) != v)
+        hidden = Secrets().hidden(table.summary, found.options)
+        other = sorted(k for k, v in stored.options.items() if v not in (found.options.get(k, v), hidden.get(k)))
         if other:
             notes.append(
                 f"the table '{table.summary}' uses {', '.join(repr(k) for k in other)} of the catalog, not of the plan"

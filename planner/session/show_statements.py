@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 from stateplan.execnodes.connectors.registry import default_partition, partitions_of
 from stateplan.execnodes.errors import CatalogError
+from stateplan.execnodes.redaction import redacted_options, redacted_value
 from stateplan.execnodes.settings import OPTIONS
 from stateplan.planner.binding.sinks import partition_texts
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.manager import CatalogDescriptor
 from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.catalog.show_create import show_create, show_create_catalog
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.context import Context
-from stateplan.planner.session.describe import describe, show_create, show_create_catalog
+from stateplan.planner.session.describe import describe
 from stateplan.planner.session.function_statements import describe_function, user_functions
 from stateplan.planner.session.job_statements import show_jobs
 from stateplan.planner.session.module_statements import MODULES
@@ -69,7 +71,8 @@ def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
 def _options(c: Context, node: nodes.ShowObjects) -> TableResult:
     config = c.env.get_config()
     keys = sorted(key for key in {*OPTIONS, *config} if _matches(node, key))
-    return content("SHOW OPTIONS", ["key", "value", "set"], [(key, config.get(key), key in config) for key in keys])
+    rows = [(key, None if (text := config.get(key)) is None else redacted_value(key, text)) for key in keys]
+    return content("SHOW OPTIONS", ["key", "value", "set"], [(*row, row[0] in config) for row in rows])
 
 
 def _database_of(c: Context, node: nodes.ShowObjects) -> tuple[str, str]:
@@ -158,7 +161,8 @@ def run_describe(c: Context, node: nodes.DescribeTable) -> TableResult:
         about = c.catalog.describe_catalog(parts[0], place)
         facts = [("name", parts[0]), ("type", about.options["type"]), ("comment", about.comment)]
         if node.args.get("extended"):
-            facts += [(f"option:{key}", text) for key, text in sorted(about.options.items()) if key != "type"]
+            options = sorted(redacted_options(about.options).items())
+            facts += [(f"option:{key}", text) for key, text in options if key != "type"]
         return content("DESCRIBE CATALOG", _INFO, facts)
     if kind == "DATABASE":
         catalog, name = [c.catalog.current_catalog, *parts][-2:]

@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.files import shown
+from stateplan.execnodes.redaction import redacted, redacted_options, redacted_value
 from stateplan.execnodes.settings import OPTIONS, find_option
 from stateplan.planner.catalog import ddl
-from stateplan.planner.catalog.manager import IN_MEMORY, CatalogDescriptor
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
 from stateplan.planner.positions import text_of
+from stateplan.planner.session.catalog_statements import create_catalog, create_database, use
 from stateplan.planner.session.compiled_plan import statement_set_sql
 from stateplan.planner.session.context import Context, Session
 from stateplan.planner.session.function_statements import run_function_statement
@@ -38,7 +39,12 @@ def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
         if isinstance(node, exp.Query):
             return _query(Context(session, statement), node)
         raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
-    return runner(Context(session, statement), node)
+    session.catalog.refresh()
+    try:
+        return runner(Context(session, statement), node)
+    except CatalogError as error:
+        error.place = error.place or statement.place
+        raise
 
 
 # tables and views
@@ -56,8 +62,7 @@ def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
 
 
 def _is_there(c: Context, parts: list[str], temporary: bool, place: Place) -> bool:
-    found = c.catalog.lookup(c.catalog.qualify(parts, place), temporary)
-    return found is not None
+    return c.catalog.is_there(c.catalog.qualify(parts, place), temporary)
 
 
 def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
@@ -68,8 +73,7 @@ def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
         return ok("CREATE VIEW", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
     fields = c.env.query_fields(node.expression, c.source)
     view = ddl.create_view(node, c.catalog, fields, c.source, c.file)
-    there = c.catalog.lookup(view.identifier, temporary)
-    if node.args.get("replace") and isinstance(there, CatalogView):
+    if node.args.get("replace") and isinstance(c.catalog.lookup(view.identifier, temporary), CatalogView):
         c.catalog.replace(view)
     else:
         c.catalog.create(view, place=place)
@@ -142,67 +146,20 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     return ok("ALTER VIEW")
 
 
-# catalogs and databases
-
-
-def _create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
-    options = ddl.options_of(node.args.get("options"), c.source, c.file)
-    place = c.place(node.this)
-    comment = node.args.get("comment")
-    descriptor = CatalogDescriptor(dict(options), None if comment is None else comment.name)
-    kind = options.pop("type", None)
-    if kind != IN_MEMORY:
-        what = "the catalog has no option 'type'" if kind is None else f"unknown type of catalog '{kind}'"
-        raise OptionError("OPT004", problem=what, place=place)
-    default = options.pop("default-database", "default")
-    if options:
-        key = next(iter(options))
-        raise OptionError("OPT004.create_catalog", key=key, place=place)
-    c.catalog.create_catalog(
-        ddl.parts_of(node.this)[0],
-        default_database=default,
-        descriptor=descriptor,
-        if_not_exists=bool(node.args.get("exists")),
-        place=place,
-    )
-    return ok("CREATE CATALOG")
-
-
-def _create_database(c: Context, node: nodes.CreateDatabase) -> TableResult:
-    catalog, name = [c.catalog.current_catalog, *ddl.parts_of(node.this)][-2:]
-    comment = node.args.get("comment")
-    c.catalog.create_database(
-        catalog,
-        name,
-        comment=comment.name if comment is not None else None,
-        options=ddl.options_of(node.args.get("options"), c.source, c.file),
-        if_not_exists=bool(node.args.get("exists")),
-        place=c.place(node.this),
-    )
-    return ok("CREATE DATABASE")
-
-
-def _use(c: Context, node: nodes.UseObject) -> TableResult:
-    parts, place = ddl.parts_of(node.this), c.place(node.this)
-    if node.args["kind"] == "CATALOG":
-        c.catalog.use_catalog(parts[0], place)
-        return ok("USE CATALOG")
-    c.catalog.use_database(parts, place)
-    return ok("USE")
-
-
 # options
 
 
 def _set(c: Context, node: nodes.SetOption) -> TableResult:
     config = c.env.get_config()
     if node.this is None:
-        rows = list(config.to_dict().items())
+        rows = list(redacted_options(config.to_dict()).items())
         return content("SET", ["key", "value"], rows, () if rows else ("no option is set; SHOW OPTIONS lists all",))
     if node.expression is None:
         key = node.this.name
         row = OPTIONS.get(key) if key in config else find_option(key, c.place(node.this))
-        return content("SET", ["key", "value"], [(key, config.get(key))], () if row is None else (row.description,))
+        found = config.get(key)
+        shown = None if found is None else redacted_value(key, found)
+        return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
     c.env.host.check_option(node.this.name, node.expression.name, c.place(node))
     note = config.set(node.this.name, node.expression.name, c.place(node))
     return ok("SET", [note] if note else [])
@@ -313,7 +270,7 @@ def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> Non
     from stateplan.plans.facts import same_sql
 
     recorded = document.recorded_sql
-    if recorded is not None and not same_sql(recorded, text_of(node.this, c.source)):
+    if recorded is not None and not same_sql(recorded, redacted(text_of(node.this, c.source))):
         shown = " ".join(recorded.split())
         raise PlanError(
             "PLAN090",
@@ -377,13 +334,13 @@ def _explain(c: Context, node: nodes.Explain) -> TableResult:
 _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.CreateTable: _create_table,
     nodes.CreateView: _create_view,
-    nodes.CreateCatalog: _create_catalog,
-    nodes.CreateDatabase: _create_database,
+    nodes.CreateCatalog: create_catalog,
+    nodes.CreateDatabase: create_database,
     nodes.DropObject: _drop,
     nodes.FunctionStatement: run_function_statement,
     nodes.AlterTable: _alter_table,
     nodes.AlterView: _alter_view,
-    nodes.UseObject: _use,
+    nodes.UseObject: use,
     nodes.ModuleStatement: run_module_statement,
     nodes.ShowObjects: run_show,
     nodes.DescribeTable: run_describe,

@@ -224,8 +224,8 @@ class _Merge:
             "lost",
             _name(node),
             label(path, node),
-            text(base),
-            text(ours),
+            text(base, path),
+            text(ours, path),
             None,
             self._place(self.ours, node, path),
         )
@@ -240,7 +240,7 @@ class _Merge:
             if base is not ABSENT or path[0] == "state":
                 return replace(edit, reason=f"{edit.counterpart} of the new plan has no {edit.field}")
             theirs = ABSENT
-        edit = replace(edit, theirs=text(theirs), origin=_origin(partner.node, path))
+        edit = replace(edit, theirs=text(theirs, path), origin=_origin(partner.node, path))
         if same(theirs, ours, path):
             return replace(edit, status="already")
         if same(theirs, base, path):

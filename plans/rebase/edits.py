@@ -9,6 +9,7 @@ from typing import Any
 
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.redaction import redacted, redacted_value
 from stateplan.execnodes.ttl import format_ttl, parse_ttl
 from stateplan.plans.changes import is_rex
 from stateplan.plans.facts import KEY
@@ -106,9 +107,12 @@ def label(path: Path, node: ExecNode) -> str:
     return ".".join(path)
 
 
-def text(value: Any) -> str:
-    """A value for people, at most 80 characters."""
+def text(value: Any, path: Path) -> str:
+    """A value for people, at most 80 characters, without secrets."""
     if value is ABSENT:
         return "nothing"
-    found = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    found = (
+        redacted_value(path[-1], value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    )
+    found = redacted(found)
     return found if len(found) <= 80 else found[:77] + "..."

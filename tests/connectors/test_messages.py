@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -90,15 +91,23 @@ def test_values_of_events_are_metadata() -> None:
     assert frame.rows() == [(1, "t", "d", 0)]
 
 
-@pytest.mark.parametrize("name", ["json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "op-json"])
-def test_what_is_written_is_read(name: str) -> None:
+WRITTEN: list[tuple[str, Mapping[str, str]]] = [
+    *((name, {}) for name in ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "op-json", "avro")),
+    ("avro", {"avro.encoding": "json"}),
+    ("csv", {"csv.null-literal": "N"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), WRITTEN)
+def test_what_is_written_is_read(name: str, options: Mapping[str, str]) -> None:
     fmt = FORMATS[name]
     frame = pl.DataFrame({"c0": pl.Series([1, None], dtype=pl.Int32), "c1": ["x\ny", None]})
-    written = fmt.message_encoder({}, FIELDS).messages(frame)
+    written = fmt.message_encoder(options, FIELDS).messages(frame)
     assert written.dtype == pl.Binary and written.len() == 2
-    again, places = fmt.message_decoder({}, FIELDS, (0, 1)).messages(written.to_list())
+    decoder = pickle.loads(pickle.dumps(fmt.message_decoder(options, FIELDS, (0, 1))))
+    again, places = decoder.messages([None, *written.to_list()])
     assert again.select("c0", "c1").equals(frame)
-    assert places.tolist() == [0, 1]
+    assert places.tolist() == [1, 2]
 
 
 LINES = st.sampled_from(

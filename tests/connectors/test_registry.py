@@ -84,14 +84,16 @@ def test_loading_the_table_loads_no_engine() -> None:
             "source",
             "a INT",
             "[OPT101] the table has no option 'connector'\n"
-            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'",
+            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay', "
+            "'kafka', 'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'",
         ),
         (
             {"conector": "print"},
             "sink",
             "a INT",
             "[OPT101] the table has no option 'connector'\n"
-            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'\n"
+            "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay', "
+            "'kafka', 'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'\n"
             "  hint: the table has 'conector'",
         ),
         (
@@ -99,7 +101,8 @@ def test_loading_the_table_loads_no_engine() -> None:
             "source",
             "a INT",
             "[OPT102] unknown connector 'filesystm'\n"
-            "  expected: one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay'\n"
+            "  expected: one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay', "
+            "'kafka', 'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'\n"
             "  hint: did you mean 'filesystem'?",
         ),
         (
@@ -107,15 +110,15 @@ def test_loading_the_table_loads_no_engine() -> None:
             "source",
             "a INT",
             "[OPT101] the table has no option 'format', which the connector 'filesystem' needs\n"
-            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'debezium-json', "
-            "'canal-json', 'maxwell-json', 'ogg-json', 'op-json'",
+            "  expected: 'format' = one of 'json', 'csv', 'parquet', 'avro', 'raw', "
+            "'debezium-json', 'canal-json', 'maxwell-json', 'ogg-json', 'op-json'",
         ),
         (
             FILES | {"format": "jsn"},
             "source",
             "a INT",
-            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'debezium-json', "
-            "'canal-json', 'maxwell-json', 'ogg-json', 'op-json'\n"
+            "[OPT103] unknown format 'jsn'\n  expected: one of 'json', 'csv', 'parquet', 'avro', 'raw', "
+            "'debezium-json', 'canal-json', 'maxwell-json', 'ogg-json', 'op-json'\n"
             "  hint: did you mean 'json' or 'op-json'?",
         ),
         (
@@ -222,7 +225,8 @@ def test_loading_the_table_loads_no_engine() -> None:
             "source",
             "a INT",
             "[CAT101] a table of connector 'print' cannot be read\n"
-            "  expected: a connector that is a source: 'filesystem', 'datagen', 'replay'\n"
+            "  expected: a connector that is a source: 'filesystem', 'datagen', 'replay', 'kafka', "
+            "'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'\n"
             "  hint: 'print' is only a sink: write to it instead",
         ),
         (
@@ -230,7 +234,8 @@ def test_loading_the_table_loads_no_engine() -> None:
             "sink",
             "a INT",
             "[CAT101] a table of connector 'datagen' cannot be written to\n"
-            "  expected: a connector that is a sink: 'filesystem', 'print', 'blackhole'\n"
+            "  expected: a connector that is a sink: 'filesystem', 'print', 'blackhole', 'kafka', "
+            "'upsert-kafka', 'jdbc', 'delta'\n"
             "  hint: 'datagen' is only a source: read it instead",
         ),
         (

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pickle
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,24 +18,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from stateplan.execnodes.connectors.protocol import SourceTable
 from stateplan.execnodes.runtime.spark.split_source import SplitReader
 from stateplan.execnodes.types import parse_type
+from tests.support.packages import install
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OWNERS = ("ann", "bob", "cid")
-
-
-def install(folder: Path, package: str = "stateplan_ledger") -> dict[str, str]:
-    """Puts a package where Python finds it, with the metadata that an installer writes; the environment that does."""
-    project = tomllib.loads((HERE / package / "pyproject.toml").read_text())["project"]
-    shutil.copy(HERE / package / f"{package}.py", folder)
-    info = folder / f"{package}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    lines = []
-    for group, points in project["entry-points"].items():
-        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
 
 class Books:
@@ -91,7 +75,7 @@ def run(books: Books, env: dict[str, str], mode: str, parallelism: int, kill: st
 @pytest.mark.spark
 def test_a_stream_is_exact_through_kills_and_another_parallelism(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
-    env, books = install(tmp_path / "site"), Books(tmp_path)
+    env, books = install(tmp_path / "site", "stateplan_ledger"), Books(tmp_path)
     books.enter(200)
     assert run(books, env, "stream", 2, "before") == 9
     books.enter(100)
@@ -104,7 +88,7 @@ def test_a_stream_is_exact_through_kills_and_another_parallelism(tmp_path: Path)
 @pytest.mark.spark
 def test_a_snapshot_ends_and_goes_on_with_what_has_come(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
-    env, books = install(tmp_path / "site"), Books(tmp_path)
+    env, books = install(tmp_path / "site", "stateplan_ledger"), Books(tmp_path)
     for count, parallelism in ((150, 2), (90, 4)):
         books.enter(count)
         assert run(books, env, "snapshot", parallelism) == 0

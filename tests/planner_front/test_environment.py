@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.secrets import Secrets
 from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
 from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, Jobs
 from stateplan.planner.session.results import ResultKind
@@ -36,7 +37,9 @@ class Session(TableEnvironment):
         self.compiled.append([insert.sql("flink") for insert in inserts])
         return PlanDocument.load(str(DATA / "join" / "plan.json")).graph
 
-    def _start(self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> Any:
+    def _start(
+        self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets
+    ) -> Any:
         self.started.append((document, graph))
         return SimpleNamespace(wait=lambda timeout=None: True, job_id="1", when_over=lambda call: None)
 

@@ -11,7 +11,6 @@ import pytest
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import JobRecord
 from stateplan.planner.session.restore import restore
 from stateplan.planner.session.results import ResultKind
 from stateplan.planner.session.script import read_script
@@ -139,7 +138,7 @@ def test_an_options_hint_of_a_temporary_table_reaches_the_job(
     env.execute_sql("CREATE TABLE `out` (a INT) WITH ('connector' = 'print')")
     seen: list[str] = []
 
-    def start(document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord) -> SimpleNamespace:
+    def start(document: PlanDocument, graph: ExecGraph, *rest: object) -> SimpleNamespace:
         seen.append(json.dumps(graph.to_json()))
         return SimpleNamespace(job_id="1", when_over=lambda call: None)
 

@@ -66,7 +66,7 @@ class MessageDecoder(Protocol):
     """Reads the messages of one table, such as the values of Kafka's. Made on the driver, pickled, used in workers."""
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """The rows of some messages, in order; NULL has no row.
+        """The rows of some messages, in order; NULL has no row, unless the format reads it as a row of NULL.
 
         Args:
             data: the bytes of each message.
@@ -85,7 +85,8 @@ class MessageEncoder(Protocol):
     """Writes the messages of one table. Made on the driver, pickled, used in workers."""
 
     def messages(self, df: pl.DataFrame) -> pl.Series:
-        """A message for each row (``c0..cn``; ``kind`` where the format has changes), as Binary.
+        """A message for each row (``c0..cn``; ``kind`` where the format has changes), as Binary. A NULL is a message
+        without a value.
 
         Raises:
             DataError: DATA2xx, for a value that the format cannot hold.
@@ -179,6 +180,29 @@ class Format:
                     "CAT102.check_types", format=self.name, column=name, type=declared, place=place, expected=expected
                 )
 
+    def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
+        """The same for columns that the format can hold with some options only.
+
+        Args:
+            options: of the format, as in :meth:`message_decoder`.
+            fields: name and type of the columns that it holds.
+            place: where the table is written.
+
+        Raises:
+            StateplanError: as :meth:`check`, or for options that do not fit the columns.
+        """
+        self.check(fields, place)
+
+    def for_topic(self, options: Mapping[str, str], topic: str, part: str) -> Mapping[str, str]:
+        """The options of a sink with those that a topic stands for, where they are not written.
+
+        Args:
+            options: of the format, as in :meth:`message_encoder`.
+            topic: that messages are written to.
+            part: ``key`` or ``value``: what the format writes of a message.
+        """
+        return options
+
     def decoder(
         self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> Decoder:
@@ -193,7 +217,7 @@ class Format:
         Raises:
             OptionError: OPT105; CatalogError: CAT102, for a column that the format cannot hold.
         """
-        self.check(fields)
+        self.check_columns(options, fields)
         return self.make_decoder(self.values(options), fields, projection, metadata)
 
     def stamped_decoder(
@@ -208,7 +232,7 @@ class Format:
 
     def encoder(self, options: Mapping[str, str], fields: Fields) -> Encoder:
         """A picklable encoder of rows of ``fields``. Raises as :meth:`decoder`."""
-        self.check(fields)
+        self.check_columns(options, fields)
         return self.make_encoder(self.values(options), fields)
 
     def message_decoder(

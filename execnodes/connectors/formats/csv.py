@@ -1,6 +1,7 @@
 """The ``csv`` format: RFC 4180 with Flink's options (``CsvFormatFactory``).
 
-Fields are matched by position; there is no header line. Without ``csv.null-literal`` an empty field is the empty
+Fields are matched by position; there is no header line. A message is one record, with or without a line break at
+its end. Without ``csv.null-literal`` an empty field is the empty
 string for text and an error for every other type. A line that cannot be read fails the job naming file, line and
 column, or with ``csv.ignore-parse-errors`` is skipped or gets NULL in the field that cannot be read.
 
@@ -9,7 +10,7 @@ The options are the rows of :class:`CsvFormat`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.connectors.formats.base import (
     IGNORE_PARSE_ERRORS,
@@ -18,6 +19,8 @@ from stateplan.execnodes.connectors.formats.base import (
     Encoder,
     Fields,
     Format,
+    MessageDecoder,
+    MessageEncoder,
 )
 from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, flag
 
@@ -59,6 +62,7 @@ class CsvFormat(Format):
     )
     extension = "csv"
     unheld = NO_VALUE_TYPES | {"MAP", "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
+    has_messages = True
     exclusive = (("csv.disable-quote-character", "csv.quote-character"),)
 
     def make_decoder(
@@ -72,3 +76,17 @@ class CsvFormat(Format):
         from stateplan.execnodes.connectors.formats.csv_encode import CsvEncoder
 
         return CsvEncoder.make(values, fields)
+
+    def message_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> MessageDecoder:
+        from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
+
+        self.check(fields)
+        return CsvDecoder.make(self.values(options), fields, projection)
+
+    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
+        from stateplan.execnodes.connectors.formats.csv_encode import CsvEncoder
+
+        self.check(fields)
+        return CsvEncoder.make(self.values(options), fields)

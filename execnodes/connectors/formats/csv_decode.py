@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import columns
@@ -104,7 +106,8 @@ class _FastText:
 
 @dataclass
 class CsvDecoder(Frozen):
-    """Decoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
+    """Decoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Decoder` and
+    :class:`execnodes.connectors.formats.base.MessageDecoder`."""
 
     fields: Fields
     projection: list[int]
@@ -135,6 +138,43 @@ class CsvDecoder(Frozen):
             if not parts:
                 continue
             yield counted(with_metadata(pl.concat(parts), path, len(self.projection), self.metadata))
+
+    def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """As :meth:`execnodes.connectors.formats.base.MessageDecoder.messages`."""
+        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        parts = list(self._messages([message for message in data if message is not None], there))
+        if not parts:
+            return counted(frame_of([], [self.fields[i] for i in self.projection])), there[:0]
+        return counted(pl.concat([df for df, _ in parts])), np.concatenate([places for _, places in parts])
+
+    def _messages(
+        self, data: list[bytes], places: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
+        """The rows of messages, and for each the place of its message."""
+        if not data:
+            return
+        piece = b"".join([m if m.endswith(b"\n") else m + b"\n" for m in data])
+        # As many line breaks as messages: none has two lines, so one that runs into the next makes a row less.
+        even = piece.count(b"\n") == len(data) and b"\xef\xbb\xbf" not in piece and all(data)
+        df = self.fast.read(piece) if even else None
+        if df is not None and df.height == len(data):
+            yield df, places
+        elif len(data) > 1 and len(piece) > _SMALL_PIECE and self.fast.usable:
+            half = len(data) // 2
+            yield from self._messages(data[:half], places[:half])
+            yield from self._messages(data[half:], places[half:])
+        else:
+            rows = [self._record(message, at + 1) for message, at in zip(data, places.tolist(), strict=True)]
+            good = [row for row in rows if row is not None]
+            yield frame_of(good, [self.fields[i] for i in self.projection]), places[[row is not None for row in rows]]
+
+    def _record(self, message: bytes, line: int) -> list[Any] | None:
+        try:
+            return self.slow.message(message.decode(), line)
+        except UnicodeDecodeError as error:
+            if self.layout.ignore_parse_errors:
+                return None
+            raise DataError("DATA124.record", piece=message[error.start], place=Place(line=line)) from error
 
     def _pieces(self, path: str) -> Iterator[tuple[int, bytes]]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""

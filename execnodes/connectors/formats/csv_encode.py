@@ -26,7 +26,8 @@ _UNQUOTED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "F
 
 @dataclass
 class CsvEncoder:
-    """Encoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Encoder`."""
+    """Encoder of the ``csv`` format; see :class:`execnodes.connectors.formats.base.Encoder` and
+    :class:`execnodes.connectors.formats.base.MessageEncoder`."""
 
     fields: Fields
     layout: CsvLayout
@@ -39,14 +40,19 @@ class CsvEncoder:
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
+        return lines_to_bytes(self._records(df))
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row: its record without a line break."""
+        return self._records(df).cast(pl.Binary)
+
+    def _records(self, df: pl.DataFrame) -> pl.Series:
         null = self.layout.null_literal or ""
         cells = [
             self._column(df[column(i)], declared).fill_null(null).alias(column(i))
             for i, (_, declared) in enumerate(self.fields)
         ]
-        return lines_to_bytes(
-            pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series()
-        )
+        return pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series()
 
     def _column(self, series: pl.Series, declared: LogicalType) -> pl.Series:
         decimals = "scientific" if self.scientific else "plain" if declared.root in ("ARRAY", "ROW") else "short"

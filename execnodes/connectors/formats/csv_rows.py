@@ -243,21 +243,45 @@ class CsvRows:
                 or too many fields; none of them with ``csv.ignore-parse-errors``.
         """
         for line, start, end, record in _Scanner(text.removeprefix("\ufeff"), self.layout).records():
-            try:
-                if isinstance(record, RecordError):
-                    raise record
-                yield self.row(record)
-            except RecordError as error:
-                if not self.layout.ignore_parse_errors:
-                    raise self._data_error(
-                        "DATA123" if record is not error else "DATA121",
-                        error,
-                        line + first_line - 1,
-                        text[start:end],
-                        file,
-                    ) from error
-            except _ValueError as error:
-                raise self._value_error(error, line + first_line - 1, text[start:end], file) from error
+            row = self._read(record, line + first_line - 1, text[start:end], file)
+            if row is not None:
+                yield row
+
+    def message(self, text: str, line: int) -> list[Any] | None:
+        """Raw values of the record of a message; None for one that is skipped.
+
+        Args:
+            text: of the message.
+            line: position of the message plus one, for errors.
+
+        Raises:
+            DataError: as :meth:`rows`, and DATA472 where the message is not one record. With
+                ``csv.ignore-parse-errors`` its first record counts, as always in Flink's
+                ``CsvRowDataDeserializationSchema``.
+        """
+        records = _Scanner(text.removeprefix("\ufeff"), self.layout).records()
+        first = next(records, None)
+        if first is None:
+            if self.layout.ignore_parse_errors:
+                return None
+            raise DataError("DATA472.empty", place=Place(line=line))
+        _, start, end, record = first
+        row = self._read(record, line, text[start:end], None)
+        if not self.layout.ignore_parse_errors and next(records, None) is not None:
+            raise DataError("DATA472", excerpt=excerpt(text.encode()), place=Place(line=line))
+        return row
+
+    def _read(self, record: list[str] | RecordError, line: int, text: str, file: str | None) -> list[Any] | None:
+        try:
+            if isinstance(record, RecordError):
+                raise record
+            return self.row(record)
+        except RecordError as error:
+            if self.layout.ignore_parse_errors:
+                return None
+            raise self._data_error("DATA123" if record is not error else "DATA121", error, line, text, file) from error
+        except _ValueError as error:
+            raise self._value_error(error, line, text, file) from error
 
     def row(self, record: list[str]) -> list[Any]:
         """Raw values of the projected columns of one record.

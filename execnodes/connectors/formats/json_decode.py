@@ -242,8 +242,10 @@ class RowDecoder:
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """As :meth:`execnodes.connectors.formats.base.MessageDecoder.messages`."""
-        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        there = np.arange(len(data))
         some = [message for message in data if message is not None]
+        if len(some) < len(data):
+            there = there[np.fromiter((message is not None for message in data), bool, len(data))]
         frames, places = [], []
         for df, at in self.lines.decode_messages(some, there):
             rows, origin = self._rows(df)

@@ -86,17 +86,18 @@ class ParquetDecoder:
             local = local_path(path)
             if local is not None:
                 with pa.OSFile(local, "rb") as source:
-                    yield from self._read(source, path)
+                    yield from self.frames(source, path)
             else:
                 fs, inner = filesystem_of(path)
                 with reached(), fs.open(inner, "rb") as source:
-                    yield from self._read(source, path)
+                    yield from self.frames(source, path)
         except (pa.ArrowInvalid, OSError) as error:
             code = "DATA102.parquet" if isinstance(error, FileNotFoundError) else "DATA131.unreadable"
             reason = str(error).splitlines()[0]
             raise DataError(code, reason=reason, place=Place(file=path)) from error
 
-    def _read(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
+    def frames(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of an open file, whose path is for errors. Raises ArrowInvalid where it is no Parquet file."""
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
         present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
@@ -122,7 +123,7 @@ class ParquetDecoder:
             yield counted(with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata))
 
 
-def _stored(array: Any, declared: LogicalType) -> Any:
+def stored(array: Any, declared: LogicalType) -> Any:
     """An array as the file has it: texts and bytes with 32-bit offsets, day-time intervals as numbers."""
     if declared.is_string:
         return array.cast(pa.string())
@@ -141,7 +142,7 @@ class ParquetEncoder:
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
         arrays = [
-            arrow_array(df[column(i)].rechunk().to_arrow(), declared, _stored)
+            arrow_array(df[column(i)].rechunk().to_arrow(), declared, stored)
             for i, (_, declared) in enumerate(self.fields)
         ]
         table = pa.table(arrays, names=[name for name, _ in self.fields])

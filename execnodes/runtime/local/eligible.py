@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, Lookup, RangeSource
+from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, Lookup, OffsetSource, RangeSource
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
@@ -51,9 +51,8 @@ def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> boo
         OptionError: OPT040, a path that does not exist.
         DataError: a table that cannot be listed.
     """
-    if not all(
-        s.reader.bounded and isinstance(s.reader, (FileSource, InstantSource, RangeSource)) for s in job.sources
-    ):
+    kinds = (FileSource, InstantSource, RangeSource, OffsetSource)
+    if not all(s.reader.bounded and isinstance(s.reader, kinds) for s in job.sources):
         return False
     is_virtual(job)
     for source in job.sources:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import RunError, find_encoded
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.runtime.clocks import instants
 from stateplan.execnodes.runtime.exchange import Blob
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
@@ -30,6 +31,7 @@ from stateplan.execnodes.runtime.progress import progress_of
 from stateplan.execnodes.runtime.sinks import SinkDriver, write_blobs
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.worker import WorkerError, closing_marks, send_marks
+from stateplan.execnodes.secrets import Secrets
 
 _KEY_GROUPS = 1
 """Key groups are there to be spread over tasks."""
@@ -111,6 +113,7 @@ class LocalJob(Job):
             raise _StoppedError
 
     def _close(self) -> None:
+        self._sinks.close()
         self._metrics.close(None)
 
 
@@ -122,6 +125,7 @@ def execute_locally(
     graph: ExecGraph,
     options: Mapping[str, str],
     *,
+    secrets: Secrets | None = None,
     console: Callable[[str], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> LocalJob | None:
@@ -130,6 +134,7 @@ def execute_locally(
     Args:
         graph: its plan, with complete tables.
         options: session options, by Flink's keys.
+        secrets: that references in the plan stand for.
         console: gets notes for the user, a line each.
         on_progress: see :meth:`Job.wait`.
 
@@ -139,6 +144,7 @@ def execute_locally(
     if not may_run_here(graph, options):
         return None
     started = time.time_ns() // 1_000_000
+    graph = with_secrets(graph, secrets or Secrets())
     job = translate(graph, options, _KEY_GROUPS, job_id=uuid.uuid4().hex[:12], started=started)
     if not is_small(graph, job, options):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stateplan.execnodes.connectors.listing import FileEntry
-from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, RangeSource, Split
+from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 
@@ -38,7 +38,9 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
     times = instants(graph) if is_virtual(graph) else None
     files = {i: _packs(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, FileSource)}
     ranges = any(isinstance(s.reader, RangeSource) and s.reader.total for s in graph.sources)
-    count = max((len(times or ()), int(ranges), *(len(packs) for packs in files.values())))
+    planned = {i: _planned(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)}
+    lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in planned.values()]
+    count = max((len(times or ()), int(ranges), *lengths))
     for number in range(count):
         now = _now() if times is None else times[number] if times else 0
         splits: dict[int, list[Split]] = {}
@@ -53,6 +55,10 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
                         {"path": file.path, "seq": f"{order}{file.modified:016d}/{file.path}", "now": now}
                         for file in files[index][number]
                     ]
+            elif isinstance(reader, OffsetSource):
+                if number < len(planned[index]):
+                    some = enumerate(planned[index][number])
+                    splits[index] = [{**split, "seq": f"{order}{n:010d}", "now": now} for n, split in some]
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
                 splits[index] = [{"start": 0, "stop": reader.total, "seq": order, "now": at}]
@@ -78,6 +84,16 @@ def _packs(source: FileSource) -> list[list[FileEntry]]:
             packs.append([file])
             size = file.size
     return packs
+
+
+def _planned(source: OffsetSource) -> list[list[Split]]:
+    """The splits of each micro-batch of a bounded source that plans them itself."""
+    batches = []
+    start = source.initial_offset()
+    while (end := source.latest_offset(start)) != start:
+        batches.append(source.plan(start, end))
+        start = end
+    return batches
 
 
 def _now() -> int:

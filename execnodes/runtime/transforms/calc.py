@@ -207,7 +207,7 @@ class WatermarkTransform(Transform):
 
     Args:
         expression: the watermark of a row, over its fields.
-        rowtime: the field that is the time of a row.
+        rowtime: the field that is the time of a row; None where it is computed later.
         name: of that field, for errors.
         time_zone: the session's ``table.local-time-zone``.
     """
@@ -215,13 +215,13 @@ class WatermarkTransform(Transform):
     makes_watermarks: ClassVar[bool] = True
 
     expression: Rex
-    rowtime: int
+    rowtime: int | None
     name: str
     time_zone: str = "UTC"
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """The same frame. Raises DataError DATA330 for a row without a time."""
-        if frame[column(self.rowtime)].null_count():
+        if self.rowtime is not None and frame[column(self.rowtime)].null_count():
             raise DataError("DATA330", name=self.name)
         return frame
 

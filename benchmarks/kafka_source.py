@@ -1,0 +1,84 @@
+"""How fast a Kafka topic is read, next to the same rows in JSON files: two whole jobs, in turn, in one Spark session.
+
+    python -m benchmarks.kafka_source [--rows 1000000] [--rounds 3]
+
+Prints rows per second of each, and their ratio. The broker runs on this machine, and takes its share of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from stateplan import TableEnvironment
+from tests.support.kafka import running
+
+COLUMNS = "order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, ts BIGINT"
+JOBS = {
+    "filter": "INSERT INTO nothing SELECT order_id, num FROM {source} WHERE num > 3",
+    "aggregate": "INSERT INTO sums SELECT user_id, COUNT(*), SUM(num) FROM {source} GROUP BY user_id",
+}
+
+
+def rows(count: int) -> Iterator[str]:
+    """Orders of about 85 bytes."""
+    for i in range(count):
+        yield json.dumps(
+            {"order_id": i, "user_id": i % 1000, "product_id": i % 10007, "num": i % 7, "ts": 1700000000000 + i}
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parallelism", default="2")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, running() as broker:
+        data, topic = list(rows(given.rows)), broker.topic(2)
+        half = len(data) // 2
+        (Path(folder) / "orders").mkdir()
+        for number, part in enumerate((data[:half], data[half:])):
+            (Path(folder) / "orders" / f"{number}.json").write_text("\n".join(part) + "\n")
+            broker.produce(topic, part, partition=number)
+        session = TableEnvironment.create(
+            {"parallelism.default": given.parallelism, "table.exec.local.max-input-size": "0"}
+        )
+        session.execute_sql(
+            f"CREATE TABLE files ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = '{folder}/orders', "
+            "'format' = 'json')"
+        )
+        session.execute_sql(
+            f"CREATE TABLE topic ({COLUMNS}) WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', "
+            f"'properties.bootstrap.servers' = '{broker.servers}', 'scan.startup.mode' = 'earliest-offset', "
+            "'scan.bounded.mode' = 'latest-offset')"
+        )
+        session.execute_sql("CREATE TABLE nothing (order_id BIGINT, num INT) WITH ('connector' = 'blackhole')")
+        session.execute_sql(
+            "CREATE TABLE sums (user_id BIGINT, c BIGINT, s BIGINT, PRIMARY KEY (user_id) NOT ENFORCED) "
+            "WITH ('connector' = 'blackhole')"
+        )
+        for name, statement in JOBS.items():
+            taken: dict[str, list[float]] = {"files": [], "topic": []}
+            for number in range(given.rounds + 1):
+                for source, times in taken.items():
+                    began = time.perf_counter()
+                    job = session.execute_sql(statement.format(source=source)).job
+                    assert job is not None and job.wait(600)
+                    if number:  # the first round warms up
+                        times.append(time.perf_counter() - began)
+            files, messages = (statistics.median(times) for times in taken.values())
+            ratio = statistics.median(f / m for f, m in zip(taken["files"], taken["topic"], strict=True))
+            print(
+                f"{name:10s} files {given.rows / files:10,.0f} rows/s, topic {given.rows / messages:10,.0f} rows/s, "
+                f"ratio {ratio:.2f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

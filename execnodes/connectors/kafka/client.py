@@ -1,0 +1,294 @@
+"""Clients of Kafka: how they are made of a table's options, what they wait for, and their errors.
+
+Clients are librdkafka's. They live in the process that uses them, at most one consumer for the same settings, and
+nothing of them is pickled: :class:`Brokers` has the options as written, without what references to secrets stand for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stateplan.execnodes.connectors.extras import require
+from stateplan.execnodes.connectors.kafka.properties import OWN, PREFIX, time_out, translated
+from stateplan.execnodes.connectors.protocol import Table
+from stateplan.execnodes.errors import OptionError, RunError, StateplanError
+from stateplan.execnodes.secrets import HIDDEN, is_secret, with_values
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+
+T = TypeVar("T")
+
+TIME_OUT = 30_000
+"""After how many milliseconds without an answer a call fails, where the table says nothing else."""
+
+_SLICE = 1.0
+_LOG = logging.getLogger("stateplan.kafka")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+_CREDENTIALS = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+_RIGHTS = frozenset(
+    {
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"),
+        *("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
+    }
+)
+NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
+"""Names of the errors that say that a topic or partition does not exist."""
+
+_NO_ANSWER = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT", "_SSL"})
+_PASSING = frozenset(
+    {
+        *_NO_ANSWER,
+        *("_WAIT_COORD", "_TIMED_OUT_QUEUE", "_IN_PROGRESS", "_PREV_IN_PROGRESS", "_LEADER_NOT_AVAILABLE"),
+        *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE"),
+        *("NETWORK_EXCEPTION", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+        *("KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+    }
+)
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether an error is one that waiting may mend."""
+    return error.name() in _PASSING
+
+
+class Complaints:
+    """What a client last said about its connections; the client calls it."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if self.last is None or error.name() != "_ALL_BROKERS_DOWN":  # which says nothing about the cause
+            self.last = error
+
+    def forget(self) -> None:
+        """The client has got an answer."""
+        self.last = None
+
+    @property
+    def final(self) -> KafkaError | None:
+        """A complaint that no waiting mends: about credentials."""
+        return self.last if self.last is not None and self.last.name() in _CREDENTIALS else None
+
+    @property
+    def text(self) -> str:
+        """What follows in a message: ``: Connection refused``."""
+        return f": {self.last.str()}" if self.last is not None else ""
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """The brokers of a table.
+
+    Attributes:
+        table: its name, for messages.
+        connector: of the table, for messages.
+        properties: options of the client as written, without ``properties.``.
+    """
+
+    table: str
+    connector: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @staticmethod
+    def of(table: Table) -> Brokers:
+        """Those of a table, whose options have been checked."""
+        given = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
+        return Brokers(table.name, table.connector.name, given)
+
+    @property
+    def servers(self) -> str:
+        """Where they are, as written."""
+        return self.properties.get("bootstrap.servers") or self.properties.get("metadata.broker.list", "")
+
+    @property
+    def time_out(self) -> float:
+        """After how many seconds without an answer a call fails."""
+        return time_out(self.properties, TIME_OUT) / 1000
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group."""
+        return self.properties.get("group.id")
+
+    def own(self, name: str) -> str | None:
+        """A setting that Flink's connector keeps and not the client, or its default."""
+        return self.properties.get(name, OWN[name])
+
+    def settings(self, producer: bool) -> dict[str, Any]:
+        """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
+        resolved = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
+        made: dict[str, Any] = {"log_level": 2, "log.connection.close": "false", "logger": _LOG}
+        return made | translated(resolved, producer)
+
+    def _resolved(self) -> dict[str, str]:
+        return with_values({PREFIX + name: text for name, text in self.properties.items()})
+
+    def cleaned(self, text: str) -> str:
+        """``text`` of a client without the secrets of the table."""
+        try:
+            found = self.settings(producer=False) | self._resolved()
+        except StateplanError:
+            return text
+        secrets = {value for key, value in found.items() if isinstance(value, str) and is_secret(key) and value}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
+        """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        # What Java's client does unless told otherwise; librdkafka reads only what is committed.
+        defaults = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
+        fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
+        return self._made(kafka.Consumer, {**defaults, **_dotted(more), **self.settings(producer=False), **fixed})
+
+    def producer(self, complaints: Complaints, fixed: Mapping[str, Any], **more: Any) -> Producer:
+        """A new producer. ``fixed`` are settings of librdkafka that the table may not override; ``more`` those that it
+        may, with ``_`` for ``.``."""
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        fixed = {**fixed, "error_cb": complaints}
+        return self._made(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **fixed})
+
+    def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        try:
+            return kind(settings)
+        except (kafka.KafkaException, ValueError, TypeError) as error:
+            cause = error.args[0] if error.args else error
+            reason = cause.str() if isinstance(cause, kafka.KafkaError) else str(error)
+            raise OptionError("OPT132.client", reason=self.cleaned(reason)) from None
+
+    def ask(
+        self,
+        call: Callable[[float], T],
+        poll: Callable[[], object],
+        complaints: Complaints,
+        wait: float,
+        missing: Callable[[], None] | None = None,
+    ) -> T:
+        """The answer to a call that takes a time-out in seconds; asked again while brokers are away.
+
+        Args:
+            call: to make.
+            poll: lets the client tell its complaints.
+            complaints: of the client.
+            wait: seconds after which it fails.
+            missing: called when a topic or partition does not exist, to make sure and to raise the error that says so:
+                a client that lost its brokers says this too.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118.
+        """
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + wait
+        while True:
+            left = until - time.monotonic()
+            try:
+                found = call(max(0.1, min(_SLICE, left)))
+            except KafkaException as error:
+                poll()
+                cause: KafkaError = error.args[0]
+                gone = cause.name() in NO_TOPIC
+                if gone and missing is not None:
+                    missing()
+                late = time.monotonic() >= until
+                if complaints.final is not None or late or not (passes(cause) or (gone and missing is not None)):
+                    raise self.error(cause, complaints, wait) from None
+                time.sleep(min(0.1, max(0.0, left)))
+                continue
+            complaints.forget()
+            return found
+
+    def error(
+        self, cause: KafkaError, complaints: Complaints | None = None, wait: float | None = None, topic: str = ""
+    ) -> RunError:
+        """The coded error for one of a client: RUN110 to RUN113, RUN118.
+
+        Args:
+            cause: of the client.
+            complaints: of the client; they may know the cause of a time-out.
+            wait: for how many seconds the client waited.
+            topic: that it is about.
+        """
+        if complaints is not None and cause.name() in _NO_ANSWER and complaints.last is not None:
+            cause = complaints.last
+        name, reason = cause.name(), self.cleaned(cause.str())
+        made = partial(RunError, table=self.table, servers=self.servers)
+        if name in _CREDENTIALS:
+            return made("RUN111", reason=reason)
+        if name == "_SSL":
+            return made("RUN111.tls", reason=reason)
+        if name in _RIGHTS:
+            return made("RUN113", reason=reason)
+        if name in NO_TOPIC:
+            return made("RUN112", topic=topic)
+        if name in _NO_ANSWER:
+            return made("RUN110", reason=f": {reason}", seconds=wait or self.time_out)
+        return made("RUN118", reason=reason)
+
+
+def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+@dataclass
+class Shared:
+    """A consumer of this process, which all who have the same settings use in turn.
+
+    Attributes:
+        consumer: the client.
+        complaints: what it last said.
+        known: topics whose brokers it knows.
+    """
+
+    consumer: Consumer
+    complaints: Complaints
+    known: set[str] = field(default_factory=set)
+
+    def assign(self, brokers: Brokers, topic: str, partition: int, offset: int) -> None:
+        """Begins to read a partition. Raises RunError RUN110, RUN111, RUN118."""
+        from confluent_kafka import TopicPartition
+
+        if topic not in self.known:  # otherwise librdkafka looks for its brokers only once in a second
+            ask = partial(self.consumer.list_topics, topic)
+            brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
+            self.known.add(topic)
+        self.consumer.assign([TopicPartition(topic, partition, offset)])
+
+    def poll(self) -> None:
+        """Lets the client tell its complaints, while it reads nothing."""
+        self.consumer.poll(0)
+
+
+_shared: dict[tuple[object, ...], Shared] = {}
+
+
+def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
+    """The consumer of this process for some brokers, made when it is first asked for; closed when the process ends."""
+    key = (os.getpid(), brokers.connector, *sorted(brokers.properties.items()), *sorted(more.items()))
+    if key not in _shared:
+        if not _shared:
+            atexit.register(close_consumers)
+        complaints = Complaints()
+        _shared[key] = Shared(brokers.consumer(complaints, **more), complaints)
+    return _shared[key]
+
+
+def close_consumers() -> None:
+    """Closes all consumers of this process; the next who asks for one gets a new one."""
+    for key in list(_shared):
+        found = _shared.pop(key)
+        if key[0] == os.getpid():
+            found.consumer.close()

@@ -1,0 +1,401 @@
+"""A producer of Kafka: messages in a frame go out, and what is not delivered is an error.
+
+Messages are spread over the partitions as by Kafka's own producer (the murmur2 hash of the key), by writer, or in turn.
+Source: Flink's ``KafkaConnectorOptionsUtil.getFlinkKafkaPartitioner``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
+from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from stateplan.execnodes.errors import DataError, RunError, StateplanError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from confluent_kafka import KafkaError, Message
+
+ANY = -1
+"""The partition of messages for which the client chooses it."""
+
+DELIVERY = 120_000
+"""For how many milliseconds a message may wait, where the table says nothing else; of Kafka's Java client."""
+
+_LARGEST = 1_048_576
+_MOST_WAITING = 500_000
+_SLICE = 20_000
+_WAIT = 1.0
+_APPEARS = 5.0
+_KNOWN_FOR = 60.0
+
+_LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "REQUEST_TIMED_OUT"})
+_INVALID = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "INVALID_MSG", "POLICY_VIOLATION"})
+_STATES = frozenset(
+    {
+        *("_STATE", "_FATAL", "_FENCED", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_INCONSISTENT"),
+        *("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING"),
+        *("UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER", "TRANSACTION_COORDINATOR_FENCED"),
+    }
+)
+_TOO_LARGE = "MSG_SIZE_TOO_LARGE"
+
+
+def is_idempotent(brokers: Brokers) -> bool:
+    """Whether the settings of a table leave it to the client that messages are neither repeated nor out of order: what
+    Kafka's Java client does unless a setting contradicts."""
+    given = brokers.properties
+    acks = given.get("acks", given.get("request.required.acks", "all"))
+    retries = given.get("retries", given.get("message.send.max.retries", "1"))
+    flying = given.get("max.in.flight.requests.per.connection", given.get("max.in.flight", "5"))
+    return acks in ("all", "-1") and retries != "0" and flying in ("1", "2", "3", "4", "5")
+
+
+@dataclass(frozen=True)
+class Partitioner:
+    """Which partition a message goes to.
+
+    Attributes:
+        kind: ``default``, ``fixed`` or ``round-robin``.
+    """
+
+    kind: str = "default"
+
+    def choose(self, messages: int, partitions: int, writer: int, first: int) -> Iterator[int]:
+        """The partition of each of some messages.
+
+        Args:
+            messages: how many.
+            partitions: how many the topic has.
+            writer: number of the task that writes.
+            first: how many messages came before.
+        """
+        if self.kind == "fixed":
+            return repeat(writer % partitions, messages)
+        if self.kind == "round-robin":
+            return (n % partitions for n in range(first, first + messages))
+        return repeat(ANY, messages)
+
+
+@dataclass
+class Outbox:
+    """A producer.
+
+    Attributes:
+        brokers: of the table.
+        seconds: for how long a message may wait.
+        limit: bytes of the largest message that the producer takes.
+        client: the producer itself.
+        complaints: what it last said about its connections.
+        stopped: whether nothing may wait any longer.
+        transaction_seconds: for how long brokers keep a transaction open; 0 for a producer without.
+        failed: messages that were not delivered, and why.
+    """
+
+    brokers: Brokers
+    seconds: float
+    limit: int
+    client: Any = None
+    complaints: Complaints = field(default_factory=Complaints)
+    stopped: Callable[[], bool] = bool
+    transaction_seconds: float = 0.0
+    failed: list[tuple[KafkaError, Message]] = field(default_factory=list)
+    _partitions: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(brokers: Brokers, fixed: dict[str, Any] | None = None, stopped: Callable[[], bool] = bool) -> Outbox:
+        """The producer of a table.
+
+        Args:
+            brokers: of the table.
+            fixed: settings of librdkafka that the table cannot override.
+            stopped: whether nothing may wait any longer.
+
+        Raises:
+            OptionError: OPT120 to OPT122, OPT131, OPT132.
+        """
+        settings = brokers.settings(producer=True) | (fixed or {})
+        longest = int(settings.get("delivery.timeout.ms", settings.get("message.timeout.ms", DELIVERY)))
+        limit = int(settings["transaction.timeout.ms"]) if "transactional.id" in settings else 0
+        longest = min(longest, limit or longest)
+        largest = int(settings.get("message.max.bytes", _LARGEST))
+        made = Outbox(brokers, longest / 1000, largest, stopped=stopped, transaction_seconds=limit / 1000)
+        own = {
+            "delivery.timeout.ms": longest,
+            "delivery.report.only.error": True,
+            "on_delivery": made.report,
+            "partitioner": "murmur2_random",
+            **(fixed or {}),
+        }
+        idempotent = {"enable_idempotence": True} if is_idempotent(brokers) else {}
+        made.client = brokers.producer(
+            made.complaints,
+            own,
+            message_max_bytes=_LARGEST,
+            queue_buffering_max_messages=_MOST_WAITING,
+            # With 'rebootstrap', librdkafka 2.16 does not go on with a transaction after all brokers were away.
+            metadata_recovery_strategy="none",
+            **idempotent,
+        )
+        return made
+
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        """The client calls it when a message is delivered, or never will be."""
+        if error is not None:
+            self.failed.append((error, message))
+
+    def send(
+        self, messages: pl.DataFrame, topic: str | None, partitioner: Partitioner, writer: int = 0, first: int = 0
+    ) -> None:
+        """Hands messages to the client, in order; it may still be sending them.
+
+        Args:
+            messages: see :mod:`.encode`.
+            topic: to which they go; None where each says it.
+            partitioner: which partition they go to.
+            writer: number of the task that writes.
+            first: how many messages came before.
+
+        Raises:
+            StateplanError: as :meth:`flush`.
+        """
+        for start in range(0, messages.height, _SLICE):
+            part = messages.slice(start, _SLICE)
+            if topic is not None:
+                self._send(part, topic, partitioner, writer, first + start)
+                continue
+            for run in part.with_columns(part[TOPIC].rle_id().alias("_run")).partition_by("_run"):
+                self._send(run, run[TOPIC][0], partitioner, writer, first + start)
+            self.poll()
+
+    def _send(self, part: pl.DataFrame, topic: str, partitioner: Partitioner, writer: int, first: int) -> None:
+        values, keys = part[VALUE].to_list(), part[KEY].to_list()
+        known = 1 if partitioner.kind == "default" else self.partitions(topic)
+        chosen = partitioner.choose(part.height, known, writer, first)
+        has = part.columns
+        times: Sequence[int | None] = part[TIMESTAMP].to_list() if TIMESTAMP in has else ()
+        headers = part[HEADERS].to_list() if HEADERS in has else ()
+        if times or headers:
+            rows: Iterator[tuple[Any, ...]] = (
+                (topic, value, key, at, None, None, when or 0, heads)
+                for value, key, at, when, heads in zip(
+                    values,
+                    keys,
+                    chosen,
+                    times or repeat(0),
+                    map(_header_list, headers) if headers else repeat(None),
+                    strict=False,
+                )
+            )
+        else:
+            rows = zip(repeat(topic), values, keys, chosen, strict=False)
+        self._produce(rows)
+        self.poll()
+        if self.failed:
+            raise self.undelivered()
+
+    def _produce(self, rows: Iterator[tuple[Any, ...]]) -> None:
+        from confluent_kafka import KafkaException
+
+        produce = self.client.produce
+        row: tuple[Any, ...] = ()
+        try:
+            for row in rows:
+                try:
+                    produce(*row)
+                except BufferError:
+                    self._produce_later(row)
+        except KafkaException as error:
+            if self._of_transaction(error.args[0]):
+                raise
+            raise self._refused(error.args[0], row) from None
+
+    def _of_transaction(self, error: KafkaError) -> bool:
+        """Whether an error is about the transaction, or about its producer, and not about a message."""
+        return bool(self.transaction_seconds) and (error.fatal() or error.name() in _STATES)
+
+    def _produce_later(self, row: tuple[Any, ...]) -> None:
+        """Waits for room in the queue of the client, which empties when messages are delivered, or are too late."""
+        while True:
+            self._served(lambda: self.client.poll(0.05))
+            self._check()
+            try:
+                self.client.produce(*row)
+            except BufferError:
+                continue
+            return
+
+    def poll(self) -> None:
+        """Lets the client tell what has become of messages and connections. Raises as :meth:`flush`."""
+        self._served(lambda: self.client.poll(0))
+
+    def _served(self, call: Callable[[], int]) -> int:
+        """What a call of the client returns that calls back. Once the client cannot go on, it raises that from a call,
+        and the next callback stumbles over it."""
+        kafka_error = _client_error()
+        try:
+            return call()
+        except (SystemError, kafka_error) as error:
+            cause: BaseException | None = error
+            while isinstance(cause, SystemError):
+                cause = cause.__cause__
+            if not isinstance(cause, kafka_error):
+                raise
+            if self.transaction_seconds:
+                raise cause from None
+            raise self.brokers.error(cause.args[0], self.complaints, self.seconds) from None
+
+    def flush(self) -> None:
+        """Waits until all messages are delivered.
+
+        Raises:
+            RunError: RUN130, they were not in time; RUN111 to RUN113 and RUN118, the brokers do not take them.
+            DataError: DATA421, a message is too large; DATA422, it is not one for the topic.
+        """
+        while True:
+            left = self._served(lambda: self.client.flush(_WAIT))
+            if not left and not self.failed:
+                self.complaints.forget()
+                return
+            self._check()
+
+    def _check(self) -> None:
+        """Raises what makes further waiting useless."""
+        if self.failed:
+            raise self.undelivered()
+        if self.complaints.final is not None:
+            raise self.brokers.error(self.complaints.final)
+        if self.stopped():
+            table, servers = self.brokers.table, self.brokers.servers
+            raise RunError("RUN134", reason="the job is being stopped", table=table, servers=servers)
+
+    def undelivered(self) -> Exception:
+        """What the messages failed of that were not delivered: a StateplanError, or the client's where it concerns
+        the transaction."""
+        from confluent_kafka import KafkaException
+
+        failed, self.failed = self.failed, []
+        error, message = failed[0]
+        topic = message.topic() or ""
+        if self._of_transaction(error):
+            found: Exception = KafkaException(error)
+            return found
+        if error.name() in _LATE:
+            return RunError(
+                "RUN130",
+                count=len(failed) + len(self.client),
+                table=self.brokers.table,
+                topic=topic,
+                servers=self.brokers.servers,
+                reason=self.brokers.cleaned(self.complaints.text),
+                seconds=self.seconds,
+            )
+        return self._cannot_take(error, topic, message.key(), message.value())
+
+    def _refused(self, error: KafkaError, row: tuple[Any, ...]) -> StateplanError:
+        topic, value, key, *_ = row
+        if error.name() == _TOO_LARGE:
+            size = len(value or b"") + len(key or b"")
+            return DataError("DATA421", row=_shown(key, value), topic=topic, size=size, limit=self.limit)
+        return self._cannot_take(error, topic, key, value)
+
+    def _cannot_take(self, error: KafkaError, topic: str, key: Any, value: Any) -> StateplanError:
+        row, size = _shown(key, value), len(value or b"") + len(key or b"")
+        if error.name() == _TOO_LARGE:
+            return DataError("DATA421.broker", row=row, topic=topic, size=size)
+        if error.name() in _INVALID:
+            return DataError("DATA422", row=row, topic=topic, reason=self.brokers.cleaned(error.str()))
+        return self.brokers.error(error, self.complaints, self.seconds, topic)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has. A broker that creates topics when they are first asked for creates it.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118.
+        """
+        when, known = self._partitions.get(topic, (0.0, 0))
+        if known and time.monotonic() < when + _KNOWN_FOR:
+            return known
+        until = time.monotonic() + min(_APPEARS, self.brokers.time_out)
+        while True:
+            found = self._ask(lambda wait: self.client.list_topics(topic, timeout=wait)).topics[topic]
+            if found.error is None and found.partitions:
+                self._partitions[topic] = (time.monotonic(), len(found.partitions))
+                return len(found.partitions)
+            waits = found.error is None or found.error.name() in {*NO_TOPIC, "LEADER_NOT_AVAILABLE"}
+            if not waits or time.monotonic() > until:
+                raise self._no_topic(topic, found.error)
+            time.sleep(0.1)
+
+    def topics(self) -> list[str]:
+        """The names of all topics. Raises as :meth:`partitions`."""
+        return sorted(self._ask(lambda wait: self.client.list_topics(timeout=wait)).topics)
+
+    def _no_topic(self, topic: str, error: KafkaError | None) -> RunError:
+        if error is not None and error.name() not in NO_TOPIC:
+            return self.brokers.error(error, self.complaints, topic=topic)
+        from stateplan.execnodes.errors import nearest
+
+        hint = nearest(topic, [name for name in self.topics() if name != topic])
+        return RunError("RUN112", topic=topic, hint=hint, table=self.brokers.table, servers=self.brokers.servers)
+
+    def close(self) -> None:
+        """Ends the client; what it has not sent is not sent."""
+        with contextlib.suppress(StateplanError, _client_error()):
+            self.client.purge()
+            self.poll()
+        self.client = None
+
+    def _ask(self, call: Callable[[float], Any]) -> Any:
+        return self.brokers.ask(call, self.poll, self.complaints, self.brokers.time_out)
+
+
+def _client_error() -> type[Exception]:
+    from confluent_kafka import KafkaException
+
+    kind: type[Exception] = KafkaException
+    return kind
+
+
+def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
+    """The headers of a message; those without a name or a value are left out, as in Flink."""
+    if given is None:
+        return None
+    return [(h["key"], h["value"]) for h in given if h["key"] is not None and h["value"] is not None]
+
+
+def _shown(key: bytes | None, value: bytes | None) -> str:
+    """A message, for people: its key, or how its value begins."""
+    data = value if key is None else key
+    text = (data or b"").decode("utf-8", "replace")
+    short = text if len(text) <= 60 else f"{text[:60]}..."
+    return f"with the key '{short}'" if key is not None else f"'{short}'"
+
+
+_shared: dict[tuple[object, ...], Outbox] = {}
+
+
+def shared_outbox(brokers: Brokers) -> Outbox:
+    """The producer of this process for some brokers, made when it is first asked for; ended when the process ends, or
+    by :func:`give_up`."""
+    key = _key(brokers)
+    if key not in _shared:
+        _shared[key] = Outbox.of(brokers)
+    return _shared[key]
+
+
+def give_up(brokers: Brokers) -> None:
+    """Ends the producer of this process for some brokers, which has failed."""
+    outbox = _shared.pop(_key(brokers), None)
+    if outbox is not None:
+        outbox.close()
+
+
+def _key(brokers: Brokers) -> tuple[object, ...]:
+    return (os.getpid(), brokers.connector, brokers.table, *sorted(brokers.properties.items()))

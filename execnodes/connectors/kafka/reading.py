@@ -1,0 +1,235 @@
+"""Reading a range of offsets of a partition, in a worker.
+
+A range may have gaps: offsets that the log compacted away, markers of transactions, and messages of transactions that
+were aborted. It has been read when a message at its end or behind it has come, or when the log says that there is no
+more.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
+from stateplan.execnodes.errors import RunError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+_MOST = 50_000
+"""Messages in one batch at most: as many as are decoded in one go."""
+
+_MOST_BYTES = 64 << 20
+"""Bytes of values in one batch, about."""
+
+_ASKED = 10_000
+_WAIT = 0.02
+_BEGIN, _END = -2, -1
+"""What stands for the first offset and for the end of a partition where offsets are asked for by time."""
+
+
+_TOLD: Mapping[str, Callable[[Message], Any]] = {
+    "key": lambda message: message.key(),
+    "timestamp": lambda message: message.timestamp(),
+    "headers": lambda message: message.headers(),
+    "leader-epoch": lambda message: message.leader_epoch(),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages of a partition, in order.
+
+    Attributes:
+        topic, partition: where they are from.
+        offsets: of each.
+        values: of each; None for a tombstone.
+        told: what else was asked for: ``key``; ``timestamp``, its type and ms; ``headers``; ``leader-epoch``.
+    """
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    values: Sequence[bytes | None]
+    told: Mapping[str, Sequence[Any]]
+
+
+def read_range(
+    brokers: Brokers, topic: str, partition: int, start: int, stop: int, wanted: Collection[str] = ()
+) -> Iterator[Batch]:
+    """The messages of a partition from offset ``start`` up to ``stop``, in order, in batches of bounded size.
+
+    Args:
+        wanted: what of them besides values: keys of :attr:`Batch.told`.
+
+    Raises:
+        RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
+            RUN115, the partition ends before ``stop``.
+    """
+    client = shared_consumer(
+        brokers,
+        auto_offset_reset="error",
+        enable_partition_eof=True,
+        fetch_wait_max_ms=20,
+        fetch_error_backoff_ms=50,
+        fetch_queue_backoff_ms=20,
+        reconnect_backoff_max_ms=1000,
+        queued_min_messages=200_000,
+    )
+    yield from _Range(brokers, client, topic, partition, start, stop, wanted).read()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cyclic garbage, which looks at every message again and again: half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class _Range:
+    """A range that is being read."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        client: Shared,
+        topic: str,
+        partition: int,
+        start: int,
+        stop: int,
+        wanted: Collection[str],
+    ) -> None:
+        self.brokers, self.client = brokers, client
+        self.topic, self.partition = topic, partition
+        self.at, self.stop = start, stop
+        self.wanted = wanted
+        self._empty()
+
+    def _empty(self) -> None:
+        self.offsets: list[int] = []
+        self.values: list[bytes | None] = []
+        self.size = 0
+        self.told: dict[str, list[Any]] = {key: [] for key in self.wanted}
+
+    def _batch(self) -> Batch:
+        """The messages that have come since the batch before."""
+        made = Batch(self.topic, self.partition, self.offsets, self.values, self.told)
+        self._empty()
+        return made
+
+    def read(self) -> Iterator[Batch]:
+        consumer: Consumer = self.client.consumer
+        self.client.assign(self.brokers, self.topic, self.partition, self.at)
+        try:
+            heard = time.monotonic()
+            while self.at < self.stop:
+                before = self.at
+                with _uncollected():
+                    self._take(consumer.consume(min(_ASKED, self.stop - self.at), _WAIT))
+                if self.at > before:
+                    heard = time.monotonic()
+                    self.client.complaints.forget()
+                elif self.client.complaints.final is not None or time.monotonic() - heard > self.brokers.time_out:
+                    self._silent()
+                if len(self.values) >= _MOST or self.size >= _MOST_BYTES:
+                    yield self._batch()
+            if self.values:
+                yield self._batch()
+        finally:
+            consumer.unassign()
+
+    def _take(self, got: list[Message]) -> None:
+        """Keeps the messages that belong to the range, and notes how far it has been read."""
+        if any(message.error() for message in got) or (got and got[-1].offset() >= self.stop):
+            got = list(self._chosen(got))
+        offsets = [message.offset() for message in got]
+        if not got:
+            return
+        self.at = max(self.at, offsets[-1] + 1)
+        self.offsets += offsets
+        values = [message.value() for message in got]
+        self.size += sum(map(len, filter(None, values)))
+        self.values += values
+        for key, found in self.told.items():
+            found += map(_TOLD[key], got)
+
+    def _chosen(self, got: list[Message]) -> Iterator[Message]:
+        for message in got:
+            error = message.error()
+            if error is not None:
+                self._event(message, error)
+            elif message.offset() < self.stop:
+                yield message
+            else:
+                self.at = self.stop
+
+    def _event(self, message: Message, error: KafkaError) -> None:
+        name = error.name()
+        if name == "_PARTITION_EOF":
+            end = message.offset()
+            if end >= self.stop:
+                self.at = self.stop
+            elif self._edge(_END) < self.stop:
+                raise self._shorter(end)
+        elif name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+            first = self._edge(_BEGIN)
+            raise (
+                lost(self.brokers, self.topic, self.partition, self.at, first)
+                if first > self.at
+                else self._shorter(self._edge(_END))
+            )
+        elif name in NO_TOPIC or not passes(error):
+            raise self.brokers.error(error, self.client.complaints, topic=self.topic)
+
+    def _shorter(self, end: int) -> RunError:
+        return RunError(
+            "RUN115", topic=self.topic, partition=self.partition, table=self.brokers.table, last=end, offset=self.stop
+        )
+
+    def _edge(self, which: int) -> int:
+        """The first offset of the partition, or its end."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(self.topic, self.partition, which)]
+
+        def ask(wait: float) -> int:
+            return int(self.client.consumer.offsets_for_times(asked, timeout=wait)[0].offset)
+
+        return self.brokers.ask(ask, lambda: None, self.client.complaints, self.brokers.time_out, lambda: None)
+
+    def _silent(self) -> NoReturn:
+        complaints = self.client.complaints
+        if complaints.final is not None:
+            raise self.brokers.error(complaints.final)
+        raise RunError(
+            "RUN110.reading",
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.at,
+            table=self.brokers.table,
+            servers=self.brokers.servers,
+            reason=self.brokers.cleaned(complaints.text),
+            seconds=self.brokers.time_out,
+        )
+
+
+def lost(brokers: Brokers, topic: str, partition: int, offset: int, first: int) -> RunError:
+    """The error for messages that were removed before they were read."""
+    return RunError(
+        "RUN114",
+        topic=topic,
+        partition=partition,
+        table=brokers.table,
+        first=first,
+        offset=offset,
+        lost=first - offset,
+    )

@@ -1,0 +1,127 @@
+"""Sources of the connectors ``kafka`` and ``upsert-kafka``.
+
+Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets of a partition; it is read by
+:mod:`.reading`, and its messages become rows in :mod:`.rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.planning import Planner, splits_between
+from stateplan.execnodes.connectors.kafka.reading import read_range
+from stateplan.execnodes.connectors.kafka.rows import Rows
+from stateplan.execnodes.connectors.kafka.starts import Bound
+from stateplan.execnodes.connectors.kafka.tables import END, START, topics_of
+from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_AT_START = 10.0
+"""For how many seconds brokers may be silent before the job has started."""
+
+
+@dataclass
+class KafkaSource(OffsetSource):
+    """The partitions of topics.
+
+    Attributes:
+        brokers: of the table.
+        rows: makes rows of messages.
+        topics: that are read; empty for a pattern.
+        pattern: that names of topics match; None for a list.
+        start, end: where partitions begin and end.
+        discovery: after how many milliseconds to look for new partitions; 0 is never.
+        max_rows: that a micro-batch reads; None for any number.
+        max_bytes: that a micro-batch reads, about.
+    """
+
+    brokers: Brokers
+    rows: Rows
+    topics: tuple[str, ...]
+    pattern: str | None
+    start: Bound
+    end: Bound
+    discovery: int
+    max_rows: int | None
+    max_bytes: int
+    _planner: Planner | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def of(table: SourceTable, upsert: bool) -> KafkaSource:
+        """The source of a table, whose options have been checked."""
+        start = Bound("earliest-offset") if upsert else Bound.of(table.options, START)
+        return KafkaSource(
+            Brokers.of(table),
+            Rows.of(table, upsert),
+            topics_of(table.options),
+            table.options.get("topic-pattern"),
+            start,
+            Bound.of(table.options, END),
+            300_000 if upsert else table.value("scan.topic-partition-discovery.interval"),
+            table.value("scan.max-rows-per-batch"),
+            table.value("scan.max-bytes-per-batch"),
+        )
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override] # whether it ends is a matter of the options
+        return self.end.mode != "unbounded"
+
+    @property
+    def planner(self) -> Planner:
+        """Plans in this process."""
+        if self._planner is None:
+            self._planner = Planner(
+                self.brokers,
+                self.topics,
+                self.pattern,
+                self.start,
+                self.end,
+                self.discovery / 1000,
+                self.max_rows,
+                self.max_bytes,
+            )
+        return self._planner
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def check(self, name: str) -> None:
+        self.planner.partitions(min(_AT_START, self.brokers.time_out))
+
+    def initial_offset(self) -> Offset:
+        return self.planner.initial()
+
+    def latest_offset(self, start: Offset) -> Offset:
+        return self.planner.latest(start)
+
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        return splits_between(start, end)
+
+    def committed(self, end: Offset) -> None:
+        self.planner.commit(end)
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        return merged(super().splits(batch))
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        where = split["topic"], split["partition"]
+        for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
+            yield self.rows.frame(batch)
+
+
+def merged(splits: list[Split]) -> list[Split]:
+    """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
+    out: list[Split] = []
+    for split in splits:
+        last = out[-1] if out else None
+        if last is not None and last["part"] == split["part"] and last["stop"] == split["start"]:
+            last["stop"] = split["stop"]
+        else:
+            out.append(split)
+    return out

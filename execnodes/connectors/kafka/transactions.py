@@ -1,0 +1,229 @@
+"""The messages of a micro-batch in one transaction of Kafka, with the epoch of the micro-batch.
+
+The epoch is an offset that a consumer group, which only this sink uses, commits for the first partition of a topic of
+the sink: the transaction makes it visible together with the messages. Whoever starts with the same transactional id
+ends what an earlier run left open, and reads the epoch.
+
+Source: Kafka's KIP-98 (transactions) and KIP-447 (``sendOffsetsToTransaction``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
+from stateplan.execnodes.connectors.kafka.encode import TOPIC
+from stateplan.execnodes.connectors.kafka.producer import Outbox, Partitioner
+from stateplan.execnodes.errors import RunError, StateplanError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from confluent_kafka import KafkaError
+
+LIMIT = 900_000
+"""After how many milliseconds brokers abort a transaction, where the table says nothing else: the most that they allow
+unless they are told otherwise."""
+
+_ATTEMPTS = 3
+_SLICE = 2.0
+_ABORT = 5.0
+
+_FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+_NO_TRANSACTIONS = frozenset(
+    {"_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "TRANSACTIONAL_ID_NOT_FOUND"}
+)
+_AGAIN = frozenset({"_TIMED_OUT", "_TRANSPORT", "_WAIT_COORD", "_IN_PROGRESS", "_ALL_BROKERS_DOWN"})
+
+Part = tuple[int, "pl.DataFrame"]
+"""Number of the task that made some messages, and the messages."""
+
+
+@dataclass
+class Transactions:
+    """The transactions of a sink, one after another.
+
+    Attributes:
+        brokers: of the table.
+        name: transactional id, and name of the group that has the epoch.
+        topic: of all messages; None where each says it.
+        topics: of the sink; empty with ``pattern``.
+        pattern: that they match.
+        partitioner: which partition messages go to.
+        stopped: whether the job is being stopped, so that nothing may wait any longer.
+    """
+
+    brokers: Brokers
+    name: str
+    topic: str | None
+    topics: tuple[str, ...]
+    pattern: str | None
+    partitioner: Partitioner
+    stopped: bool = False
+    _outbox: Outbox | None = None
+    _group: Any = None
+    _done: int = -1
+    _begun: float = field(default=0.0)
+
+    def ready(self) -> Outbox:
+        """The producer. If there is none: makes it, looks whether the topics are there, ends what an earlier run left
+        open, and reads the epoch.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118, RUN131, RUN133.
+        """
+        if self._outbox is not None:
+            return self._outbox
+        from confluent_kafka import KafkaException
+
+        given = self.brokers.settings(producer=True)
+        fixed: dict[str, Any] = {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in given else {}
+        fixed |= {"transactional.id": self.name, "enable.idempotence": True}
+        outbox = Outbox.of(self.brokers, fixed, lambda: self.stopped)
+        for topic in self.topics:
+            outbox.partitions(topic)
+        self._begun = time.monotonic()
+        try:
+            self._call(outbox, outbox.client.init_transactions)
+        except KafkaException as error:
+            raise self._coded(outbox, error.args[0]) from None
+        self._done = self._last(outbox)
+        self._outbox = outbox
+        return outbox
+
+    def _last(self, outbox: Outbox) -> int:
+        """The last epoch that was committed; -1 for none."""
+        from confluent_kafka import TopicPartition
+
+        # An offset that a transaction is about to commit is waited for, and not read as missing.
+        own = {**self.brokers.properties, "group.id": self.name, "isolation.level": "read_committed"}
+        brokers, complaints = replace(self.brokers, properties=own), Complaints()
+        consumer = brokers.consumer(complaints)
+        try:
+            self._group = consumer.consumer_group_metadata()
+            names = self.topics or [t for t in outbox.topics() if re.fullmatch(self.pattern or "", t)]
+            asked = [TopicPartition(name, 0) for name in names]
+            wait = self.brokers.time_out
+            if not asked:
+                return -1
+            found = brokers.ask(
+                lambda s: consumer.committed(asked, timeout=s), lambda: consumer.poll(0), complaints, wait
+            )
+        finally:
+            consumer.close()
+        for answer in found:
+            if answer.error is not None:
+                raise self.brokers.error(answer.error, complaints, topic=answer.topic)
+        return max(answer.offset for answer in found) - 1 if any(a.offset > 0 for a in found) else -1
+
+    def commit(self, parts: Callable[[], Iterable[Part]], epoch: int) -> None:
+        """Sends the messages of a micro-batch in a transaction; nothing if it is committed.
+
+        Args:
+            parts: gives them, in order, as often as it is asked.
+            epoch: of the micro-batch.
+
+        Raises:
+            StateplanError: as :meth:`Outbox.flush` and :meth:`ready`; RUN131, RUN132, RUN134.
+        """
+        from confluent_kafka import KafkaException
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            outbox = self.ready()
+            if epoch <= self._done:
+                return
+            try:
+                self._transaction(outbox, parts(), epoch)
+            except KafkaException as error:
+                cause: KafkaError = error.args[0]
+                failure = self._coded(outbox, cause)
+                self._abort(outbox, keep=cause.txn_requires_abort() and not cause.fatal())
+                if failure.code != "RUN134" or attempt == _ATTEMPTS or self.stopped:
+                    raise failure from None
+            except BaseException as error:
+                away = isinstance(error, RunError) and error.code in ("RUN110", "RUN130")
+                self._abort(outbox, keep=not away)
+                raise
+            else:
+                self._done = epoch
+                return
+
+    def _transaction(self, outbox: Outbox, parts: Iterable[Part], epoch: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        outbox.client.begin_transaction()
+        self._begun = time.monotonic()
+        sent, marked = 0, self.topic or ""
+        for writer, messages in parts:
+            outbox.send(messages, self.topic, self.partitioner, writer, sent)
+            sent += messages.height
+            marked = marked or (messages[TOPIC][0] if messages.height else "")
+        outbox.flush()
+        if marked:
+            mark = [TopicPartition(marked, 0, epoch + 1)]
+            self._call(outbox, lambda s: outbox.client.send_offsets_to_transaction(mark, self._group, s))
+        self._call(outbox, outbox.client.commit_transaction)
+
+    def _call(self, outbox: Outbox, call: Callable[[float], object]) -> None:
+        """Makes a call that takes a time-out in seconds, again where its answer is late. Raises KafkaException."""
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + self.brokers.time_out
+        while True:
+            try:
+                call(_SLICE)
+            except KafkaException as error:
+                outbox.poll()
+                cause: KafkaError = error.args[0]
+                again = (cause.retriable() or cause.name() in _AGAIN) and not cause.txn_requires_abort()
+                if not again or self.stopped or outbox.complaints.final or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+                continue
+            outbox.complaints.forget()
+            return
+
+    def _coded(self, outbox: Outbox, cause: KafkaError) -> StateplanError:
+        name, limit = cause.name(), outbox.transaction_seconds
+        table, servers = self.brokers.table, self.brokers.servers
+        reason = self.brokers.cleaned(cause.str())
+        if outbox.failed and not cause.fatal():
+            undelivered = outbox.undelivered()
+            if isinstance(undelivered, StateplanError):
+                return undelivered
+        if name in _FENCED:
+            taken = time.monotonic() - self._begun
+            if taken >= limit:
+                return RunError("RUN132", seconds=taken, limit=limit, table=table)
+            return RunError("RUN131", id=self.name, table=table)
+        if name == "INVALID_TRANSACTION_TIMEOUT":
+            return RunError("RUN133", limit=int(1000 * limit), reason=reason, table=table)
+        if name in _NO_TRANSACTIONS:
+            return RunError("RUN133.unknown", reason=reason, table=table, servers=servers)
+        known = self.brokers.error(cause, outbox.complaints, self.brokers.time_out, self.topic or "")
+        if known.code != "RUN118":
+            return known
+        return RunError("RUN134", reason=reason, table=table, servers=servers)
+
+    def _abort(self, outbox: Outbox, keep: bool) -> None:
+        """Aborts the transaction. A producer that cannot go on, or whose fate is not known, is given up: the next one
+        aborts what it has left open, or finds out that it was committed."""
+        from confluent_kafka import KafkaException
+
+        if keep:
+            with contextlib.suppress(KafkaException):
+                outbox.client.abort_transaction(_ABORT)
+                outbox.poll()
+                outbox.failed.clear()
+                return
+        self.close()
+
+    def close(self) -> None:
+        """Gives the producer up."""
+        outbox, self._outbox = self._outbox, None
+        if outbox is not None:
+            outbox.close()

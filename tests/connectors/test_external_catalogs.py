@@ -1,0 +1,637 @@
+"""Catalogs of other systems: a PostgreSQL server and folders of Delta tables, without CREATE TABLE."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateplan.execnodes.connectors import registry
+from stateplan.execnodes.connectors.catalogs import (
+    CatalogType,
+    ExternalCatalog,
+    ExternalColumn,
+    ExternalTable,
+)
+from stateplan.execnodes.connectors.options import Option, OptionType
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.gateway.service.service import SqlGatewayService
+from stateplan.planner.session.completion import complete
+from stateplan.planner.session.environment import TableEnvironment
+from tests.support.postgres import PASSWORD, USER, Database, Postgres
+
+PRINT = "WITH ('connector' = 'print')"
+
+
+def fails(action: Callable[[], object]) -> str:
+    with pytest.raises(StateplanError) as raised:
+        action()
+    return str(raised.value)
+
+
+def rows(env: TableEnvironment, statement: str) -> list[object]:
+    """The first column of a result."""
+    return [row[0] for row in env.execute_sql(statement).rows]
+
+
+def collected(env: TableEnvironment, query: str) -> list[Any]:
+    return sorted(tuple(row) for row in env.execute_sql(query).collect())
+
+
+# ---- PostgreSQL ------------------------------------------------------------------------------------------------
+
+
+def base(database: Database) -> str:
+    return f"jdbc:postgresql://{database.server.host}:{database.server.port}"
+
+
+def create(database: Database, password: str = "${env:TEST_PG_PASSWORD}", **options: str) -> str:
+    given = {
+        "type": "jdbc",
+        "base-url": base(database),
+        "default-database": database.name,
+        "username": USER,
+        "password": password,
+        **options,
+    }
+    listed = ", ".join(f"'{key}' = '{text}'" for key, text in given.items())
+    return f"CREATE CATALOG pg WITH ({listed})"
+
+
+@pytest.fixture(scope="module")
+def common(postgres: Postgres) -> Database:
+    """A database for tests that leave no table of a common name in it."""
+    return postgres.database()
+
+
+@pytest.fixture
+def pg(database: Database, monkeypatch: pytest.MonkeyPatch) -> TableEnvironment:
+    """A session with the server as the catalog ``pg``, which is current."""
+    monkeypatch.setenv("TEST_PG_PASSWORD", PASSWORD)
+    env = TableEnvironment.create()
+    env.execute_sql(create(database))
+    env.use_catalog("pg")
+    return env
+
+
+def test_databases_and_tables_of_a_server(pg: TableEnvironment, database: Database) -> None:
+    """Names as Flink's PostgresCatalog gives them: base tables of all schemas, with their schemas."""
+    database.execute(
+        "CREATE TABLE t (a int)",
+        "CREATE SCHEMA sales",
+        'CREATE TABLE sales."Odd.Name" (a int)',
+        "CREATE VIEW v AS SELECT 1 AS x",
+        "CREATE TEMP TABLE gone (a int)",
+        "CREATE TABLE parts (a int) PARTITION BY LIST (a)",
+    )
+    assert rows(pg, "SHOW CURRENT DATABASE") == [database.name]
+    assert {"postgres", database.name} <= set(rows(pg, "SHOW DATABASES"))
+    assert not {"template0", "template1"} & set(rows(pg, "SHOW DATABASES"))
+    assert rows(pg, "SHOW TABLES") == ["public.parts", "public.t", "sales.Odd.Name"]
+    assert rows(pg, "SHOW TABLES LIKE 'sales%'") == ["sales.Odd.Name"]
+    assert rows(pg, "SHOW VIEWS") == [] and rows(pg, "SHOW USER FUNCTIONS") == []
+    for path in ("t", "`public.t`", f"pg.{database.name}.t", f"{database.name}.`public.t`", "`sales.Odd.Name`"):
+        assert rows(pg, f"DESCRIBE {path}") == ["a"], path
+    assert fails(lambda: pg.execute_sql("DESCRIBE v")).startswith("[CAT002]")
+    assert "did you mean 'public.t'" in fails(lambda: pg.execute_sql("DESCRIBE `publik.t`"))
+    assert fails(lambda: pg.execute_sql("DESCRIBE pg.nowhere.t")).startswith("[CAT004] database 'pg.nowhere'")
+    assert fails(lambda: pg.execute_sql("SHOW TABLES FROM nowhere")).startswith("[CAT004]")
+
+
+def test_types_are_those_of_flinks_type_mapper(pg: TableEnvironment, database: Database) -> None:
+    """Source: PostgresTypeMapper of flink-connector-jdbc."""
+    types = {
+        "boolean": "BOOLEAN",
+        "smallint": "SMALLINT",
+        "integer": "INT",
+        "bigint": "BIGINT",
+        "serial": "INT",
+        "bigserial": "BIGINT",
+        "real": "FLOAT",
+        "double precision": "DOUBLE",
+        "numeric(10, 2)": "DECIMAL(10, 2)",
+        "numeric(7)": "DECIMAL(7, 0)",
+        "numeric": "DECIMAL(38, 18)",
+        "char(5)": "CHAR(5)",
+        "char": "CHAR(1)",
+        "varchar(7)": "VARCHAR(7)",
+        "varchar": "STRING",
+        "text": "STRING",
+        "bytea": "BYTES",
+        "date": "DATE",
+        "time(3)": "TIME(3)",
+        "time": "TIME(6)",
+        "timestamp(3)": "TIMESTAMP(3)",
+        "timestamp": "TIMESTAMP(6)",
+        "timestamptz(0)": "TIMESTAMP_LTZ(0)",
+        "timestamptz": "TIMESTAMP_LTZ(6)",
+        "uuid": "VARCHAR(36)",
+        "integer[]": "ARRAY<INT>",
+        "numeric(5, 1)[]": "ARRAY<DECIMAL(5, 1)>",
+        "varchar(3)[]": "ARRAY<VARCHAR(3)>",
+        "timestamptz(3)[]": "ARRAY<TIMESTAMP_LTZ(3)>",
+    }
+    columns = ", ".join(f'"{name}" {name}' for name in types)
+    database.execute("CREATE DOMAIN money_like AS numeric(12, 2)", f"CREATE TABLE t ({columns}, d money_like NOT NULL)")
+    found = {row[0]: (row[1], row[2]) for row in pg.execute_sql("DESCRIBE t").rows}
+    required = {"serial", "bigserial"}
+    wanted = {name: (kind, name not in required) for name, kind in types.items()}
+    assert found == {**wanted, "d": ("DECIMAL(12, 2)", False)}
+
+
+def test_a_type_that_flink_does_not_have_is_told(pg: TableEnvironment, database: Database) -> None:
+    kinds = ["jsonb", "interval", "numeric(50, 2)", "inet", "point"]
+    database.execute(*(f"CREATE TABLE t{n} (id bigint, odd {kind})" for n, kind in enumerate(kinds)))
+    assert rows(pg, "SHOW TABLES") == [f"public.t{n}" for n in range(len(kinds))]
+    for n, kind in enumerate(kinds):
+        told = fails(lambda n=n: pg.execute_sql(f"SELECT id FROM t{n}"))
+        column = f"[CAT117] the column 'odd' of 'pg.{database.name}.public.t{n}' is of the type"
+        assert told.startswith(f"{column} {kind.partition('(')[0]}")
+
+
+def test_the_table_is_one_of_the_connector_jdbc(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE SCHEMA s", "CREATE TABLE s.t (a int, b text, v text, CONSTRAINT mine PRIMARY KEY (b, a))")
+    assert rows(pg, "SHOW CREATE TABLE `s.t`") == [
+        f"CREATE TABLE `pg`.`{database.name}`.`s.t` (\n"
+        "  `a` INT NOT NULL,\n  `b` VARCHAR(2147483647) NOT NULL,\n  `v` VARCHAR(2147483647),\n"
+        "  CONSTRAINT `mine` PRIMARY KEY (`b`, `a`) NOT ENFORCED\n)\n"
+        "WITH (\n  'connector' = 'jdbc',\n  'password' = '${env:TEST_PG_PASSWORD}',\n  'table-name' = 's.t',\n"
+        f"  'url' = '{base(database)}/{database.name}',\n  'username' = '{USER}'\n)"
+    ]
+
+
+def test_plans_hold_the_table_as_flink_writes_it(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE t (id bigint PRIMARY KEY, v text)")
+    identifier = f"`pg`.`{database.name}`.`t`"
+    pg.execute_sql(f"CREATE TABLE default_catalog.default_database.p (id BIGINT, v STRING) {PRINT}")
+    insert = "INSERT INTO default_catalog.default_database.p SELECT id, v FROM t"
+    plans = {}
+    for objects in ("ALL", "SCHEMA", "IDENTIFIER"):
+        pg.execute_sql(f"SET 'table.plan.compile.catalog-objects' = '{objects}'")
+        plans[objects] = pg.compile_plan_sql(insert).as_json_string()
+        assert PASSWORD not in plans[objects]
+    tables = {}
+    for objects, text in plans.items():
+        (source,) = (n["scanTableSource"]["table"] for n in json.loads(text)["nodes"] if "scanTableSource" in n)
+        assert source["identifier"] == identifier
+        tables[objects] = source
+    whole = tables["ALL"]["resolvedTable"]
+    assert [(c["name"], c["dataType"]) for c in whole["schema"]["columns"]] == [
+        ("id", "BIGINT NOT NULL"),
+        ("v", "VARCHAR(2147483647)"),
+    ]
+    assert whole["schema"]["primaryKey"] == {"name": "t_pkey", "type": "PRIMARY_KEY", "columns": ["id"]}
+    assert whole["options"]["password"] == "${env:TEST_PG_PASSWORD}"
+    assert "options" not in tables["SCHEMA"]["resolvedTable"] and "resolvedTable" not in tables["IDENTIFIER"]
+    # the name alone finds the table, in the catalog, as it is now
+    explained = pg.load_plan(_reference(plans["IDENTIFIER"])).explain()
+    assert database.name in explained
+    database.execute("ALTER TABLE t DROP COLUMN v")
+    told = fails(lambda: pg.load_plan(_reference(plans["SCHEMA"])).execute())
+    assert told.startswith("[CAT053]") and "column 'v' is gone" in told
+
+
+def _reference(text: str) -> Any:
+    from stateplan.planner.session.environment import PlanReference
+
+    return PlanReference.from_json_string(text)
+
+
+def test_a_literal_password_is_in_no_plan(database: Database) -> None:
+    database.execute("CREATE TABLE t (id bigint)")
+    env = TableEnvironment.create()
+    env.execute_sql(create(database, password=PASSWORD))
+    env.execute_sql(f"CREATE TABLE p (id BIGINT) {PRINT}")
+    shown = [str(row) for s in ("SHOW CREATE CATALOG pg", "DESCRIBE CATALOG EXTENDED pg",
+             f"SHOW CREATE TABLE pg.{database.name}.t") for row in env.execute_sql(s).rows]  # fmt: skip
+    plan = env.compile_plan_sql(f"INSERT INTO p SELECT id FROM pg.{database.name}.t").as_json_string()
+    assert not any(PASSWORD in text for text in (*shown, plan, repr(env.catalog.require_catalog("pg"))))
+
+
+def test_what_flinks_catalog_does_not_do_is_refused(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE t (a int)")
+    refused = {
+        f"CREATE TABLE n (a INT) {PRINT}": "create tables",
+        "CREATE TABLE n LIKE t": "create tables",
+        "DROP TABLE t": "drop tables",
+        "ALTER TABLE t RENAME TO u": "rename tables",
+        "ALTER TABLE t SET ('a' = 'b')": "change tables",
+        "CREATE VIEW v AS SELECT a FROM t": "keep views",
+        "CREATE DATABASE d": "create databases",
+        f"CREATE DATABASE IF NOT EXISTS {database.name}": None,
+        "DROP DATABASE postgres": "drop databases",
+        "CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON": "keep functions",
+    }
+    for statement, what in refused.items():
+        if what is None:
+            pg.execute_sql(statement)
+            continue
+        told = fails(lambda statement=statement: pg.execute_sql(statement))
+        assert told.startswith(f"[CAT110] the catalog 'pg' of type 'jdbc' cannot {what}\n  --> line 1"), statement
+    assert rows(pg, "SHOW TABLES") == ["public.t"]
+    # what is temporary is the session's
+    pg.execute_sql("CREATE TEMPORARY TABLE mine LIKE t")
+    pg.execute_sql("CREATE TEMPORARY VIEW v AS SELECT a + 1 AS b FROM t")
+    assert rows(pg, "SHOW TABLES") == ["mine", "public.t", "v"]
+    assert rows(pg, "SHOW CREATE TABLE mine")[0].count("'jdbc'") == 1  # type: ignore[attr-defined]  # it is a text
+
+
+def test_a_table_that_changes_is_seen_at_once(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE t (a int)")
+    assert rows(pg, "DESCRIBE t") == ["a"]
+    database.execute("ALTER TABLE t ADD COLUMN b text")
+    assert rows(pg, "DESCRIBE t") == ["a", "b"]
+    database.execute("DROP TABLE t")
+    assert fails(lambda: pg.execute_sql("DESCRIBE t")).startswith("[CAT002]")
+
+
+def test_completion_asks_the_server_only_when_it_is_meant(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE items (a int, beta int)")
+    name = f"pg.{database.name}.`public.items`"
+    for text, wanted in {
+        "SELECT * FROM `public.i": [name],
+        f"SELECT * FROM pg.{database.name}.": [name],
+        "SELECT be FROM `public.items`": None,
+    }.items():
+        found = complete(pg, text, len(text) if wanted else 9)
+        assert found == wanted if wanted else found[0] == "beta", text
+    pg.use_catalog("default_catalog")
+    asked = _counted(pg)
+    assert complete(pg, "SELECT * FROM o", 15) == [] and fails(lambda: pg.execute_sql("DESCRIBE itms"))
+    assert asked == []
+    assert complete(pg, "SELECT * FROM pg.", 17) and asked
+
+
+def _counted(env: TableEnvironment) -> list[str]:
+    """The databases that a catalog connects to from now on."""
+    asked: list[str] = []
+    catalog = env.catalog.require_catalog("pg")._catalog  # type: ignore[attr-defined]  # inside of ConnectedCatalog
+    connect = catalog._connection
+
+    def counted(database: str) -> Any:
+        asked.append(database)
+        return connect(database)
+
+    catalog._connection = counted
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        ({"password": "wrong-secret"}, "RUN141", "does not let postgres in"),
+        ({"username": "nobody_there"}, "RUN141", "nobody_there"),
+        ({"default-database": "nowhere"}, "RUN142", "there is no database 'nowhere'"),
+        ({"password": "${env:NOT_SET_ANYWHERE}"}, "OPT120", "NOT_SET_ANYWHERE"),
+        ({"base-url": "jdbc:mysql://h:3306"}, "OPT145", "mysql"),
+        ({"base-url": "jdbc:postgresql://h:5432/db"}, "OPT166", "base URL"),
+        ({"base-url": "nonsense"}, "OPT145", ""),
+        ({"compatible-mode": "x", "usename": "u"}, "OPT004", "did you mean 'username'?"),
+    ],
+)
+def test_a_catalog_that_cannot_be_opened(common: Database, options: dict[str, str], code: str, text: str) -> None:
+    env = TableEnvironment.create()
+    given = {"password": PASSWORD, **options}
+    told = fails(lambda: env.execute_sql(create(common, **given)))
+    assert told.startswith(f"[{code}]") and text in told and "line 1" in told
+    assert PASSWORD not in told and "wrong-secret" not in told
+    assert rows(env, "SHOW CATALOGS") == ["default_catalog"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "module", "options"),
+    [
+        ("jdbc", "adbc_driver_postgresql", "'base-url' = 'jdbc:postgresql://h', 'default-database' = 'd'"),
+        ("delta", "deltalake", "'warehouse' = 'lake'"),
+    ],
+)
+def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch, extra: str, module: str, options: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    env = TableEnvironment.create()
+    told = fails(lambda: env.execute_sql(f"CREATE CATALOG c WITH ('type' = '{extra}', {options})"))
+    assert told.startswith("[OPT122]") and f"pip install 'stateplan[{extra}]'" in told
+    assert rows(env, "SHOW CATALOGS") == ["default_catalog"]
+
+
+def test_a_server_that_is_gone_is_told_when_it_is_needed(database: Database, tmp_path: Path) -> None:
+    """A catalog of the store whose server does not answer keeps nobody from working with the others."""
+    store = {"table.catalog-store.kind": "file", "table.catalog-store.file.path": str(tmp_path)}
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    (tmp_path / "pg.yaml").write_text(
+        f"type: jdbc\nbase-url: jdbc:postgresql://127.0.0.1:{port}\ndefault-database: d\nusername: u\n"
+    )
+    env = TableEnvironment.create(store)
+    env.execute_sql(f"CREATE TABLE t (a INT) {PRINT}")
+    assert rows(env, "SHOW CATALOGS") == ["default_catalog", "pg"]
+    assert fails(lambda: env.execute_sql("DESCRIBE x")).startswith("[CAT002]")
+    for statement in ("USE CATALOG pg", "SHOW TABLES FROM pg.d", "SELECT * FROM pg.d.t", "SHOW DATABASES FROM pg"):
+        assert fails(lambda statement=statement: env.execute_sql(statement)).startswith("[RUN140]")
+    assert complete(env, "SELECT * FROM pg.d.", 19) == []
+    assert rows(env, "SHOW CREATE CATALOG pg")
+    env.execute_sql("DROP CATALOG pg")
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that accepts connections and says nothing."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as server:
+        server.settimeout(0.1)
+        held: list[socket.socket] = []
+
+        def accept() -> None:
+            while not stop.is_set():
+                try:
+                    held.append(server.accept()[0])
+                except TimeoutError:
+                    continue
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield server.getsockname()[1]
+        stop.set()
+        thread.join()
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (
+            "'type' = 'jdbc', 'base-url' = 'jdbc:postgresql://127.0.0.1:{}', 'default-database' = 'd', "
+            "'username' = 'u', 'password' = 'p'",
+            "RUN140",
+        ),
+        (
+            "'type' = 'delta', 'warehouse' = 's3://bkt/lake', 'storage.aws_endpoint_url' = 'http://127.0.0.1:{}', "
+            "'storage.aws_allow_http' = 'true', 'storage.aws_region' = 'x', 'storage.aws_access_key_id' = 'k', "
+            "'storage.aws_secret_access_key' = 's'",
+            "DATA452",
+        ),
+    ],
+    ids=["jdbc", "delta"],
+)
+def test_a_silent_server_keeps_no_other_session_waiting(
+    silent: int, monkeypatch: pytest.MonkeyPatch, options: str, code: str
+) -> None:
+    monkeypatch.setattr("stateplan.execnodes.connectors.jdbc.catalog._SECONDS", 2)
+    monkeypatch.setattr("stateplan.execnodes.connectors.delta.folders._SECONDS", 3)
+    service = SqlGatewayService()
+    try:
+        one, two = service.open_session().environment, service.open_session().environment
+        told: list[str] = []
+        statement = f"CREATE CATALOG c WITH ({options.format(silent)})"
+        waiting = threading.Thread(target=lambda: told.append(fails(lambda: one.execute_sql(statement))))
+        began = time.monotonic()
+        waiting.start()
+        time.sleep(0.2)
+        answers = 0
+        while waiting.is_alive():
+            assert rows(two, "SHOW CATALOGS") == ["default_catalog"]
+            answers += 1
+            time.sleep(0.05)
+        assert answers > 10 and time.monotonic() - began < 20
+        assert told and told[0].startswith(f"[{code}]")
+    finally:
+        service.stop()
+
+
+# ---- Delta -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> TableEnvironment:
+    """A session with the folder ``tmp_path / "lake"`` as the catalog ``lake``, which is current."""
+    env = TableEnvironment.create()
+    env.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'delta', 'warehouse' = '{tmp_path}/lake')")
+    env.use_catalog("lake")
+    return env
+
+
+def write(path: Path, **options: Any) -> None:
+    import polars as pl
+    from deltalake import write_deltalake
+
+    at = datetime(2024, 1, 2, 3, 4, 5)
+    frame = pl.DataFrame(
+        {
+            "id": [1, 2],
+            "name": ["a", None],
+            "amount": [Decimal("1.50"), Decimal("2.25")],
+            "wall": [at, at],
+            "instant": [at.replace(tzinfo=UTC)] * 2,
+            "tags": [["x"], []],
+            "point": [{"x": 1, "y": 2.0}] * 2,
+        },
+        schema_overrides={"amount": pl.Decimal(10, 2)},
+    )
+    path.mkdir(parents=True)
+    write_deltalake(str(path), frame, **options)
+
+
+def test_folders_of_delta_tables(lake: TableEnvironment, tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    write(folder / "shop" / "orders", partition_by=["name"], description="what was ordered")
+    write(folder / "default" / "one")
+    (folder / "shop" / "no_table").mkdir()
+    (folder / "_hidden").mkdir()
+    (folder / "file").write_text("x")
+    assert rows(lake, "SHOW DATABASES") == ["default", "shop"]
+    assert rows(lake, "SHOW TABLES") == ["one"] and rows(lake, "SHOW TABLES FROM shop") == ["orders"]
+    assert rows(lake, "SHOW CREATE TABLE shop.orders") == [
+        "CREATE TABLE `lake`.`shop`.`orders` (\n"
+        "  `id` BIGINT,\n  `name` VARCHAR(2147483647),\n  `amount` DECIMAL(10, 2),\n  `wall` TIMESTAMP(6),\n"
+        "  `instant` TIMESTAMP(6) WITH LOCAL TIME ZONE,\n  `tags` ARRAY<VARCHAR(2147483647)>,\n"
+        "  `point` ROW<`x` BIGINT, `y` DOUBLE>\n)\nCOMMENT 'what was ordered'\nPARTITIONED BY (`name`)\n"
+        f"WITH (\n  'connector' = 'delta',\n  'table-path' = '{folder}/shop/orders'\n)"
+    ]
+    assert "did you mean 'orders'?" in fails(lambda: lake.execute_sql("DESCRIBE shop.ordrs"))
+    assert fails(lambda: lake.execute_sql("DESCRIBE shop.no_table")).startswith("[CAT002]")
+    for path in ("shop.`../default/one`", "`../lake/shop`.orders", "shop.``"):
+        assert fails(lambda path=path: lake.execute_sql(f"DESCRIBE {path}")).startswith(
+            ("[CAT002]", "[CAT004]", "[SQL")
+        )
+
+
+def test_create_table_writes_the_log_of_an_empty_table(lake: TableEnvironment, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    lake.execute_sql("CREATE DATABASE made")
+    lake.execute_sql(
+        "CREATE TABLE made.t (id BIGINT NOT NULL COMMENT 'the key', `day` DATE, v DECIMAL(10, 2), "
+        "PRIMARY KEY (id) NOT ENFORCED) COMMENT 'mine' PARTITIONED BY (`day`) WITH ('delta.appendOnly' = 'false')"
+    )
+    made = DeltaTable(str(tmp_path / "lake" / "made" / "t"))
+    assert made.version() == 0 and made.metadata().partition_columns == ["day"]
+    assert made.metadata().description == "mine"
+    assert made.metadata().configuration["delta.appendOnly"] == "false"
+    later = TableEnvironment.create()
+    later.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'delta', 'warehouse' = '{tmp_path}/lake')")
+    shown = str(rows(later, "SHOW CREATE TABLE lake.made.t")[0])
+    assert "`id` BIGINT NOT NULL COMMENT 'the key'" in shown and "PRIMARY KEY (`id`)" in shown
+    assert fails(lambda: later.execute_sql("CREATE TABLE lake.made.t (a INT)")).startswith("[CAT010]")
+    later.execute_sql("CREATE TABLE IF NOT EXISTS lake.made.t (a INT)")
+
+
+def test_what_delta_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE TABLE t (a INT)")
+    for statement, told in {
+        "CREATE TABLE u (a INT, b AS a + 1)": "[CAT117] a table of the catalog 'lake' of type 'delta' cannot have the "
+        "computed column 'b'",
+        "CREATE TABLE u (t TIMESTAMP(3), WATERMARK FOR t AS t)": "[CAT117]",
+        "CREATE TABLE u (a INT) WITH ('mode' = 'batch')": "[CAT117]",
+        f"CREATE TABLE u (a INT) {PRINT}": "[CAT117]",
+        "CREATE TABLE u (a TIME)": "[CAT102]",
+        "CREATE TABLE u (a TIMESTAMP(9))": "[CAT102]",
+        "CREATE TABLE `../u` (a INT)": "[CAT118]",
+        "CREATE DATABASE `..`": "[CAT118]",
+        "CREATE VIEW v AS SELECT a FROM t": "[CAT110]",
+        "DROP TABLE t": "[CAT110]",
+        "ALTER TABLE t RENAME TO u": "[CAT110]",
+        "ALTER TABLE t SET ('a' = 'b')": "[CAT110]",
+        "CREATE DATABASE d COMMENT 'x'": "[CAT110]",
+    }.items():
+        assert fails(lambda statement=statement: lake.execute_sql(statement)).startswith(told), statement
+    lake.execute_sql("CREATE DATABASE bare")
+    lake.execute_sql("DROP DATABASE bare")
+    lake.execute_sql("CREATE DATABASE d")
+    lake.execute_sql("CREATE TABLE d.t (a INT)")
+    assert fails(lambda: lake.execute_sql("DROP DATABASE d")).startswith("[CAT008]")
+    assert fails(lambda: lake.execute_sql("DROP DATABASE d CASCADE")).startswith("[CAT110]")
+    assert rows(lake, "SHOW TABLES") == ["t"] and (tmp_path / "lake" / "d" / "t" / "_delta_log").is_dir()
+    assert [p.name for p in tmp_path.iterdir()] == ["lake"]
+
+
+def test_a_damaged_log_hurts_only_its_table(lake: TableEnvironment, tmp_path: Path) -> None:
+    write(tmp_path / "lake" / "default" / "good")
+    log = tmp_path / "lake" / "default" / "bad" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{")
+    assert rows(lake, "SHOW TABLES") == ["bad", "good"]
+    assert len(rows(lake, "DESCRIBE good")) == 7
+    assert fails(lambda: lake.execute_sql("DESCRIBE bad")).startswith("[DATA45")
+
+
+def test_catalogs_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    import s3fs
+
+    from tests.support.object_store import served
+
+    monkeypatch.setenv("STORE_SECRET", "hidden-from-all")
+    with served() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        env = TableEnvironment.create()
+        env.execute_sql("CREATE CATALOG mine WITH ('type' = 'file', 'path' = 's3://bkt/mine')")
+        env.execute_sql("CREATE DATABASE mine.d")
+        env.execute_sql(f"CREATE TABLE mine.d.t (a INT) {PRINT}")
+        env.execute_sql("ALTER TABLE mine.d.t RENAME TO u")
+        later = TableEnvironment.create()
+        later.execute_sql("CREATE CATALOG mine WITH ('type' = 'file', 'path' = 's3://bkt/mine')")
+        assert rows(later, "SHOW DATABASES FROM mine") == ["d", "default"]
+        assert rows(later, "SHOW TABLES FROM mine.d") == ["u"] and rows(later, "DESCRIBE mine.d.u") == ["a"]
+        later.execute_sql("DROP DATABASE mine.d CASCADE")
+        assert rows(env, "SHOW DATABASES FROM mine") == ["default"]
+        options = {
+            "storage.aws_endpoint_url": environment["AWS_ENDPOINT_URL"],
+            "storage.aws_allow_http": "true",
+            "storage.aws_access_key_id": "key",
+            "storage.aws_secret_access_key": "${env:STORE_SECRET}",
+            "storage.aws_region": "us-east-1",
+        }
+        listed = ", ".join(f"'{key}' = '{text}'" for key, text in options.items())
+        env.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'delta', 'warehouse' = 's3://bkt/lake', {listed})")
+        env.execute_sql("CREATE DATABASE lake.shop")
+        env.execute_sql("CREATE TABLE lake.shop.orders (id BIGINT, v STRING) PARTITIONED BY (v)")
+        assert rows(env, "SHOW TABLES FROM lake.shop") == ["orders"]
+        shown = str(rows(env, "SHOW CREATE TABLE lake.shop.orders")[0])
+        assert "'table-path' = 's3://bkt/lake/shop/orders'" in shown and "PARTITIONED BY (`v`)" in shown
+        assert "'storage.aws_secret_access_key' = '${env:STORE_SECRET}'" in shown
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_table_that_nobody_declared(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE names (id bigint PRIMARY KEY, name text)", "INSERT INTO names VALUES (1, 'one')")
+    assert collected(pg, "SELECT id + 1, name FROM names") == [(2, "one")]
+
+
+@pytest.mark.spark
+def test_an_insert_from_postgresql_into_delta(spark: Any, database: Database, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    database.execute("CREATE TABLE t (id bigint, v text)", "INSERT INTO t VALUES (1, 'x'), (2, NULL)")
+    (tmp_path / "secret").write_text(PASSWORD)
+    pg = TableEnvironment.create()
+    pg.execute_sql(create(database, password=f"${{file:{tmp_path}/secret}}"))
+    pg.use_catalog("pg")
+    pg.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'delta', 'warehouse' = '{tmp_path}/lake')")
+    pg.execute_sql("CREATE TABLE lake.`default`.copied (id BIGINT, v STRING)")
+    pg.execute_sql(f"SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoint'")
+    pg.execute_sql("INSERT INTO lake.`default`.copied SELECT id, v FROM t").wait()
+    table = DeltaTable(str(tmp_path / "lake" / "default" / "copied")).to_pyarrow_table()
+    assert sorted(map(tuple, zip(*table.to_pydict().values(), strict=True))) == [(1, "x"), (2, None)]
+    files = (p for p in (tmp_path / "checkpoint").rglob("*") if p.is_file())
+    assert not [p for p in files if PASSWORD.encode() in p.read_bytes()]
+
+
+# ---- catalogs of other packages --------------------------------------------------------------------------------
+
+
+class _Shelf(ExternalCatalog):
+    kind = "shelf"
+
+    def databases(self) -> list[str]:
+        return ["d"]
+
+    def tables(self, database: str) -> list[str]:
+        return ["t"] if database == "d" else []
+
+    def table(self, database: str, name: str) -> ExternalTable | None:
+        if (database, name) != ("d", "t"):
+            return None
+        columns = (ExternalColumn("id", BIGINT, "its number"), ExternalColumn("v", STRING))
+        return ExternalTable(columns, {"connector": "datagen"}, ("id",), "pk", ("v",), "all of them")
+
+
+class _ShelfType(CatalogType):
+    name = "shelf"
+    options = (Option("colour", OptionType.ENUM, "Of the shelf.", required=True, values=("red", "blue")),)
+
+    def open(self, name: str, options: Any) -> ExternalCatalog:
+        return _Shelf(name, "d")
+
+
+def test_a_catalog_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.CATALOGS, "shelf", _ShelfType())
+    env = TableEnvironment.create()
+    assert fails(lambda: env.execute_sql("CREATE CATALOG s WITH ('type' = 'shelf')")).startswith("[OPT004]")
+    told = fails(lambda: env.execute_sql("CREATE CATALOG s WITH ('type' = 'shelf', 'colour' = 'green')"))
+    assert told.startswith("[OPT105]") and "'red' or 'blue'" in told
+    env.execute_sql("CREATE CATALOG s WITH ('type' = 'shelf', 'colour' = 'red')")
+    assert rows(env, "SHOW TABLES FROM s.d") == ["t"]
+    assert rows(env, "SHOW CREATE TABLE s.d.t") == [
+        "CREATE TABLE `s`.`d`.`t` (\n  `id` BIGINT NOT NULL COMMENT 'its number',\n  `v` VARCHAR(2147483647),\n"
+        "  CONSTRAINT `pk` PRIMARY KEY (`id`) NOT ENFORCED\n)\nCOMMENT 'all of them'\nPARTITIONED BY (`v`)\n"
+        "WITH (\n  'connector' = 'datagen'\n)"
+    ]
+    assert fails(lambda: env.execute_sql(f"CREATE TABLE s.d.u (a INT) {PRINT}")).startswith("[CAT110]")
+    assert "datagen" not in repr(pickle.loads(pickle.dumps(_Shelf("s", "d").table("d", "t"))))

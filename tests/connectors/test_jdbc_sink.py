@@ -1,0 +1,328 @@
+"""Sinks of tables of PostgreSQL: what changes do, values of all types, exactly once, and errors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateplan.execnodes.connectors.jdbc import sink as sinks
+from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment
+from tests.connectors.jdbc_tables import changes, options, read, sink, source, write
+from tests.support.postgres import PASSWORD, Database, Postgres
+
+TOTALS = "product STRING, n BIGINT, note STRING"
+
+
+@pytest.fixture
+def totals(database: Database) -> Iterator[Database]:
+    """A database with an empty table ``totals``."""
+    database.execute("CREATE TABLE totals (note text, product varchar(20) PRIMARY KEY, n bigint CHECK (n >= 0))")
+    yield database
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threading.Event.wait", lambda self, timeout=None: self.is_set())
+
+
+def rows(database: Database, table: str = "totals") -> list[tuple[Any, ...]]:
+    return sorted(database.rows(f"SELECT * FROM {table}"), key=repr)
+
+
+def refused(code: str, run: Any) -> StateplanError:
+    with pytest.raises(StateplanError) as caught:
+        run()
+    assert caught.value.code == code, caught.value
+    assert PASSWORD not in str(caught.value)
+    return caught.value
+
+
+# ---- what changes do -------------------------------------------------------------------------------------------
+
+
+def test_the_last_change_of_a_key_counts(totals: Database) -> None:
+    target = sink(totals, "totals", TOTALS, ("product",))
+    write(
+        target,
+        0,
+        changes(TOTALS, ("a", 1, "x"), ("b", 1, None), ("a", 1, "x"), ("a", 2, "y"), kinds="+I +I -U +U"),
+        changes(TOTALS, ("c", 1, None), ("c", 1, None), ("b", 5, "z"), kinds="+I -D +U"),
+    )
+    assert rows(totals) == [(None, "b", 5), ("y", "a", 2)] or rows(totals) == [("y", "a", 2), ("z", "b", 5)]
+    write(target, 1, changes(TOTALS, ("a", None, None), ("b", 6, None), ("d", 1, "new"), kinds="-D +U +I"))
+    assert rows(totals) == [("new", "d", 1), (None, "b", 6)] or sorted(r[1] for r in rows(totals)) == ["b", "d"]
+    write(target, 2, changes(TOTALS, ("b", 6, None), ("e", 6, None), kinds="-U +U"))  # the key moves
+    assert sorted(row[1] for row in rows(totals)) == ["d", "e"]
+    target.close()
+
+
+def test_columns_that_are_not_declared_are_left_alone(totals: Database) -> None:
+    totals.execute("INSERT INTO totals VALUES ('kept', 'a', 1)", "ALTER TABLE totals ADD made text DEFAULT 'now'")
+    target = sink(totals, "totals", "product STRING, n BIGINT", ("product",))
+    write(target, 0, changes("product STRING, n BIGINT", ("a", 2), ("b", 3), kinds="+U +I"))
+    assert rows(totals) == [("kept", "a", 2, "now"), (None, "b", 3, "now")]
+    target.close()
+
+
+def test_a_table_of_keys_alone(database: Database) -> None:
+    database.execute("CREATE TABLE pairs (a int, b int, UNIQUE (b, a))", "INSERT INTO pairs VALUES (1, 1)")
+    target = sink(database, "pairs", "a INT, b INT", ("a", "b"))
+    write(target, 0, changes("a INT, b INT", (1, 1), (1, 2), (2, 2), (2, 2), kinds="+I +I +I -D"))
+    assert rows(database, "pairs") == [(1, 1), (1, 2)]
+    target.close()
+
+
+def test_rows_are_added_without_a_key(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE log (extra text, id int, at timestamp)", "CREATE SCHEMA s", "CREATE TABLE s.log (id uuid)"
+    )
+    columns = "at TIMESTAMP(3), id INT"
+    target = sink(database, "log", columns)
+    assert not target.ordered
+    write(target, 0, changes(columns, (dt.datetime(1969, 1, 1), 1), (None, 1)), changes(columns, (None, 2)))
+    write(target, 1)
+    assert sorted(database.rows("SELECT id, extra FROM log")) == [(1, None), (1, None), (2, None)]
+    assert database.rows("SELECT count(*) FROM log WHERE at = '1969-01-01'") == [(1,)]
+    refused("DATA433", lambda: target.write(changes(columns, (None, 1), kinds="-D"), 2, "p"))
+    target.close()
+    other = sink(database, "s.log", "id STRING", uid="other")  # the text is made a UUID
+    write(other, 0, changes("id STRING", ("5d2b9f6c-0000-4000-8000-000000000000",)))
+    assert database.rows("SELECT id::text FROM s.log") == [("5d2b9f6c-0000-4000-8000-000000000000",)]
+    other.close()
+    assert database.rows("SELECT uid FROM s.stateplan_epochs") == [("other",)]
+
+
+VALUES: list[tuple[str, str, object]] = [
+    ("boolean", "BOOLEAN", True), ("smallint", "TINYINT", -128), ("integer", "SMALLINT", -32768),
+    ("bigint", "INT", 2**31 - 1), ("bigint", "BIGINT", -(2**63)), ("real", "FLOAT", 0.5),
+    ("double precision", "DOUBLE", float("inf")), ("numeric", "DECIMAL(38, 18)", Decimal("-123.123456789012345678")),
+    ("numeric(10,2)", "DECIMAL(10, 2)", Decimal("12345678.90")), ("text", "STRING", "a'\\ü漢"),
+    ("char(5)", "CHAR(5)", "abc  "), ("numeric", "DECIMAL(38, 0)", Decimal("-" + "9" * 38)),
+    ("varchar(9)", "VARCHAR(9)", "abc"), ("bytea", "BYTES", b"\x00\xff"), ("date", "DATE", dt.date(1, 1, 1)),
+    ("time", "TIME(3)", dt.time(23, 59, 59, 987000)), ("timestamp", "TIMESTAMP(3)", dt.datetime(1969, 7, 20, 20, 17)),
+    ("timestamp", "TIMESTAMP(6)", dt.datetime(9999, 12, 31, 23, 59, 59, 999999)),
+    ("timestamptz", "TIMESTAMP_LTZ(3)", dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+    ("timestamptz", "TIMESTAMP(6)", dt.datetime(2020, 1, 1, 0, 0, 0, 1)),
+    ("uuid", "STRING", "5d2b9f6c-0000-4000-8000-000000000000"), ("jsonb", "STRING", '{"a": 1}'),
+    ("inet", "STRING", "10.0.0.1/32"), ("int[]", "ARRAY<INT>", [1, None]), ("text[]", "ARRAY<STRING>", ["a", "b c"]),
+    ("numeric(6,2)[]", "ARRAY<DECIMAL(6, 2)>", [Decimal("1.50")]), ("bytea[]", "ARRAY<BYTES>", [b"\x00"]),
+    ("timestamptz[]", "ARRAY<TIMESTAMP_LTZ(3)>", [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]),
+    ("varchar(3)[]", "ARRAY<STRING>", ["abc"]), ("real[]", "ARRAY<FLOAT>", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_values_of_all_types_are_written_as_they_are(
+    database: Database, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    of = ", ".join(f"v{i} {row[0]}" for i, row in enumerate(VALUES))
+    columns = ", ".join(["id INT", *(f"v{i} {row[1]}" for i, row in enumerate(VALUES))])
+    database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {of})")
+    given = [(1, *(row[2] for row in VALUES)), (2, *(None for _ in VALUES))]
+    target = sink(database, "t", columns, key)
+    write(target, 0, changes(columns, *given))
+    target.close()
+    assert (
+        sorted(read(source(database, "t", columns.replace("SMALLINT", "INT").replace("v3 INT", "v3 BIGINT")))) == given
+    )
+
+
+UIDS = count()
+KINDS = st.sampled_from(["+I", "-U", "+U", "-D"])
+CHANGES = st.lists(st.tuples(KINDS, st.integers(0, 4), st.integers(0, 9)), max_size=8)
+
+
+@pytest.fixture(scope="module")
+def numbers(postgres: Postgres) -> Database:
+    made = postgres.database()
+    made.execute("CREATE TABLE numbers (k int PRIMARY KEY, v int)")
+    return made
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(CHANGES, CHANGES, st.booleans()), max_size=5))
+def test_any_changes_leave_what_their_last_ones_say(numbers: Database, epochs: list[tuple[Any, Any, bool]]) -> None:
+    numbers.execute("TRUNCATE numbers")
+    target = sink(numbers, "numbers", "k INT, v INT", ("k",), uid=f"sink-{next(UIDS)}")
+    expected: dict[int, int] = {}
+    for epoch, (first, second, twice) in enumerate(epochs):
+        parts = [
+            changes("k INT, v INT", *((k, v) for _, k, v in part), kinds=" ".join(kind for kind, *_ in part))
+            for part in (first, second)
+            if part
+        ]
+        for _ in range(2 if twice else 1):
+            write(target, epoch, *parts)
+        for kind, k, v in [*first, *second]:
+            expected.pop(k, None)
+            if kind in ("+I", "+U"):
+                expected[k] = v
+    target.close()
+    assert dict(numbers.rows("SELECT * FROM numbers")) == expected
+
+
+# ---- exactly once ----------------------------------------------------------------------------------------------
+
+
+def restarted(target: JdbcSink) -> JdbcSink:
+    """The sink as another process has it."""
+    found = pickle.loads(pickle.dumps(target))
+    assert isinstance(found, JdbcSink)
+    return found
+
+
+def test_a_micro_batch_that_runs_again_is_written_once(database: Database) -> None:
+    database.execute("CREATE TABLE log (id int)")
+    target = sink(database, "log", "id INT")
+    write(target, 0, changes("id INT", (1,)))
+    write(target, 0, changes("id INT", (1,)))  # after a kill behind the commit
+    other = restarted(target)
+    write(other, 0, changes("id INT", (1,)))
+    write(other, 1, changes("id INT", (2,)))
+    assert sorted(database.rows("SELECT id FROM log")) == [(1,), (2,)]
+    target.close()
+    other.close()
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_connection_that_breaks_at_the_commit(
+    totals: Database, monkeypatch: pytest.MonkeyPatch, behind: bool
+) -> None:
+    """Whether the transaction was committed or not when the connection broke, its rows are there once."""
+    target = sink(totals, "totals", TOTALS, ("product",))
+    write(target, 0, changes(TOTALS, ("a", 1, None)))
+    whole, broken = JdbcSink._written, []
+
+    def breaking(self: JdbcSink, frame: pl.DataFrame, epoch: int) -> None:
+        if not broken and behind:
+            whole(self, frame, epoch)
+        if not broken:
+            broken.append(totals.terminate("application_name = 'stateplan'"))
+            sinks.rows(self._connection, "SELECT 1")
+        whole(self, frame, epoch)
+
+    monkeypatch.setattr(JdbcSink, "_written", breaking)
+    write(target, 1, changes(TOTALS, ("a", 2, None), ("b", 1, None), kinds="+U +I"))
+    assert broken == [1]
+    assert rows(totals) == [(None, "a", 2), (None, "b", 1)]
+    assert totals.rows("SELECT epoch FROM stateplan_epochs") == [(1,)]
+    target.close()
+
+
+def test_a_server_that_is_gone_too_long_is_an_error_and_the_job_goes_on_later(postgres: Postgres) -> None:
+    from tests.support.postgres import running
+
+    with running() as server:
+        made = server.database()
+        made.execute("CREATE TABLE log (id int)")
+        target = sink(made, "log", "id INT")
+        write(target, 0, changes("id INT", (1,)))
+        server.stop(crash=True)
+        error = refused("RUN140", lambda: write(target, 1, changes("id INT", (2,))))
+        assert "Connection refused" in error.message
+        server.start()
+        write(target, 1, changes("id INT", (2,)))
+        assert sorted(made.rows("SELECT id FROM log")) == [(1,), (2,)]
+        target.close()
+
+
+def test_of_two_writers_the_later_one_goes_on(database: Database) -> None:
+    database.execute("CREATE TABLE log (id int)")
+    first = sink(database, "log", "id INT")
+    write(first, 0, changes("id INT", (1,)))
+    second = restarted(first)
+    second.prepare(1)
+    refused("RUN150", lambda: write(first, 1, changes("id INT", (2,))))
+    write(second, 1, changes("id INT", (3,)))
+    third = sink(database, "log", "id INT", uid="another sink")
+    write(third, 0, changes("id INT", (4,)))
+    assert sorted(database.rows("SELECT id FROM log")) == [(1,), (3,), (4,)]
+    stale = restarted(second)  # as from an old copy of the checkpoint
+    refused("RUN150", lambda: write(stale, 0, changes("id INT", (9,))))
+    for one in (first, second, third, stale):
+        one.close()
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_the_table_refuses_name_the_row_and_the_constraint(totals: Database) -> None:
+    totals.execute("CREATE TABLE log (id int NOT NULL UNIQUE, name varchar(3), what jsonb)")
+    target = sink(totals, "totals", TOTALS, ("product",))
+    error = refused("DATA431", lambda: write(target, 0, changes(TOTALS, ("a", 1, None), ("b", -1, "x"))))
+    assert "constraint 'totals_n_check'" in error.message and "(x, b, -1)" in error.message
+    assert rows(totals) == []
+    write(target, 0, changes(TOTALS, ("a", 1, None)))
+    target.close()
+    columns = "id INT, name STRING, what STRING"
+    log = sink(totals, "log", columns, uid="log")
+    for code, row in (
+        ("DATA431", (None, "a", None)),
+        ("DATA432", (1, "abcd", None)),
+        ("DATA432", (1, "a\0", None)),
+        ("DATA432", (1, "a", "{")),
+    ):
+        refused(code, lambda row=row: write(log, 0, changes(columns, row)))  # type: ignore[misc]
+    write(log, 0, changes(columns, (1, "a", "{}")))
+    error = refused("DATA431", lambda: write(log, 1, changes(columns, (1, "a", "{}"))))
+    assert "Key (id)=(1) already exists" in error.message
+    log.close()
+
+
+def test_tables_that_cannot_be_written_are_refused_at_the_start(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (a int, b int, twice int GENERATED ALWAYS AS (a * 2) STORED)",
+        "CREATE UNIQUE INDEX ON t (a) WHERE b > 0",
+        "CREATE ROLE writer LOGIN PASSWORD 'w'",
+        "GRANT INSERT, SELECT, UPDATE ON t TO writer",
+    )
+    for code, name, columns, key in (
+        ("RUN143", "tt", "a INT", ()),
+        ("RUN144", "t", "c INT", ()),
+        ("RUN145", "t", "a BOOLEAN", ()),
+        ("RUN145", "t", "a INT, twice INT", ()),
+        ("OPT153", "t", "a INT, b INT", ("a",)),
+    ):
+        refused(code, lambda n=name, c=columns, k=key: sink(database, n, c, k).prepare(0))  # type: ignore[misc]
+    login = {"username": "writer", "password": "w"}
+    error = refused("RUN147", lambda: sink(database, "t", "a INT", more=login).prepare(0))
+    assert error.hint is not None
+    statement = error.hint.partition(": ")[2]
+    assert statement.startswith("CREATE TABLE")
+    database.execute(statement, "GRANT SELECT, INSERT, UPDATE ON stateplan_epochs TO writer")
+    target = sink(database, "t", "a INT", more=login)
+    write(target, 0, changes("a INT", (1,)))
+    database.execute("REVOKE INSERT ON t FROM writer")
+    refused("RUN147", lambda: write(target, 1, changes("a INT", (1,))))
+    target.close()
+    database.execute("ALTER DATABASE " + database.name + " SET default_transaction_read_only = on")
+    refused("RUN148", lambda: sink(database, "t", "a INT", uid="late").prepare(0))
+
+
+def test_queries_that_update_need_a_key(database: Database) -> None:
+    database.execute("CREATE TABLE t (s text PRIMARY KEY, n bigint)", "CREATE TABLE log (n int)")
+    session = TableEnvironment.create({})
+
+    def create(name: str, columns: str) -> None:
+        pairs = ", ".join(f"'{key}' = '{text}'" for key, text in options(database, name).items())
+        session.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({pairs})")
+
+    create("t", "s STRING PRIMARY KEY NOT ENFORCED, n BIGINT")
+    create("log", "n INT")
+    session.execute_sql("CREATE VIEW v AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS v (s, n)")
+    error = refused("OPT152", lambda: session.execute_sql("INSERT INTO log SELECT MAX(n) FROM v GROUP BY s"))
+    assert "default_catalog.default_database.log" in error.message
+    plan = session.explain_sql("INSERT INTO t SELECT s, SUM(n) FROM v GROUP BY s", "CHANGELOG_MODE")
+    assert "changelogMode=[I,UA]" in plan and "UB" not in plan

@@ -1,0 +1,142 @@
+"""``postgres-cdc`` and a server that cannot give the changes: errors that say why, and what helps."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.connectors import registry
+from stateplan.execnodes.connectors.options import Role
+from tests.support.cdc import first_offset, job, options, refused, source_of
+from tests.support.postgres import PASSWORD, Database, running
+
+# ---- what is refused -------------------------------------------------------------------------------------------
+
+
+def test_a_slot_that_lost_changes(items: Database, tmp_path: Path) -> None:
+    slot = f"'{items.name}_slot'"
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        items.rows(f"SELECT pg_replication_slot_advance({slot}, pg_current_wal_flush_lsn())::text")
+        assert "another reader has moved" in str(refused("RUN155", mine.step))
+        items.rows(f"SELECT pg_drop_replication_slot({slot})::text")
+        assert "no replication slot" in str(refused("RUN155", mine.step))
+        items.rows(f"SELECT pg_create_logical_replication_slot({slot}, 'test_decoding')::text")
+        assert "test_decoding" in str(refused("RUN155", mine.step))
+
+
+def test_two_jobs_do_not_share_a_slot(items: Database, tmp_path: Path) -> None:
+    given = options(items, **{"connect.timeout": "300 ms"})
+    with job(given, tmp_path / "a") as mine:
+        mine.until_quiet()
+        refused("RUN157", lambda: first_offset(given, tmp_path / "b"))
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        assert len(mine.until_quiet()) == 1
+
+
+def test_transactions_that_stay_open(items: Database, tmp_path: Path) -> None:
+    with items.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO items VALUES (6, 'x')")
+        given = options(items, **{"connect.timeout": "1 s"})
+        assert "process " in str(refused("RUN158", lambda: first_offset(given, tmp_path)))
+        connection.rollback()
+    assert items.rows(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{items.name}_slot'") == []
+    assert len(first_offset(given, tmp_path)["tables"]) == 1
+
+
+def test_a_publication_that_leaves_out_changes(items: Database, tmp_path: Path) -> None:
+    name = f"stateplan_{items.name}_slot"
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        for statement, text in (
+            ("SET (publish = 'insert')", "kinds of changes"),
+            ("SET (publish = 'insert, update, delete, truncate')", ""),
+            ("SET TABLE items WHERE (id > 3)", "some rows"),
+            ("SET TABLE items (id)", "column 'note'"),
+            ("DROP TABLE items", "does not have the table"),
+        ):
+            items.execute(f"ALTER PUBLICATION {name} {statement}")
+            if text:
+                assert text in str(refused("RUN160", mine.step))
+        items.execute(f"DROP PUBLICATION {name}")
+        refused("RUN160", mine.step)
+        items.execute(f"CREATE PUBLICATION {name} FOR TABLE items", "DROP TABLE items")
+        items.execute("CREATE TABLE items (id int PRIMARY KEY, note text)")
+        refused("RUN159", mine.step)
+
+
+def test_tables_that_do_not_fit(items: Database, tmp_path: Path) -> None:
+    items.execute("CREATE UNLOGGED TABLE fleeting (id int)", "CREATE TABLE bare (id int)")
+    for code, table, columns, text in (
+        ("RUN143", "itms", "id INT", "public.items"),
+        ("RUN144", "items", "id INT, nte STRING", "did you mean 'note'"),
+        ("RUN145", "items", "id TIMESTAMP(3)", "integer"),
+        ("RUN159", "fleeting", "id INT", "UNLOGGED"),
+        ("RUN159", "bare", "id INT", "ALTER TABLE bare REPLICA IDENTITY FULL"),
+    ):
+        assert text in str(refused(code, lambda t=table, c=columns: first_offset(options(items, t), tmp_path, c)))
+
+
+def test_who_may_not(items: Database, tmp_path: Path) -> None:
+    items.execute(
+        f"CREATE ROLE {items.name}_user LOGIN PASSWORD '{PASSWORD}'",
+        f"GRANT ALL ON items TO {items.name}_user",
+        f"CREATE PUBLICATION stateplan_{items.name}_slot FOR TABLE items",
+    )
+    given = options(items, username=f"{items.name}_user")
+    assert "REPLICATION" in str(refused("RUN156", lambda: first_offset(given, tmp_path)))
+    refused("RUN141", lambda: first_offset({**given, "password": "wrong"}, tmp_path))
+    refused("RUN142", lambda: first_offset({**given, "database-name": items.name + "x"}, tmp_path))
+    with job({**options(items), "port": "1", "connect.max-retries": "0"}, tmp_path) as mine:
+        refused("RUN140", lambda: mine.source.check("items"))
+
+
+def test_a_server_that_cannot_and_one_that_is_down(tmp_path: Path) -> None:
+    with running({"wal_level": "replica"}) as server:
+        database = server.database()
+        database.execute("CREATE TABLE items (id int PRIMARY KEY, note text)")
+        given = options(database, **{"connect.max-retries": "1"})
+        assert "wal_level = logical" in str(refused("RUN156", lambda: first_offset(given, tmp_path)))
+        server.stop()
+        server.settings["wal_level"] = "logical"
+        server.start()
+        with job(given, tmp_path) as mine:
+            mine.until_quiet()
+            database.execute("INSERT INTO items VALUES (1, 'x')")
+            server.stop(crash=True)
+            refused("RUN140", mine.step)
+            server.start()
+            assert mine.until_quiet() == [("+I", 1, "x")]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"decoding.plugin.name": "decoderbufs"}, "OPT107"),
+        ({"debezium.decimal.handling.mode": "string"}, "OPT107"),
+        ({"scan.newly-added-table.enabled": "true"}, "OPT107"),
+        ({"slot.name": "Slot-1"}, "OPT156"),
+        ({"debezium.snapshot.mode": "never", "scan.startup.mode": "snapshot"}, "OPT157"),
+        ({"scan.startup.mode": "earliest-offset"}, "OPT105"),
+        ({"table-name": "["}, "OPT105"),
+        ({"slot.nam": "x"}, "OPT104"),
+    ],
+)
+def test_options(more: dict[str, str], code: str) -> None:
+    given = {"connector": "postgres-cdc", "hostname": "h", "username": "u", "password": "p", "database-name": "d"}
+    given |= {"schema-name": "s", "table-name": "t", "slot.name": "x"}
+    assert registry.validate_table(given, Role.SOURCE) == ()
+    refused(code, lambda: registry.validate_table({**given, **more}, Role.SOURCE, schema=()))
+
+
+def test_secrets_stay_references(items: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_PASSWORD", PASSWORD)
+    source = source_of({**options(items), "password": "${env:CDC_PASSWORD}"})
+    source.folder = tmp_path
+    source.latest_offset({})
+    assert PASSWORD.encode() not in pickle.dumps(source)
+    assert PASSWORD not in repr(source.origin) + repr(vars(source))
+    source.close()

@@ -1,0 +1,617 @@
+"""Catalogs on disk, and the catalog store: what one session creates, the next one knows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import string
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.gateway.service.service import SqlGatewayService
+from stateplan.planner.catalog.objects import CatalogTable, CatalogView
+from stateplan.planner.catalog.stored import file_name, object_name
+from stateplan.planner.session.completion import complete
+from stateplan.planner.session.environment import TableEnvironment
+from tests.planner_front.test_ddl import FLINK, shown
+from tests.support.command import Command
+
+PRINT = "WITH ('connector' = 'print')"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def store(folder: Path) -> dict[str, str]:
+    return {"table.catalog-store.kind": "file", "table.catalog-store.file.path": str(folder / "store")}
+
+
+def shell(*statements: str, options: Mapping[str, str] | None = None) -> TableEnvironment:
+    """A new session with the catalog ``c`` in the folder ``cat``."""
+    env = TableEnvironment.create(options)
+    if not options:
+        env.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'cat')")
+    env.use_catalog("c")
+    for statement in statements:
+        env.execute_sql(statement)
+    return env
+
+
+def rows(env: TableEnvironment, statement: str) -> list[object]:
+    """The first column of a result."""
+    return [row[0] for row in env.execute_sql(statement).rows]
+
+
+def fails(action: Callable[[], object]) -> str:
+    with pytest.raises(StateplanError) as raised:
+        action()
+    return str(raised.value)
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------
+
+
+def flink_statements() -> Iterable[str]:
+    """Those of flink_ddl.txt, which Flink has run."""
+    for block in ("\n" + FLINK.read_text()).split("\n>>> ")[1:]:
+        lines = block.split("\n")
+        statement, n = lines[0], 1
+        while not lines[n].startswith(("ERROR", "OK", "+I[", "CREATE")) and statement.startswith("CREATE"):
+            statement, n = statement + "\n" + lines[n], n + 1
+        yield statement
+
+
+def test_a_catalog_on_disk_answers_like_one_in_memory(folder: Path) -> None:
+    """Every statement that Flink was asked, and at the end all objects as the next session sees them."""
+    memory, stored = TableEnvironment.create(), TableEnvironment.create()
+    memory.execute_sql("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    stored.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'cat')")
+    for env in (memory, stored):
+        env.use_catalog("c")
+    wrong = []
+    for statement in flink_statements():
+        if "CATALOG" in statement:
+            continue
+        answers = []
+        for env in (memory, stored):
+            try:
+                answers.append(shown(env.execute_sql(statement)))
+            except StateplanError as error:
+                answers.append(f"{error.code} {error.message}")
+        if answers[0] != answers[1]:
+            wrong.append((statement, answers))
+    assert wrong == []
+    after = shell()
+    count = 0
+    assert rows(after, "SHOW DATABASES") == rows(memory, "SHOW DATABASES")
+    for database in after.list_databases():
+        kinds = memory.catalog.kinds("c", database)
+        kept = {name: kind for name, kind in kinds.items() if name not in memory.catalog.temporary("c", database)}
+        assert after.catalog.kinds("c", database) == kept
+        for name, kind in kept.items():
+            path = f"c.`{database}`.`{name}`"
+            for words in (f"SHOW CREATE {kind} {path}", f"DESCRIBE {path}"):
+                assert shown(after.execute_sql(words)) == shown(memory.execute_sql(words)), words
+            count += 1
+    assert count >= 5
+
+
+def test_the_next_session_knows_tables_views_functions_and_databases(folder: Path) -> None:
+    shell(
+        "CREATE DATABASE shop COMMENT 'it''s' WITH ('a' = 'b')",
+        f"CREATE TABLE shop.orders (id BIGINT, n AS id + 1, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) {PRINT}",
+        "CREATE TABLE shop.source (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')",
+        "USE shop",
+        "CREATE VIEW recent COMMENT 'new ones' AS SELECT id, ts FROM source WHERE id > 5",
+        "CREATE FUNCTION Double_It AS 'tests.support.plan_functions.double' LANGUAGE PYTHON",
+        "CREATE TEMPORARY VIEW passing AS SELECT 1 AS x",
+    )
+    env = shell("USE shop")
+    assert rows(env, "SHOW TABLES") == ["orders", "recent", "source"]
+    assert rows(env, "SHOW VIEWS") == ["recent"]
+    assert rows(env, "SHOW USER FUNCTIONS") == ["double_it"]
+    assert env.execute_sql("DESCRIBE DATABASE shop").rows == [("name", "shop"), ("comment", "it's")]
+    view = env.catalog.resolve(["recent"])
+    assert isinstance(view, CatalogView) and view.comment == "new ones"
+    assert [c.type.summary() for c in view.schema.columns] == ["BIGINT", "TIMESTAMP(3) *ROWTIME*"]
+    plan = env.compile_plan_sql("INSERT INTO orders SELECT id, ts FROM recent").as_json_string()
+    tables = [
+        node[key]["table"]["identifier"]
+        for node in json.loads(plan)["nodes"]
+        for key in ("scanTableSource", "dynamicTableSink")
+        if key in node
+    ]
+    assert tables == ["`c`.`shop`.`source`", "`c`.`shop`.`orders`"]
+
+
+def test_the_files_are_the_statements(folder: Path) -> None:
+    shell(
+        "CREATE TABLE orders (id INT NOT NULL, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'datagen')",
+        "CREATE TABLE sink (a INT) WITH ('connector' = 'print', 'password' = '${env:NOBODY_HAS_IT}')",
+        "CREATE DATABASE other",
+        "CREATE VIEW other.v AS SELECT id FROM orders",
+        "CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON",
+    )
+    files = {str(p.relative_to(folder / "cat")): p.read_text() for p in sorted((folder / "cat").rglob("*.sql"))}
+    assert files == {
+        "default/tables/orders.sql": textwrap.dedent("""\
+            -- stateplan catalog, format 1
+            CREATE TABLE `orders` (
+              `id` INT NOT NULL,
+              CONSTRAINT `PK_id` PRIMARY KEY (`id`) NOT ENFORCED
+            )
+            WITH (
+              'connector' = 'datagen'
+            )
+            """),
+        "default/tables/sink.sql": textwrap.dedent("""\
+            -- stateplan catalog, format 1
+            CREATE TABLE `sink` (
+              `a` INT
+            )
+            WITH (
+              'connector' = 'print',
+              'password' = '${env:NOBODY_HAS_IT}'
+            )
+            """),
+        "default/functions/f.sql": "-- stateplan catalog, format 1\nCREATE FUNCTION `f` AS 'm.f' LANGUAGE PYTHON\n",
+        "other/database.sql": "-- stateplan catalog, format 1\nCREATE DATABASE `other`\n",
+        "other/views/v.sql": textwrap.dedent("""\
+            -- stateplan catalog, format 1
+            -- names are those of `default`
+            -- columns: [["id", "INT NOT NULL"]]
+            CREATE VIEW `v` (
+              `id`
+            )
+            AS SELECT id FROM orders
+            """),
+    }
+
+
+def test_a_catalog_can_be_mounted_under_another_name(folder: Path) -> None:
+    shell("CREATE TABLE s (a INT) WITH ('connector' = 'datagen')", "CREATE VIEW v AS SELECT a + 1 AS b FROM s")
+    env = TableEnvironment.create()
+    env.execute_sql("CREATE CATALOG other WITH ('type' = 'file', 'path' = 'cat')")
+    assert env.sql_query("SELECT * FROM other.`default`.v").get_schema().get_field_names() == ["b"]
+
+
+def test_files_that_were_written_by_hand(folder: Path) -> None:
+    here = folder / "cat" / "mine"
+    (here / "tables").mkdir(parents=True)
+    (here / "views").mkdir()
+    (here / "tables" / "s.sql").write_text("create table s (a int, b string) with ('connector' = 'datagen');\n")
+    (here / "views" / "v.sql").write_text("-- what matters\nCREATE VIEW v AS SELECT b, COUNT(*) AS n FROM s GROUP BY b")
+    (here / "notes.txt").write_text("not ours")
+    env = shell("USE mine")
+    assert rows(env, "SHOW DATABASES") == ["default", "mine"]
+    assert env.execute_sql("DESCRIBE v").rows[1][:3] == ("n", "BIGINT", False)
+    # what is edited counts, at once
+    (here / "views" / "v.sql").write_text("CREATE VIEW v AS SELECT a FROM s")
+    assert rows(env, "DESCRIBE v") == ["a"]
+
+
+# ---- changing it -----------------------------------------------------------------------------------------------
+
+
+def test_alter_rename_and_drop_reach_the_files(folder: Path) -> None:
+    shell(f"CREATE TABLE t (a INT) {PRINT}", "CREATE VIEW v AS SELECT 1 AS x", "CREATE DATABASE d")
+    shell("ALTER TABLE t SET ('print-identifier' = 'p')", "ALTER TABLE t RENAME TO u", "ALTER VIEW v AS SELECT 2 AS y")
+    env = shell()
+    assert rows(env, "SHOW TABLES") == ["u", "v"]
+    table = env.catalog.resolve(["u"])
+    assert isinstance(table, CatalogTable) and table.options["print-identifier"] == "p"
+    assert rows(env, "DESCRIBE v") == ["y"]
+    assert fails(lambda: env.execute_sql(f"CREATE TABLE u (a INT) {PRINT}")).startswith("[CAT010]")
+    assert fails(lambda: env.execute_sql("CREATE VIEW u AS SELECT 1")).startswith("[CAT010] table 'c.default.u'")
+    assert fails(lambda: env.execute_sql("ALTER TABLE u RENAME TO v")).startswith("[CAT010]")
+    assert fails(lambda: env.execute_sql("DROP VIEW u")).startswith("[CAT011]")
+    shell("DROP TABLE u", "DROP VIEW v", f"CREATE TABLE d.x (a INT) {PRINT}")
+    assert fails(lambda: shell("DROP DATABASE d")).startswith("[CAT008]")
+    shell("DROP DATABASE d CASCADE")
+    assert fails(lambda: shell("USE `default`", "CREATE DATABASE e", "USE e", "DROP DATABASE `default`")).startswith(
+        "[CAT110] the catalog 'c' of type 'file' cannot drop its default database"
+    )
+    assert [p.name for p in (folder / "cat").rglob("*.sql")] == ["database.sql"]
+
+
+def test_functions_of_the_catalog_are_created_altered_and_dropped(folder: Path) -> None:
+    shell("CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON")
+    env = shell()
+    assert fails(lambda: env.execute_sql("CREATE FUNCTION F AS 'm.g' LANGUAGE PYTHON")).startswith("[CAT060]")
+    env.execute_sql("ALTER FUNCTION F AS 'm.g' LANGUAGE PYTHON")
+    assert dict(shell().execute_sql("DESCRIBE FUNCTION f").rows)["class name"] == "m.g"
+    shell("DROP FUNCTION f")
+    assert rows(shell(), "SHOW USER FUNCTIONS") == []
+    assert fails(lambda: shell("DROP FUNCTION f")).startswith("[CAT061]")
+
+
+NAMES = st.text(
+    st.sampled_from(string.ascii_letters + string.digits + " ./\\%_-~:*?\"'`äß日\n\U0001f600"), min_size=1, max_size=12
+)
+
+
+@given(NAMES | st.sampled_from([".", "..", "con", "A", "a", "%2E", ".lock", "database.sql"]))
+def test_every_name_is_a_file_name_and_comes_back(name: str) -> None:
+    found = file_name(name)
+    assert object_name(found) == name
+    assert found.isascii() and not set(found) & set("/\\\0:*?\"' \n") and found[0] != "."
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_random_statements_leave_what_a_dictionary_has(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Names of every kind, and a new session at any time."""
+    path = tmp_path_factory.mktemp("cat")
+    model: dict[str, str] = {}
+
+    def opened() -> TableEnvironment:
+        env = TableEnvironment.create()
+        env.execute_sql(f"CREATE CATALOG c WITH ('type' = 'file', 'path' = '{path}')")
+        env.use_catalog("c")
+        return env
+
+    env = opened()
+    for number in range(data.draw(st.integers(1, 8))):
+        action = data.draw(st.sampled_from(["create", "view", "drop", "rename", "alter", "shell"]))
+        known = sorted(model)
+        name = data.draw(st.sampled_from(known) if known and action != "create" else NAMES)
+        quoted = "`" + name.replace("`", "``") + "`"
+        with suppress(StateplanError):
+            if action == "create":
+                env.execute_sql(f"CREATE TABLE {quoted} (a INT) {PRINT}")
+                model.setdefault(name, "print")
+            elif action == "view":
+                env.execute_sql(f"CREATE VIEW {quoted} AS SELECT 1 AS x")
+                model.setdefault(name, "view")
+            elif action == "drop" and name in model:
+                env.execute_sql(f"DROP {'VIEW' if model[name] == 'view' else 'TABLE'} {quoted}")
+                del model[name]
+            elif action == "rename" and model.get(name, "view") != "view":
+                new = data.draw(NAMES)
+                env.execute_sql(f"ALTER TABLE {quoted} RENAME TO `{new.replace('`', '``')}`")
+                model[new] = model.pop(name)
+            elif action == "alter" and model.get(name, "view") != "view":
+                env.execute_sql(f"ALTER TABLE {quoted} SET ('print-identifier' = 'p{number}')")
+                model[name] = f"p{number}"
+        if action == "shell":
+            env = opened()
+        found = {}
+        for listed, kind in env.catalog.kinds().items():
+            item = env.catalog.resolve([listed])
+            options = item.options if isinstance(item, CatalogTable) else {}
+            found[listed] = "view" if kind == "VIEW" else options.get("print-identifier", "print")
+        assert found == model
+
+
+# ---- several sessions at once ----------------------------------------------------------------------------------
+
+
+def test_a_session_sees_what_another_one_does(folder: Path) -> None:
+    one, two = shell(), shell()
+    one.execute_sql(f"CREATE TABLE t (a INT) {PRINT}")
+    assert rows(two, "DESCRIBE t") == ["a"]
+    two.execute_sql("DROP TABLE t")
+    two.execute_sql(f"CREATE TABLE t (b INT) {PRINT}")
+    assert rows(one, "DESCRIBE t") == ["b"]
+    two.execute_sql("DROP TABLE t")
+    assert rows(one, "SHOW TABLES") == []
+    assert fails(lambda: one.execute_sql("DESCRIBE t")).startswith("[CAT002]")
+
+
+def test_what_another_session_has_dropped_meanwhile(folder: Path) -> None:
+    env = shell(f"CREATE TABLE t (a INT) {PRINT}")
+    item = env.catalog.resolve(["t"])
+    catalog = env.catalog.require_catalog("c")
+    shell("DROP TABLE t")
+    for action in (lambda: catalog.drop(item.identifier), lambda: catalog.replace(item)):
+        assert fails(action) == "[CAT116] 'c.default.t' is no longer there: another session has dropped it"
+    assert catalog.create(item) and not catalog.create(item)
+
+
+def test_many_sessions_that_create_the_same_tables(folder: Path) -> None:
+    """Each table is created once, and is whole whenever it is read."""
+    names = [f"t{n}" for n in range(12)]
+
+    def work(worker: int) -> int:
+        env, made = shell(), 0
+        for name in names:
+            with suppress(StateplanError):
+                env.execute_sql(f"CREATE TABLE {name} (w{worker} INT, b STRING) {PRINT}")
+                made += 1
+            assert rows(env, f"DESCRIBE {name}")[1] == "b"
+        return made
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(work, range(6))) == len(names)
+    assert rows(shell(), "SHOW TABLES") == sorted(names)
+    assert not [p for p in (folder / "cat").rglob("*") if p.name.endswith(".tmp")]
+
+
+def test_a_writer_that_was_killed_leaves_nothing_behind_that_counts(folder: Path) -> None:
+    shell(f"CREATE TABLE t (a INT) {PRINT}")
+    (folder / "cat" / "default" / "tables" / ".u.sql.4711.tmp").write_text("CREATE TAB")
+    env = shell(f"CREATE TABLE u (a INT) {PRINT}")
+    assert rows(env, "SHOW TABLES") == ["t", "u"]
+
+
+def test_a_lock_that_somebody_holds_is_waited_for_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stateplan.execnodes.runtime.checkpoint.locks import locked
+
+    env = shell(f"CREATE TABLE t (a INT) {PRINT}")
+    monkeypatch.setattr("stateplan.planner.catalog.stored._WAIT", 0.1)
+    with locked(folder / "cat" / ".lock", 0) as taken:
+        assert taken
+        told = fails(lambda: env.execute_sql(f"CREATE TABLE u (a INT) {PRINT}"))
+        assert rows(env, "SHOW TABLES") == ["t"]
+    assert told.startswith("[CAT115]") and str(folder / "cat") in told
+    env.execute_sql(f"CREATE TABLE u (a INT) {PRINT}")
+
+
+# ---- what cannot be read or kept -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        (b"", "CAT111", None),
+        (b"CREATE TABLE `bad` (\n  a INT,\n  b TEX(\n)", "CAT111", 3),
+        (b"CREATE TABLE other (a INT)", "CAT111", None),
+        (b"CREATE TABLE x.bad (a INT)", "CAT111", None),
+        (b"CREATE TABLE bad (a INT); DROP TABLE good", "CAT111", None),
+        (b"DROP TABLE good", "CAT111", None),
+        (b"CREATE VIEW bad AS SELECT 1", "CAT111", None),
+        (b"CREATE TEMPORARY TABLE bad (a INT)", "CAT111", None),
+        (b"CREATE TABLE bad (a INT, b AS nowhere(a))", "CAT111", 1),
+        (b"\xff\xfe", "CAT111", None),
+        (b"-- stateplan catalog, format 2\nCREATE THING bad", "CAT112", None),
+    ],
+)
+def test_a_file_that_cannot_be_read_hurts_only_its_object(
+    folder: Path, text: bytes, code: str, line: int | None
+) -> None:
+    shell(f"CREATE TABLE good (a INT) {PRINT}")
+    file = folder / "cat" / "default" / "tables" / "bad.sql"
+    file.write_bytes(text)
+    env = shell()
+    assert rows(env, "SHOW TABLES") == ["bad", "good"]
+    assert rows(env, "DESCRIBE good") == ["a"]
+    assert fails(lambda: env.execute_sql("DESCRIBE ba")).startswith("[CAT002]")
+    assert complete(env, "SELECT * FROM g", 15) == ["c.`default`.good"]
+    with pytest.raises(StateplanError) as raised:
+        env.execute_sql("DESCRIBE bad")
+    place = raised.value.place
+    assert raised.value.code == code and "bad" in raised.value.message
+    assert place is not None and place.file == str(file) and place.line == line
+    env.execute_sql("DROP TABLE bad")
+    assert not file.exists() and rows(env, "SHOW TABLES") == ["good"]
+
+
+def test_a_broken_view_can_be_shown_and_dropped(folder: Path) -> None:
+    shell("CREATE TABLE s (a INT) WITH ('connector' = 'datagen')", "CREATE VIEW v AS SELECT a FROM s", "DROP TABLE s")
+    env = shell()
+    assert rows(env, "DESCRIBE v") == ["a"]
+    assert str(rows(env, "SHOW CREATE VIEW v")[0]).endswith("AS SELECT a FROM s")
+    assert fails(lambda: env.execute_sql("EXPLAIN SELECT * FROM v")).startswith("[CAT002]")
+    env.execute_sql("DROP VIEW v")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'password' = 'hunter22')",
+        "CREATE TABLE t (a INT) WITH ('connector' = 'x', 'url' = 'jdbc:postgresql://h/d?password=hunter22')",
+        "ALTER TABLE kept SET ('password' = 'hunter22')",
+        "CREATE VIEW v AS SELECT a FROM kept /*+ OPTIONS('password' = 'hunter22') */",
+        "CREATE DATABASE d WITH ('password' = 'hunter22')",
+    ],
+)
+def test_a_secret_is_not_written_to_a_file(folder: Path, statement: str) -> None:
+    env = shell("CREATE TABLE kept (a INT) WITH ('connector' = 'datagen')")
+    told = fails(lambda: env.execute_sql(statement.replace("datagen", "print")))
+    assert told.startswith(("[CAT114]", "[OPT104]")) and "hunter22" not in told
+    if "CREATE TABLE" in statement:
+        assert "${env:" in told
+    assert not any(b"hunter22" in p.read_bytes() for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_temporary_table_of_a_stored_catalog_may_have_one(folder: Path) -> None:
+    env = shell("CREATE TEMPORARY TABLE t (a INT) WITH ('connector' = 'print', 'password' = 'hunter22')")
+    assert rows(env, "SHOW TABLES") == ["t"] and rows(shell(), "SHOW TABLES") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
+def test_folders_that_cannot_be_used(folder: Path) -> None:
+    (folder / "file").write_text("x")
+    env = TableEnvironment.create()
+    told = fails(lambda: env.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'file')"))
+    assert told.startswith("[CAT113]") and "it is a file" in told
+    assert fails(lambda: env.execute_sql("CREATE CATALOG c WITH ('type' = 'file')")).startswith("[OPT004]")
+    told = fails(lambda: env.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'x', 'paths' = 'y')"))
+    assert "has no option 'paths'" in told and "did you mean 'path'?" in told
+    long = "x" * 300
+    env = shell()
+    assert fails(lambda: env.execute_sql(f"CREATE TABLE {long} (a INT) {PRINT}")).startswith("[CAT118]")
+
+
+# ---- the catalog store -----------------------------------------------------------------------------------------
+
+
+def test_catalogs_of_yesterday(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = store(folder)
+    env = TableEnvironment.create(options)
+    env.execute_sql("CREATE CATALOG c COMMENT 'it''s mine' WITH ('type' = 'file', 'path' = 'cat')")
+    env.execute_sql("CREATE CATALOG passing WITH ('type' = 'generic_in_memory', 'default-database' = 'd')")
+    env.execute_sql(f"CREATE TABLE c.`default`.t (a INT) {PRINT}")
+    env.execute_sql(f"CREATE TABLE passing.d.t (a INT) {PRINT}")
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    later = shell(options=options)
+    assert rows(later, "SHOW CATALOGS") == ["c", "default_catalog", "passing"]
+    assert rows(later, "SHOW TABLES") == ["t"]
+    assert rows(later, "SHOW TABLES FROM passing.d") == []
+    assert later.execute_sql("DESCRIBE CATALOG EXTENDED c").rows[2:] == [
+        ("comment", "it's mine"),
+        ("option:path", str(folder / "cat")),
+    ]
+    assert fails(lambda: later.execute_sql("CREATE CATALOG passing WITH ('type' = 'file', 'path' = 'x')")).startswith(
+        "[CAT005]"
+    )
+    later.execute_sql("DROP CATALOG passing")
+    assert rows(env, "SHOW CATALOGS") == ["c", "default_catalog"]
+    assert fails(lambda: env.execute_sql("SHOW TABLES FROM passing.d")).startswith("[CAT003]")
+    assert (folder / "store" / "c.yaml").read_text() == (
+        f'# stateplan catalog store, format 1\n# comment: "it\'s mine"\npath: {folder}/cat\ntype: file\n'
+    )
+    assert (folder / "cat" / "default" / "tables" / "t.sql").exists()
+
+
+def test_without_a_store_catalogs_end_with_their_session(folder: Path) -> None:
+    shell(f"CREATE TABLE t (a INT) {PRINT}")
+    env = TableEnvironment.create()
+    assert rows(env, "SHOW CATALOGS") == ["default_catalog"]
+    # SET switches the store on for what comes then
+    env.execute_sql("SET 'table.catalog-store.kind' = 'file'")
+    env.execute_sql(f"SET 'table.catalog-store.file.path' = '{folder / 'store'}'")
+    env.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'cat')")
+    assert rows(shell(options=store(folder)), "SHOW TABLES") == ["t"]
+
+
+def test_the_store_is_where_users_keep_data_unless_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    env = TableEnvironment.create({"table.catalog-store.kind": "file"})
+    env.execute_sql("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    assert (folder / "data" / "stateplan" / "catalogs" / "c.yaml").exists()
+    told = fails(lambda: TableEnvironment.create({"table.catalog-store.kind": "zookeeper"}).list_catalogs())
+    assert told.startswith("[OPT165]")
+
+
+def test_definitions_that_flink_wrote_and_damaged_ones(folder: Path) -> None:
+    (folder / "store").mkdir()
+    (folder / "store" / "flink.yaml").write_text("type: generic_in_memory\ndefault-database: mydb\n")
+    (folder / "store" / "bad.yaml").write_text("type: [")
+    (folder / "store" / "list.yaml").write_text("- a")
+    (folder / "store" / "newer.yaml").write_text("# stateplan catalog store, format 7\ntype: file\n")
+    (folder / "store" / "hive.yaml").write_text("type: hive\n")
+    env = TableEnvironment.create(store(folder))
+    assert rows(env, "SHOW CATALOGS") == ["bad", "default_catalog", "flink", "hive", "list", "newer"]
+    assert rows(env, "SHOW DATABASES FROM flink") == ["mydb"]
+    for name, code in {"bad": "CAT111", "list": "CAT111", "newer": "CAT112", "hive": "OPT004"}.items():
+        told = fails(lambda name=name: env.execute_sql(f"USE CATALOG {name}"))
+        assert told.startswith(f"[{code}]"), told
+    assert fails(lambda: env.execute_sql("DESCRIBE nowhere")).startswith("[CAT002]")
+    env.execute_sql("DROP CATALOG bad")
+    assert "bad" not in rows(env, "SHOW CATALOGS")
+
+
+def test_a_secret_of_a_catalog_is_kept_as_a_reference_only(folder: Path) -> None:
+    text = "CREATE CATALOG pg WITH ('type' = 'jdbc', 'base-url' = 'jdbc:postgresql://h', 'default-database' = 'd', "
+    env = TableEnvironment.create(store(folder))
+    told = fails(lambda: env.catalog.store().write("pg", _descriptor(password="hunter22")))  # type: ignore[union-attr]
+    assert told.startswith("[CAT114] the option 'password' of the catalog 'pg'") and "hunter22" not in told
+    assert text and not list((folder / "store").glob("*.yaml"))
+    found = env.catalog.store()
+    assert found is not None and found.write("pg", _descriptor(password="${env:PGPASSWORD}"))
+    assert "password: ${env:PGPASSWORD}\n" in (folder / "store" / "pg.yaml").read_text()
+
+
+def _descriptor(**options: str) -> object:
+    from stateplan.planner.catalog.manager import CatalogDescriptor
+
+    return CatalogDescriptor({"type": "jdbc", **options})
+
+
+def test_the_sql_client_remembers_with_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, stateplan: Command
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    (folder / "stateplan.yaml").write_text("table.catalog-store.kind: file\n")
+    (folder / "one.sql").write_text(
+        "CREATE CATALOG mine WITH ('type' = 'file', 'path' = 'cat');\nUSE CATALOG mine;\n"
+        f"CREATE TABLE remembered (a INT) {PRINT};"
+    )
+    (folder / "two.sql").write_text("USE CATALOG mine;\nSHOW TABLES;")
+    assert stateplan("sql", "-f", "one.sql").code == 0
+    answer = stateplan("sql", "-f", "two.sql")
+    assert answer.code == 0 and "remembered" in answer.out
+    (folder / "stateplan.yaml").unlink()
+    assert "CAT003" in "".join(map(str, stateplan("sql", "-f", "two.sql")))
+
+
+# ---- gateways --------------------------------------------------------------------------------------------------
+
+
+def test_sessions_of_a_gateway_share_stored_catalogs(folder: Path) -> None:
+    service = SqlGatewayService(options=store(folder))
+    try:
+        one, two = service.open_session().environment, service.open_session().environment
+        one.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'cat')")
+        one.execute_sql(f"CREATE TABLE c.`default`.t (a INT) {PRINT}")
+        assert rows(two, "SHOW TABLES FROM c.`default`") == ["t"]
+        assert one.get_current_catalog() == two.get_current_catalog() == "default_catalog"
+    finally:
+        service.stop()
+
+
+def test_a_confined_gateway_keeps_catalogs_below_its_roots(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    shell(f"CREATE TABLE t (a INT) {PRINT}", "CREATE FUNCTION f AS 'os.system' LANGUAGE PYTHON")
+    inside = folder / "root"
+    inside.mkdir()
+    (folder / "cat").rename(inside / "cat")
+    service = SqlGatewayService(roots=[str(inside), "jdbc:postgresql://127.0.0.1:1"])
+    try:
+        env = service.open_session().environment
+        for path in (str(folder / "out"), "out", f"{inside}/../out"):
+            told = fails(
+                lambda path=path: env.execute_sql(f"CREATE CATALOG x WITH ('type' = 'file', 'path' = '{path}')")
+            )
+            assert told.startswith("[GW012]")
+            told = fails(
+                lambda path=path: env.execute_sql(f"CREATE CATALOG x WITH ('type' = 'delta', 'warehouse' = '{path}')")
+            )
+            assert told.startswith("[GW012]")
+        for url, code in (("jdbc:postgresql://127.0.0.1:9", "GW012"), ("jdbc:postgresql://127.0.0.1:1", "RUN140")):
+            jdbc = f"'type' = 'jdbc', 'default-database' = 'd', 'base-url' = '{url}'"
+            told = fails(lambda jdbc=jdbc: env.execute_sql(f"CREATE CATALOG x WITH ({jdbc})"))
+            assert told.startswith(f"[{code}]")
+        env.execute_sql(f"CREATE CATALOG c WITH ('type' = 'file', 'path' = '{inside}/cat')")
+        assert rows(env, "SHOW TABLES FROM c.`default`") == ["t"]
+        # a function of a file is as good as one of a statement
+        env.use_catalog("c")
+        assert fails(lambda: env.execute_sql("EXPLAIN SELECT f('id')")).startswith("[GW014]")
+        env.execute_sql("SET 'table.catalog-store.kind' = 'file'")
+        assert fails(lambda: env.execute_sql("SHOW CATALOGS")).startswith("[GW012]")
+        assert fails(lambda: env.execute_sql(f"SET 'table.catalog-store.file.path' = '{folder}'")).startswith("[GW012]")
+    finally:
+        service.stop()
+    assert not (folder / "data").exists() and not (folder / "out").exists()
+
+
+def test_completion_knows_stored_objects(folder: Path) -> None:
+    shell(f"CREATE TABLE orders (id INT) {PRINT}", "CREATE DATABASE shop", f"CREATE TABLE shop.items (a INT) {PRINT}")
+    env = shell()
+    for text, wanted in {
+        "SELECT * FROM ord": ["c.`default`.orders"],
+        "SELECT * FROM c.shop.": ["c.shop.items"],
+        "SELECT * FROM c.sh": ["c.shop"],
+        "USE CATALOG ": ["c", "default_catalog"],
+        "USE s": ["shop"],
+        "INSERT INTO shop.i": ["c.shop.items"],
+    }.items():
+        assert complete(env, text, len(text)) == wanted, text
+    assert list(itertools.islice(complete(env, "SELECT i FROM orders", 8), 1)) == ["id"]
