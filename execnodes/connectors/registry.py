@@ -27,7 +27,7 @@ from stateplan.execnodes.connectors import (
     print,
     replay,
     results,
-)  # noqa: A004 - Flink's names
+)
 from stateplan.execnodes.connectors.catalogs import CatalogType
 from stateplan.execnodes.connectors.delta.catalog import DeltaCatalogType
 from stateplan.execnodes.connectors.formats import avro, change_formats, csv, json, parquet, raw

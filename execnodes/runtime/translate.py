@@ -218,7 +218,9 @@ class _Translation:
             filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
         wanted: list[int | str] = [*read.projection, *read.metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
-        told = [remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))]
+        told = [
+            remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))
+        ]
         read = replace(read, filters=tuple(told))
         more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
         read = replace(read, projection=(*read.projection, *more))

@@ -362,14 +362,15 @@ class Planner:
         return min(limits, default=None)
 
     def _sample(self, at: Offsets, behind: Mapping[Place, int]) -> float | None:
-        """The mean size of messages that are to be read next, in bytes; None when none come."""
+        """The mean size of the last messages, in bytes; None when none come."""
         place = max(behind, key=lambda p: behind[p])
         client = shared_consumer(
             self.brokers, client_id="stateplan-sample", queued_min_messages=_SAMPLE, fetch_queue_backoff_ms=20
         )
-        client.assign(self.brokers, *place, at[place])
+        count = min(_SAMPLE, behind[place])
+        client.assign(self.brokers, *place, at[place] + behind[place] - count)
         try:
-            got = client.consumer.consume(min(_SAMPLE, behind[place]), 0.5)
+            got = client.consumer.consume(count, 0.5)
         finally:
             client.consumer.unassign()
         sizes = [len(m.value() or b"") + len(m.key() or b"") for m in got if m.error() is None]
