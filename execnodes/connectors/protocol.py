@@ -95,8 +95,8 @@ class SourceTable(Table):
         metadata: metadata keys whose values follow them.
         partitions: to read; None for all.
         limit: how many rows are enough; None for all.
-        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are given
-            are filtered again.
+        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are
+            given are filtered again.
         started: when the job began, ms since 1970.
     """
 
@@ -465,8 +465,8 @@ class Connector:
         formats: tuple[Format | None, Format | None],
         place: Place | None,
     ) -> None:
-        """Raises an OptionError or CatalogError where the primary key, the options and the formats (of the table, and of
-        the keys of its messages) do not go together."""
+        """Raises an OptionError or CatalogError where the primary key, the options and the formats (of the table, and
+        of the keys of its messages) do not go together."""
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
@@ -480,8 +480,8 @@ class Connector:
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
         """The conditions that a source is given for ``FilterPushDown``, and those that the query applies itself.
 
-        Source: Flink's ``SupportsFilterPushDown``. A condition that is given and not in the second list is applied by the
-        scan.
+        Source: Flink's ``SupportsFilterPushDown``. A condition that is given and not in the second list is applied by
+        the scan.
         """
         return filters, filters
 

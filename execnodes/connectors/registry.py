@@ -24,7 +24,7 @@ from stateplan.execnodes.connectors import (
     jdbc,
     kafka,
     postgres_cdc,
-    print,
+    print,  # noqa: A004 - Flink's name
     replay,
     results,
 )

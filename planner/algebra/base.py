@@ -116,8 +116,8 @@ class LimitAbility:
 class WatermarkAbility:
     """The source makes the watermarks itself: ``watermark``, over the fields ``names`` that it produced when it got it.
 
-    ``produced`` is the row after it, and ``rowtime`` the column of the table that it is for. ``idle_timeout`` is that of
-    the session in ms, -1 for none; ``options`` are the table's ``scan.watermark.*``, without that prefix.
+    ``produced`` is the row after it, and ``rowtime`` the column of the table that it is for. ``idle_timeout`` is that
+    of the session in ms, -1 for none; ``options`` are the table's ``scan.watermark.*``, without that prefix.
     """
 
     watermark: Rex

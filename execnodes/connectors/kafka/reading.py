@@ -174,7 +174,9 @@ class _Range:
 
     def _event(self, message: Message, error: KafkaError) -> None:
         name = error.name()
-        if name == "_PARTITION_EOF":
+        if message.topic() is None and not error.fatal():  # about the group, which reading does without
+            self.client.complaints(error)
+        elif name == "_PARTITION_EOF":
             end = message.offset()
             if end >= self.stop:
                 self.at = self.stop
