@@ -79,6 +79,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     _log_to_stderr(quiet)
     listener = bind(address, port)
     folder = Path(settings.folder) if settings.folder is not None else default_folder()
+    _warm_up()  # before jobs are recovered: while Spark starts, notes would not be seen
     service = SqlGatewayService(
         limits,
         options=defaults.to_dict(),
@@ -89,7 +90,6 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     allow_files()
-    _warm_up()
     where = f"[{address}]" if ":" in address else address
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")

@@ -485,15 +485,22 @@ def declare(session: TableEnvironment, servers: str, topic: str, more: str = "",
     )
 
 
-def test_rows_of_a_statement_are_written(kafka: Kafka) -> None:
+def test_rows_of_a_statement_are_written(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic()
     session = TableEnvironment.create({})
     exact = ", " + ", ".join(f"'{key}' = '{text}'" for key, text in EXACT.items())
     declare(session, kafka.servers, topic, exact, "k STRING, made TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'")
-    for k in "ab":
-        job = session.execute_sql(f"INSERT INTO t VALUES ('{k}', TO_TIMESTAMP_LTZ(1000, 3))").job
+    (tmp_path / "rows.csv").write_text("a\nb\n")
+    session.execute_sql(
+        f"CREATE TABLE letters (k STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    for _ in range(2):
+        job = session.execute_sql("INSERT INTO t SELECT k, TO_TIMESTAMP_LTZ(1000, 3) FROM letters").job
         assert job is not None and job.wait(60)
-    assert [(m.value(), m.timestamp()[1]) for m in kafka.consume(topic)] == [(b'{"k":"a"}', 1000), (b'{"k":"b"}', 1000)]
+    assert [(m.value(), m.timestamp()[1]) for m in kafka.consume(topic)] == [
+        (b'{"k":"a"}', 1000),
+        (b'{"k":"b"}', 1000),
+    ] * 2
 
 
 def test_the_options_of_a_sink_are_checked_when_it_is_planned() -> None:

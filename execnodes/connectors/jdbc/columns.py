@@ -370,7 +370,7 @@ def value_sql(column: Column, declared: LogicalType, time_zone: str = "UTC") -> 
         element = declared.children[0]
         if element.root == "DECIMAL" or (element.is_string and column.type[1:] not in _TEXTS):
             name = f"{name}::text[]"
-        # A value with more dimensions would come as one long array; a text in their place makes the error.
+        # A value with more dimensions would come as one long array; guards_sql finds it.
         return f"CASE WHEN array_ndims({quoted(column.name)}) > 1 THEN NULL ELSE {name} END"
     return name
 

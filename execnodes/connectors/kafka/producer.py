@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
@@ -21,6 +21,8 @@ from stateplan.execnodes.errors import DataError, RunError, StateplanError
 if TYPE_CHECKING:
     import polars as pl
     from confluent_kafka import KafkaError, Message
+
+T = TypeVar("T")
 
 ANY = -1
 """The partition of messages for which the client chooses it."""
@@ -223,7 +225,7 @@ class Outbox:
     def _produce_later(self, row: tuple[Any, ...]) -> None:
         """Waits for room in the queue of the client, which empties when messages are delivered, or are too late."""
         while True:
-            self._served(lambda: self.client.poll(0.05))
+            self.served(lambda: self.client.poll(0.05))
             self._check()
             try:
                 self.client.produce(*row)
@@ -233,20 +235,25 @@ class Outbox:
 
     def poll(self) -> None:
         """Lets the client tell what has become of messages and connections. Raises as :meth:`flush`."""
-        self._served(lambda: self.client.poll(0))
+        self.served(lambda: self.client.poll(0))
 
-    def _served(self, call: Callable[[], int]) -> int:
-        """What a call of the client returns that calls back. Once the client cannot go on, it raises that from a call,
-        and the next callback stumbles over it."""
-        kafka_error = _client_error()
+    def served(self, call: Callable[[], T]) -> T:
+        """What a call of the client returns that calls back.
+
+        A client that cannot go on raises that from a call, and the next callback stumbles over it, or loses it. A call
+        to abort the transaction then tells what was lost.
+        """
+        from confluent_kafka import KafkaError
+
+        client_error = _client_error()
         try:
             return call()
-        except (SystemError, kafka_error) as error:
+        except (SystemError, client_error) as error:
             cause: BaseException | None = error
             while isinstance(cause, SystemError):
                 cause = cause.__cause__
-            if not isinstance(cause, kafka_error):
-                raise
+            if not isinstance(cause, client_error):
+                cause = client_error(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
             if self.transaction_seconds:
                 raise cause from None
             raise self.brokers.error(cause.args[0], self.complaints, self.seconds) from None
@@ -259,7 +266,7 @@ class Outbox:
             DataError: DATA421, a message is too large; DATA422, it is not one for the topic.
         """
         while True:
-            left = self._served(lambda: self.client.flush(_WAIT))
+            left = self.served(lambda: self.client.flush(_WAIT))
             if not left and not self.failed:
                 self.complaints.forget()
                 return

@@ -9,7 +9,6 @@ Source: Kafka's KIP-98 (transactions) and KIP-447 (``sendOffsetsToTransaction``)
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -141,7 +140,9 @@ class Transactions:
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 failure = self._coded(outbox, cause)
-                self._abort(outbox, keep=cause.txn_requires_abort() and not cause.fatal())
+                found = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
+                if found is not None and found.fatal():  # such as that another producer has taken over
+                    failure = self._coded(outbox, found)
                 if failure.code != "RUN134" or attempt == _ATTEMPTS or self.stopped:
                     raise failure from None
             except BaseException as error:
@@ -175,7 +176,7 @@ class Transactions:
         until = time.monotonic() + self.brokers.time_out
         while True:
             try:
-                call(_SLICE)
+                outbox.served(lambda: call(_SLICE))
             except KafkaException as error:
                 outbox.poll()
                 cause: KafkaError = error.args[0]
@@ -209,18 +210,30 @@ class Transactions:
             return known
         return RunError("RUN134", reason=reason, table=table, servers=servers)
 
-    def _abort(self, outbox: Outbox, keep: bool) -> None:
+    def _abort(self, outbox: Outbox, keep: bool) -> KafkaError | None:
         """Aborts the transaction. A producer that cannot go on, or whose fate is not known, is given up: the next one
-        aborts what it has left open, or finds out that it was committed."""
+        aborts what it has left open, or finds out that it was committed.
+
+        Args:
+            outbox: the producer.
+            keep: whether it may go on.
+
+        Returns:
+            Why it cannot be aborted.
+        """
         from confluent_kafka import KafkaException
 
+        found: KafkaError | None = None
         if keep:
-            with contextlib.suppress(KafkaException):
-                outbox.client.abort_transaction(_ABORT)
+            try:
+                outbox.served(lambda: outbox.client.abort_transaction(_ABORT))
                 outbox.poll()
                 outbox.failed.clear()
-                return
+                return None
+            except KafkaException as error:
+                found = error.args[0]
         self.close()
+        return found
 
     def close(self) -> None:
         """Gives the producer up."""
