@@ -485,7 +485,8 @@ def declare(session: TableEnvironment, servers: str, topic: str, more: str = "",
     )
 
 
-def test_rows_of_a_statement_are_written(kafka: Kafka, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_rows_of_a_statement_are_written(spark: object, kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic()
     session = TableEnvironment.create({})
     exact = ", " + ", ".join(f"'{key}' = '{text}'" for key, text in EXACT.items())
