@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
 from stateplan.execnodes.errors import RunError
 
@@ -112,6 +113,7 @@ class _Range:
         self.topic, self.partition = topic, partition
         self.at, self.stop = start, stop
         self.wanted = wanted
+        self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
         self._empty()
 
     def _empty(self) -> None:
@@ -149,14 +151,16 @@ class _Range:
 
     def _take(self, got: list[Message]) -> None:
         """Keeps the messages that belong to the range, and notes how far it has been read."""
-        if any(message.error() for message in got) or (got and got[-1].offset() >= self.stop):
+        kind = self.kind
+        if any(map(kind.error, got)) or (got and got[-1].offset() >= self.stop):
             got = list(self._chosen(got))
-        offsets = [message.offset() for message in got]
         if not got:
             return
-        self.at = max(self.at, offsets[-1] + 1)
-        self.offsets += offsets
-        values = [message.value() for message in got]
+        first, last = got[0].offset(), got[-1].offset()
+        self.at = max(self.at, last + 1)
+        # Mostly there are no gaps.
+        self.offsets += range(first, last + 1) if last - first + 1 == len(got) else map(kind.offset, got)
+        values = list(map(kind.value, got))
         self.size += sum(map(len, filter(None, values)))
         self.values += values
         for key, found in self.told.items():

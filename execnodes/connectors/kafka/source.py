@@ -95,16 +95,10 @@ class KafkaSource(OffsetSource):
         self.planner.partitions(min(_AT_START, self.brokers.time_out))
 
     def initial_offset(self) -> Offset:
-        import time
-        t=time.time(); x=self.planner.initial()
-        open('/tmp/a/trace','a').write(f"{time.time():.3f} initial {time.time()-t:.3f}\n")
-        return x
+        return self.planner.initial()
 
     def latest_offset(self, start: Offset) -> Offset:
-        import time
-        t=time.time(); x=self.planner.latest(start)
-        open('/tmp/a/trace','a').write(f"{time.time():.3f} latest {time.time()-t:.3f}\n")
-        return x
+        return self.planner.latest(start)
 
     def plan(self, start: Offset, end: Offset) -> list[Split]:
         return splits_between(start, end)
@@ -116,16 +110,9 @@ class KafkaSource(OffsetSource):
         return merged(super().splits(batch))
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        import os, time, psutil
-        T0=time.time(); C0=time.process_time(); td=0.0
-        def note(x):
-            with open('/tmp/a/trace','a') as f: f.write(f"{time.time():.3f} {os.getpid()} {x}\n")
-        note(f"start {split['part']} {split['start']}-{split['stop']} age {time.time()-psutil.Process().create_time():.1f}")
         where = split["topic"], split["partition"]
         for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
-            t=time.time(); fr=self.rows.frame(batch); td+=time.time()-t
-            yield fr
-        note(f"end {split['part']} wall {time.time()-T0:.3f} cpu {time.process_time()-C0:.3f} decode {td:.3f}")
+            yield self.rows.frame(batch)
 
 
 def merged(splits: list[Split]) -> list[Split]:
