@@ -19,7 +19,7 @@ _PORT = "sql-gateway.endpoint.rest.port"
 _SWITCH_SECONDS = 0.0005
 """Statements are planned in Python threads, beside the one that answers. It must not wait for its turn."""
 _COLLECT = (5000, 20, 100)
-"""Thresholds of the garbage collector. Statements leave few circles behind."""
+"""Thresholds of the garbage collector. Statements leave few reference cycles behind."""
 
 _FIRST = (
     "CREATE TABLE t (a INT, b STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (a) NOT ENFORCED) "

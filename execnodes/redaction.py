@@ -116,6 +116,13 @@ def masked(text: str) -> str:
     return _replaced(text, secret_spans(text), lambda found: re.sub(r"[^\r\n]", "*", found))
 
 
+def without(text: str, secrets: Iterable[str]) -> str:
+    """A text without these secrets, the longest first: one may be a part of another."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
 def without_secrets(text: str, source: str) -> str:
     """A text about ``source`` without the secrets that stand there."""
     for secret in _secrets_of(source):

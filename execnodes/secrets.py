@@ -15,20 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
-from stateplan.execnodes.redaction import HIDDEN, SENSITIVE, SHORT, is_secret, redacted, secret_parts
-
-__all__ = [
-    "HIDDEN",
-    "SENSITIVE",
-    "Secrets",
-    "has_reference",
-    "has_secrets",
-    "is_secret",
-    "redacted",
-    "references",
-    "resolved",
-    "with_values",
-]
+from stateplan.execnodes.redaction import secret_parts
 
 _SESSION = "session"
 _REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
@@ -148,13 +135,6 @@ class Secrets:
             return _REFERENCE.sub(value, text)
 
         return {key: shown(key, text) if _REFERENCE.search(text) else text for key, text in options.items()}
-
-    def without(self, text: str) -> str:
-        """A text without these secrets."""
-        for secret in sorted(self.values.values(), key=len, reverse=True):
-            if len(secret) > SHORT:
-                text = text.replace(secret, HIDDEN)
-        return text
 
 
 def _variable(key: str) -> str:

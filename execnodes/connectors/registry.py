@@ -264,11 +264,6 @@ def _takes(connector: Connector, fmt: Format, role: Role) -> bool:
     return role in connector.roles and able is not None and connector.takes_format(fmt, role)
 
 
-def format_key(connector: Connector, options: Mapping[str, str]) -> str:
-    """The option of a table that names its format."""
-    return connector.format_key(options)
-
-
 def find_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
     """The format of a table in a role; None for a connector that has no formats.
 
@@ -279,7 +274,7 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
     connector = find_connector(options, place)
     if not connector.formatted:
         return None
-    return _format_in(format_key(connector, options), connector, options, _role(role), place)
+    return _format_in(connector.format_key(options), connector, options, _role(role), place)
 
 
 def find_key_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
@@ -347,7 +342,7 @@ def validate_table(
             other=other,
             place=place,
         )
-    named = format_key(connector, options)
+    named = connector.format_key(options)
     formats = {named: find_format(options, wanted, places.get(named, place))}
     if connector.key_format is not None:
         there = places.get(connector.key_format, place)
@@ -439,7 +434,7 @@ def _speaks(options: Mapping[str, str], role: Role) -> tuple[Connector, Format |
     connector, fmt = find_connector(options), find_format(options, role)
     if fmt is None or connector.own_changes:
         return connector, None, options
-    return connector, fmt, format_options(options, format_key(connector, options))
+    return connector, fmt, format_options(options, connector.format_key(options))
 
 
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:

@@ -64,7 +64,7 @@ def translate(
         key_groups: into which keyed state is split.
         job_id: tells the files of this job from those of others in the same folder.
         started: when the job began, ms; generated timestamps refer to it.
-        secrets: that references in the plan stand for. The job graph has them: it is not for files and eyes.
+        secrets: that references in the plan stand for. The job graph has them, so it is never written or shown.
 
     Raises:
         OptionError: OPT123, a secret that is not known here.

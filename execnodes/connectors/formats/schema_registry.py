@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from stateplan.execnodes.connectors.formats.avro_schema import Schema, schema_text
 from stateplan.execnodes.errors import DataError, OptionError, Place, nearest, one_of
 from stateplan.execnodes.files import shown
-from stateplan.execnodes.redaction import HIDDEN, SHORT
+from stateplan.execnodes.redaction import SHORT, without
 from stateplan.execnodes.secrets import has_reference, resolved
 
 TIMEOUT_MS = 10_000
@@ -267,10 +267,8 @@ class Registry:
 
     def _hidden(self, text: str) -> str:
         secrets = [self.option(key) for key in ("basic-auth.user-info", "bearer-auth.token", "ssl.keystore.password")]
-        for secret in (part for whole in secrets if whole for part in (whole, whole.partition(":")[2])):
-            if len(secret) > SHORT:
-                text = text.replace(secret, HIDDEN)
-        return text
+        parts = (part for whole in secrets if whole for part in (whole, whole.partition(":")[2]))
+        return without(text, {part for part in parts if len(part) > SHORT})
 
     def _no_answer(self, status: int, answer: Any, place: Place | None) -> DataError:
         reason = f"status {status}: {self._reason(answer)}"

@@ -13,8 +13,8 @@ from typing import Any
 
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.errors import DataError, RunError, StateplanError, nearest
-from stateplan.execnodes.redaction import HIDDEN
-from stateplan.execnodes.secrets import is_secret, resolved
+from stateplan.execnodes.redaction import is_secret, without
+from stateplan.execnodes.secrets import resolved
 
 _SETTINGS = {
     "DateStyle": "ISO, MDY",
@@ -107,10 +107,7 @@ class Server:
 
     def hidden(self, text: str) -> str:
         """A text of the client library without the secrets of the connection."""
-        secrets = {v for k, v in self._conninfo.items() if is_secret(k) and v}
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, HIDDEN)
-        return text
+        return without(text, {value for key, value in self._conninfo.items() if is_secret(key)})
 
     def connect(self, autocommit: bool = False) -> Any:
         """A connection of ADBC's DB-API, to be closed by the caller. Not for several threads at once.

@@ -19,7 +19,8 @@ from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.kafka.properties import OWN, PREFIX, time_out, translated
 from stateplan.execnodes.connectors.protocol import Table
 from stateplan.execnodes.errors import OptionError, RunError, StateplanError
-from stateplan.execnodes.secrets import HIDDEN, is_secret, with_values
+from stateplan.execnodes.redaction import is_secret, without
+from stateplan.execnodes.secrets import with_values
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -140,10 +141,7 @@ class Brokers:
             found = self.settings(producer=False) | self._resolved()
         except StateplanError:
             return text
-        secrets = {value for key, value in found.items() if isinstance(value, str) and is_secret(key) and value}
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, HIDDEN)
-        return text
+        return without(text, {value for key, value in found.items() if isinstance(value, str) and is_secret(key)})
 
     def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
         """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
