@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import json
 import random
 import re
@@ -42,6 +43,8 @@ ROWS = 1000
 FEED_SECONDS = 4.0
 END_SECONDS = 400.0
 """So long the jobs may take at the end."""
+SLOWEST = 100
+"""So many statements are listed at the end."""
 EXPECTED = ("GW001", "GW002", "GW004", "GW009")
 """Codes of errors that cancels, closes and restarts bring about."""
 
@@ -174,6 +177,11 @@ class Gateway:
                 start_new_session=True,
             )
 
+    def check(self) -> None:
+        """Raises RuntimeError when it has ended by itself."""
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the gateway has ended: {self.log.read_text(errors='replace')[-2000:]}")
+
     @property
     def memory(self) -> float:
         """MiB of memory of its process, without Spark's; 0 when it is not there."""
@@ -214,6 +222,7 @@ class Tally:
 
     Attributes:
         times: seconds by kind of statement.
+        slow: the slowest statements without a job: seconds, seconds since the last start of the gateway, kind.
         errors: codes of errors, with the kind of statement.
         texts: the first error of each code.
         events: what was done to the gateway, and what came of it.
@@ -225,6 +234,7 @@ class Tally:
     """
 
     times: dict[str, list[float]] = field(default_factory=dict)
+    slow: list[tuple[float, float, str]] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     texts: dict[str, str] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
@@ -376,7 +386,11 @@ class Storm:
         await session.forget(operation)
 
     def _took(self, kind: str, began: float) -> None:
-        self.tally.times.setdefault(kind, []).append(time.perf_counter() - began)
+        took = time.perf_counter() - began
+        self.tally.times.setdefault(kind, []).append(took)
+        if kind not in WITH_JOB:
+            since = time.monotonic() - self.gateway.started - took
+            self.tally.slow = heapq.nlargest(SLOWEST, [*self.tally.slow, (took, since, kind)])
 
     async def _insert(self, session: Session, sink: str, breaks: bool, rng: random.Random) -> None:
         job = Job(sink)
@@ -418,7 +432,11 @@ class Storm:
     async def start(self) -> None:
         """Starts the job that runs the whole time."""
         session = Session(self.gateway.port, self.data, self.tally)
-        await session.open()
+        opening = asyncio.create_task(session.open())
+        while not opening.done():
+            self.gateway.check()
+            await asyncio.wait([opening], timeout=1)
+        await opening
         await session.configure(ENDLESS.format(data=self.data))
         await session.configure(SINK.format(name="from_fed", data=self.data))
         operation = await session.submit("INSERT INTO from_fed SELECT id FROM fed")
@@ -503,6 +521,8 @@ class Storm:
         for kind, times in sorted(tally.times.items()):
             print(_times(kind, times))
         print(_times("without job", [t for kind, times in tally.times.items() if kind not in WITH_JOB for t in times]))
+        slow = ", ".join(f"{kind} {1000 * took:.0f} ms at {since:.1f} s" for took, since, kind in tally.slow)
+        print(f"slowest without job, with the time since the start of the gateway: {slow}")
         print("\n" + ", ".join(f"{count} {event}" for event, count in sorted(tally.events.items())))
         print("errors: " + (", ".join(f"{count} {code}" for code, count in sorted(tally.errors.items())) or "none"))
         longest = max(tally.memory, key=len)

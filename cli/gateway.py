@@ -18,6 +18,8 @@ _ADDRESS = "sql-gateway.endpoint.rest.bind-address"
 _PORT = "sql-gateway.endpoint.rest.port"
 _SWITCH_SECONDS = 0.0005
 """Statements are planned in Python threads, beside the one that answers. It must not wait for its turn."""
+_NICENESS = 19
+"""Of Spark's processes: statements come before the rows of jobs."""
 _COLLECT = (5000, 20, 100)
 """Thresholds of the garbage collector. Statements leave few reference cycles behind."""
 
@@ -59,6 +61,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         GatewayError: GW015, others reach it and could do anything; GW016, GW017, it cannot be started.
         OptionError: one of the options is not known, or has a value that cannot be used.
     """
+    from stateplan.execnodes.runtime.spark.session import lower_priority
     from stateplan.execnodes.settings import Configuration
     from stateplan.gateway.rest.app import application
     from stateplan.gateway.rest.guard import Access, Guard
@@ -89,6 +92,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         keep_unknown=True,
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
+    lower_priority(_NICENESS)
     allow_files()
     where = f"[{address}]" if ":" in address else address
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 
@@ -14,9 +15,12 @@ def local_time_zone(session: Mapping[str, str]) -> str:
 
 
 def _machine_zone() -> str:
-    given = os.environ.get("TZ", "").lstrip(":")
-    if given:
-        return given
+    return os.environ.get("TZ", "").lstrip(":") or _installed_zone()
+
+
+@cache
+def _installed_zone() -> str:
+    """The zone of ``/etc/localtime`` when it was asked for first: Java, too, reads it once."""
     target = os.path.realpath("/etc/localtime")
     _, found, name = target.partition("/zoneinfo/")
     return name if found and Path(target).exists() and name not in ("Etc/UTC", "UCT", "Etc/UCT") else "UTC"

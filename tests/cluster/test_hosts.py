@@ -128,11 +128,11 @@ def test_what_cannot_run(hosts: Hosts, shared: Path) -> None:
         "bare": ("RUN015", "cannot import numpy"),
         "well": ("well", ""),
         "again": ("well", ""),
-        "gone": ("RUN014", "took a task within 20 seconds (StandaloneAppClient$ClientEndpoint: Executor updated: app-"),
+        "gone": ("RUN014", "took a task within 20 seconds (", "Executor updated: app-"),
     }
-    assert {name: facts[0] for name, facts in found.items()} == {n: code for n, (code, _) in expected.items()}, said
-    for name, (_, words) in expected.items():
-        assert words in found[name][1], name
+    assert {name: facts[0] for name, facts in found.items()} == {n: code for n, (code, *_) in expected.items()}, said
+    for name, (_, *parts) in expected.items():
+        assert all(words in found[name][1] for words in parts), (name, found[name][1])
     for name in ("well", "again"):  # nothing to say about a cache that does not work
         assert [line for line in found[name][3] if not line.startswith("continuing from")] == []
     rows = sorted(tuple(json.loads(line).values()) for line in changes(there, "stats"))

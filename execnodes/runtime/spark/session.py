@@ -10,7 +10,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import pairwise
@@ -80,6 +81,9 @@ _ATTEMPTS = 2
 
 _SOCKET_FOLDER = 60
 """The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
+
+_niceness = 0
+"""How much Spark yields to the process that starts it, see :func:`lower_priority`."""
 
 _printed: list[Path] = []
 """The file that has what the JVM printed that this process started; it goes when the process ends."""
@@ -295,7 +299,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         builder = builder.config(key, value)
     with quietly() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
         try:
-            spark = builder.getOrCreate()
+            spark = _yielding(builder.getOrCreate)
         except (PySparkException, OSError) as cause:
             raise _not_started(str(cause), log) from cause
         except Exception as cause:
@@ -311,6 +315,31 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     if local and os.name == "posix":
         adapt(spark, tweaks)
     return spark
+
+
+def lower_priority(niceness: int) -> None:
+    """Lets a Spark that is started later on this machine run at a lower priority than this process: a server then
+    answers while jobs use all cores. It has no effect where the system has one priority for all threads of a process.
+
+    Args:
+        niceness: as of nice(2), from 0 to 19.
+    """
+    global _niceness
+    _niceness = niceness if sys.platform == "linux" else 0
+
+
+def _yielding(start: Callable[[], SparkSession]) -> SparkSession:
+    """The outcome of a function that starts processes. They take on the priority of the thread that starts them, and
+    only a privileged user can raise one that was lowered, so the thread is one of its own."""
+    if not _niceness:
+        return start()
+
+    def run() -> SparkSession:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness)
+        return start()
+
+    with ThreadPoolExecutor(1) as starter:
+        return starter.submit(run).result()
 
 
 def _require_java() -> None:
