@@ -1,24 +1,30 @@
-"""Kafka to PostgreSQL and to Kafka, while the job, the broker and the database are killed: is a row lost, or doubled?
+"""Kafka and PostgreSQL to Kafka, PostgreSQL and Delta, while all of them are killed: is a row lost, or doubled?
 
-    python -m benchmarks.chaos_servers [--kills 50] [--rows 2000] [--seed 1] [--keep FOLDER]
+    python -m benchmarks.chaos_servers [--kills 50] [--rows 500] [--changes 5] [--seed 1] [--keep FOLDER]
 
-One job reads orders from Kafka and writes them exactly once three times: those with many items to a topic, the
-statistics of each product to a table of PostgreSQL by ``jdbc``, and the same statistics to a topic by ``upsert-kafka``.
-Orders are produced all the time, one in five of them twice. TTLs are changed in the plan file between runs, and live;
-all of them are longer than the run, so that what the job must give follows from the orders alone. Every kill is at a
-random moment:
+One job reads orders from Kafka (``--rows`` a second, one in five of them twice) and the changes of a table of products
+by ``postgres-cdc`` (``--changes`` transactions a second). It writes five sinks exactly once:
+
+- orders with many items to a topic, by ``kafka``;
+- the statistics of each product to a topic, by ``upsert-kafka``, and to a table, by ``jdbc``;
+- the sales of each product, which are orders joined with products, to a table, by ``jdbc``, and to a Delta table.
+
+TTLs are changed in the plan file between runs, and live; all of them are longer than the run, so that what the job must
+give follows from the input alone. Every kill is at a random moment:
 
 - whole job: driver, JVM and Python workers, kill -9;
 - Python worker: one or all of them, kill -9;
 - driver alone: kill -9;
-- commit: the whole job, while it writes to its sinks;
+- commit: the whole job, after it has written its state, or the commit to the Delta table, and before the micro-batch
+  is done;
 - start: the whole job, while it starts;
 - broker: it stops and comes back after up to five seconds;
 - database: it crashes and comes back after up to five seconds;
 - connections: the database ends all connections.
 
 The broker is ``noida-db``, which loses what it was told in the three seconds before a kill -9, so it is told to stop.
-In the end, the topics are read with ``read_committed``. Linux only. Exit code 1 when a row is lost or doubled.
+In the end, the orders are loaded into a table of PostgreSQL. The topics, read with ``read_committed``, and the tables
+must have what the same SELECT gives there. Linux only. Exit code 1 when a row is lost or doubled.
 """
 
 from __future__ import annotations
@@ -30,48 +36,68 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from deltalake.exceptions import TableNotFoundError
 
 from benchmarks.chaos import batches, edit_plan, kill, kill_all, kill_some, start, wait_until
+from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
 from stateplan.plans.live import set_live_ttls
+from tests.support.delta import contents
 from tests.support.kafka import Kafka
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
 from tests.support.postgres import running as running_postgres
 
+Row: TypeAlias = tuple[Any, ...]
+
 MINUTE = 60_000
-SCRIPT = """
-    CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, arrived AS PROCTIME()) WITH (
-      'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = '${env:KAFKA}',
-      'properties.group.id' = 'chaos', 'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
-    CREATE TABLE many (order_id BIGINT, num INT) WITH (
-      'connector' = 'kafka', 'topic' = 'many', 'properties.bootstrap.servers' = '${env:KAFKA}',
-      'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'many', 'format' = 'json');
-    CREATE TABLE stats_table (product_id BIGINT, buyers BIGINT, orders BIGINT, items BIGINT,
-      PRIMARY KEY (product_id) NOT ENFORCED) WITH (
-      'connector' = 'jdbc', 'url' = '${env:DATABASE}', 'username' = '${env:PGUSER}', 'password' = '${env:PGPASSWORD}',
-      'table-name' = 'stats');
-    CREATE TABLE stats_topic (product_id BIGINT, buyers BIGINT, orders BIGINT, items BIGINT,
-      PRIMARY KEY (product_id) NOT ENFORCED) WITH (
-      'connector' = 'upsert-kafka', 'topic' = 'stats', 'properties.bootstrap.servers' = '${env:KAFKA}',
-      'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'stats',
+STATS = """SELECT product_id, COUNT(DISTINCT user_id) AS buyers, COUNT(order_id) AS orders, SUM(num) AS items
+  FROM first_orders GROUP BY product_id"""
+SALES = """SELECT p.product_id, p.category, COUNT(*) AS orders, SUM(o.num) AS items, SUM(o.num * p.price) AS revenue
+  FROM first_orders AS o JOIN products AS p ON o.product_id = p.product_id GROUP BY p.product_id, p.category"""
+"""Both run here and in PostgreSQL."""
+
+_COUNTS = "product_id BIGINT, buyers BIGINT, orders BIGINT, items BIGINT"
+_SOLD = "product_id BIGINT, category STRING, orders BIGINT, items BIGINT, revenue BIGINT"
+_KAFKA = "'properties.bootstrap.servers' = '${env:KAFKA}'"
+_EXACT = "'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix'"
+_LOGIN = "'username' = '${env:PGUSER}', 'password' = '${env:PGPASSWORD}'"
+_JDBC = f"'connector' = 'jdbc', 'url' = '${{env:DATABASE}}', {_LOGIN}, 'table-name'"
+SCRIPT = f"""
+    CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num BIGINT, arrived AS PROCTIME()) WITH (
+      'connector' = 'kafka', 'topic' = 'orders', {_KAFKA}, 'properties.group.id' = 'chaos',
+      'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
+    CREATE TABLE products (product_id BIGINT, category STRING, price BIGINT, PRIMARY KEY (product_id) NOT ENFORCED)
+      WITH ('connector' = 'postgres-cdc', 'hostname' = '${{env:PGHOST}}', 'port' = '${{env:PGPORT}}', {_LOGIN},
+      'database-name' = '${{env:PGDATABASE}}', 'schema-name' = 'public', 'table-name' = 'products',
+      'slot.name' = 'chaos');
+    CREATE TABLE many (order_id BIGINT, num BIGINT) WITH (
+      'connector' = 'kafka', 'topic' = 'many', {_KAFKA}, {_EXACT} = 'many', 'format' = 'json');
+    CREATE TABLE stats_table ({_COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH ({_JDBC} = 'stats');
+    CREATE TABLE stats_topic ({_COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH (
+      'connector' = 'upsert-kafka', 'topic' = 'stats', {_KAFKA}, {_EXACT} = 'stats',
       'key.format' = 'json', 'value.format' = 'json');
-    CREATE VIEW stats AS SELECT product_id, COUNT(DISTINCT user_id) AS buyers, COUNT(order_id) AS orders,
-      SUM(CAST(num AS BIGINT)) AS items FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY arrived ASC) AS n FROM orders)
-      WHERE n = 1 GROUP BY product_id;
-    COMPILE PLAN '{folder}/plan.json' FOR STATEMENT SET BEGIN
+    CREATE TABLE sales_table ({_SOLD}, PRIMARY KEY (product_id, category) NOT ENFORCED) WITH ({_JDBC} = 'sales');
+    CREATE TABLE sales_delta ({_SOLD}, PRIMARY KEY (product_id, category) NOT ENFORCED) WITH (
+      'connector' = 'delta', 'table-path' = '{{folder}}/sales');
+    CREATE VIEW first_orders AS SELECT * FROM (
+      SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY arrived ASC) AS n FROM orders) WHERE n = 1;
+    CREATE VIEW stats AS {STATS};
+    CREATE VIEW sales AS {SALES};
+    COMPILE PLAN '{{folder}}/plan.json' FOR STATEMENT SET BEGIN
       INSERT INTO many SELECT order_id, num FROM orders WHERE num > 4;
       INSERT INTO stats_table SELECT * FROM stats;
+      INSERT INTO sales_delta SELECT * FROM sales;
+      INSERT INTO sales_table SELECT * FROM sales;
       INSERT INTO stats_topic SELECT * FROM stats;
     END;"""
-STATES = ("deduplicate", "group-aggregate")
+STATES = ("deduplicate", "group-aggregate[*]", "join.left", "join.right")
 TTLS = tuple(hours * 60 * MINUTE for hours in (12, 24, 48, 0))
 KINDS = {
     "whole job": 9,
@@ -85,111 +111,13 @@ KINDS = {
 }
 """What is killed, and in how many of 50 kills."""
 
-PARTITIONS = 4
-PRODUCTS = 200
-
-
-@dataclass
-class Feed(threading.Thread):
-    """Produces orders until it is told to stop, and remembers them.
-
-    Attributes:
-        broker: gets them.
-        rows: orders a second.
-        many: (order id, items) of the rows with many items, each as often as it was produced.
-        first: the first row of each order.
-    """
-
-    broker: Kafka
-    rows: int
-    rng: random.Random
-    many: Counter[tuple[int, int]] = field(default_factory=Counter)
-    first: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    total: int = 0
-    ends: threading.Event = field(default_factory=threading.Event)
-    failed: list[BaseException] = field(default_factory=list)
-    turn: threading.Lock = field(default_factory=threading.Lock)
-    _made: Any = None
-
-    def __post_init__(self) -> None:
-        super().__init__(daemon=True)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def run(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:
-            self.failed.append(error)
-
-    def _run(self) -> None:
-        recent: list[dict[str, int]] = []
-        while not self.ends.is_set():
-            with self.turn:
-                producer = self._producer()
-                for _ in range(max(1, self.rows // 10)):
-                    again = bool(recent) and self.rng.random() < 0.2
-                    row = self.rng.choice(recent) if again else self._order()
-                    recent = [*recent[-500:], row]
-                    self._note(row)
-                    place = row["order_id"] % PARTITIONS
-                    producer.produce("orders", json.dumps(row).encode(), partition=place, on_delivery=self._delivered)
-                assert producer.flush(60) == 0, "orders could not be produced"
-            time.sleep(0.1)
-
-    def _producer(self) -> Any:
-        from confluent_kafka import Producer
-
-        if self._made is None:
-            self._made = Producer({"bootstrap.servers": self.broker.servers, "log_level": 0, "linger.ms": 0})
-        return self._made
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Within the block nothing is produced, and everything before it has arrived: the broker forgets, when it
-        stops, which rows an idempotent producer has sent."""
-        with self.turn:
-            self._made = None
-            yield
-
-    def _order(self) -> dict[str, int]:
-        number = len(self.first)
-        return {
-            "order_id": number,
-            "user_id": self.rng.randrange(500),
-            "product_id": self.rng.randrange(PRODUCTS),
-            "num": self.rng.randint(1, 9),
-        }
-
-    def _note(self, row: dict[str, int]) -> None:
-        self.total += 1
-        self.first.setdefault(row["order_id"], (row["product_id"], row["user_id"], row["num"]))
-        if row["num"] > 4:
-            self.many[row["order_id"], row["num"]] += 1
-
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.failed.append(RuntimeError(str(error)))
-
-    def stats(self) -> dict[int, tuple[int, int, int]]:
-        """Product -> buyers, orders and items."""
-        buyers: dict[int, set[int]] = {}
-        orders: Counter[int] = Counter()
-        items: Counter[int] = Counter()
-        for product, user, num in self.first.values():
-            buyers.setdefault(product, set()).add(user)
-            orders[product] += 1
-            items[product] += num
-        return {product: (len(buyers[product]), orders[product], items[product]) for product in orders}
-
 
 @dataclass
 class Storm:
     """The job, and what is done to it.
 
     Attributes:
-        folder: with the plan, the checkpoint and the log of all starts.
+        folder: with the plan, the checkpoint, the Delta table and the log of all starts.
         kills: how many.
     """
 
@@ -199,7 +127,8 @@ class Storm:
     broker: Kafka
     server: Postgres
     database: Database
-    feed: Feed
+    orders: Orders
+    products: Products
     done: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     failures: Counter[str] = field(default_factory=Counter)
@@ -231,8 +160,8 @@ class Storm:
         process = self.start()
         for kind in todo[: self.kills]:
             while True:
-                if self.feed.failed:
-                    raise SystemExit(f"orders could not be produced: {self.feed.failed[0]}")
+                self.orders.check()
+                self.products.check()
                 if process.poll() is not None:
                     self._require(process)
                     process = self.start()
@@ -242,35 +171,36 @@ class Storm:
             begun, done = batches(self.checkpoint, "offsets"), batches(self.checkpoint, "commits")
             told = f"{sum(self.done.values()):3} {kind:14} micro-batches {done} done, {begun - done} in hand"
             print(told, file=sys.stderr, flush=True)
-        self.feed.ends.set()
-        self.feed.join()
+        self.orders.finish()
+        self.products.finish()
         self._finish(process)
 
     def _finish(self, process: subprocess.Popen[bytes]) -> None:
         """Lets the job read to the end, and stops it."""
+        self.orders.load(self.database)
+        wanted = sorted(self.database.rows(SALES))
         deadline = time.monotonic() + 300
-        while sum(self._read().values()) < self.feed.total:
+        while self._read() < self.orders.total or sorted(self.database.rows("SELECT * FROM sales")) != wanted:
             if process.poll() is not None:
                 self._require(process)
                 process = self.start()
             if time.monotonic() > deadline:
-                kill_all(process)
-                raise SystemExit(f"the job has read {sum(self._read().values())} of {self.feed.total} orders")
+                print(f"the job has read {self._read()} of {self.orders.total} orders, and not all changes")
+                break
             time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         process.wait(120)
 
-    def _read(self) -> dict[str, int]:
-        """Partition -> offset, up to which the last micro-batch that is done has read."""
+    def _read(self) -> int:
+        """How many orders the micro-batches have read that are done."""
         done = batches(self.checkpoint, "commits")
         path = self.checkpoint / "spark" / "offsets" / str(done - 1)
         with contextlib.suppress(OSError, ValueError):
             for line in path.read_text().splitlines()[2:]:
                 found = json.loads(line)
                 if isinstance(found, dict) and "offsets" in found:
-                    topics = found["offsets"]
-                    return {str(k): int(v) for k, v in topics["orders"].items()}
-        return {}
+                    return sum(int(offset) for offset in found["offsets"]["orders"].values())
+        return 0
 
     def _require(self, process: subprocess.Popen[bytes]) -> None:
         """The job has ended: it was killed, or what it needs was away for too long, which it has to say."""
@@ -302,7 +232,8 @@ class Storm:
         if process.poll() is not None:
             return False
         if kind == "commit":
-            return wait_until(process, self._writes, 60, 0) and kill_all(process)
+            versions = self._versions() if self.rng.random() < 0.5 else -1
+            return wait_until(process, lambda: self._writes(versions), 60, 0) and kill_all(process)
         if kind == "whole job":
             return kill_all(process)
         if kind == "driver alone":
@@ -326,46 +257,69 @@ class Storm:
             time.sleep(self.rng.random() * 5)
             self.server.start()
             return
-        with self.feed.paused():
+        with self.orders.paused():
             self.broker.stop()
             time.sleep(self.rng.random() * 5)
             self.broker.start()
 
-    def _writes(self) -> bool:
-        """Whether a micro-batch is through but for its sinks: its state is written, and it is not done."""
+    def _writes(self, versions: int) -> bool:
+        """Whether a micro-batch has written its state, and the Delta table has more ``versions`` than that, but the
+        micro-batch is not done."""
         begun, done = batches(self.checkpoint, "offsets"), batches(self.checkpoint, "commits")
         deltas = (self.checkpoint / "spark" / "state").glob(f"*/*/{begun}[._]*changelog")
-        return begun > done and next(deltas, None) is not None
+        return begun > done and next(deltas, None) is not None and self._versions() > versions
+
+    def _versions(self) -> int:
+        """How many versions the Delta table has had."""
+        return sum(1 for _ in (self.folder / "sales" / "_delta_log").glob("*.json"))
 
     # ---- what came of it ---------------------------------------------------------------------------------------
 
     def problems(self) -> Iterator[str]:
         """What is lost, doubled or wrong."""
+        wanted = self.orders.many
         many: Counter[tuple[int, int]] = Counter()
         for message in self.broker.consume("many"):
-            row = json.loads(message.value())
+            row = json.loads(message.value() or b"")
             many[row["order_id"], row["num"]] += 1
-        print(f"topic 'many': {many.total()} rows of {self.feed.many.total()}")
-        for row, count in sorted((self.feed.many - many).items())[:5]:
-            yield f"lost {count} times: {row}"
-        for row, count in sorted((many - self.feed.many).items())[:5]:
-            yield f"doubled {count} times: {row}"
-        wanted = self.feed.stats()
-        table = {row[0]: tuple(row[1:]) for row in self.database.rows("SELECT * FROM stats")}
-        topic: dict[int, tuple[int, ...]] = {}
+        lost, doubled = wanted - many, many - wanted
+        print(f"| `many` | {wanted.total():,} | {many.total():,} | {lost.total():,} | {doubled.total():,} |")
+        for what, rows in (("lost", lost), ("doubled", doubled)):
+            for row, count in sorted(rows.items())[:5]:
+                yield f"topic 'many', {what} {count} times: {row}"
+        stats, sales = self.database.rows(STATS), self.database.rows(SALES)
+        yield from self._compared("`stats` in Kafka", 1, stats, self._topic())
+        yield from self._compared("`stats` in PostgreSQL", 1, stats, self.database.rows("SELECT * FROM stats"))
+        yield from self._compared("`sales` in PostgreSQL", 2, sales, self.database.rows("SELECT * FROM sales"))
+        yield from self._compared("`sales` in Delta", 2, sales, self._delta())
+
+    def _compared(self, name: str, keys: int, wanted: list[Row], found: list[Row]) -> Iterator[str]:
+        """Prints a line of the table; what is wrong of the rows, whose first ``keys`` values are their key."""
+        expected, there = ({row[:keys]: row[keys:] for row in rows} for rows in (wanted, found))
+        lost = expected.keys() - there.keys()
+        more = len(found) - len(expected.keys() & there.keys())
+        wrong = [key for key in expected.keys() | there.keys() if expected.get(key) != there.get(key)]
+        print(f"| {name} | {len(wanted):,} | {len(found):,} | {len(lost):,} | {more + len(wrong) - len(lost):,} |")
+        if len(found) > len(there):
+            yield f"{name} has a key twice"
+        for key in sorted(wrong)[:5]:
+            yield f"{name}, {key}: {there.get(key)} instead of {expected.get(key)}"
+
+    def _topic(self) -> list[Row]:
+        rows: dict[int, Row] = {}
         for message in self.broker.consume("stats"):
-            key = json.loads(message.key())["product_id"]
+            key = json.loads(message.key() or b"")["product_id"]
             value = message.value()
-            if value is None:
-                topic.pop(key, None)
-            else:
-                row = json.loads(value)
-                topic[key] = (row["buyers"], row["orders"], row["items"])
-        for name, found in (("table", table), ("topic", topic)):
-            print(f"{name} 'stats': {len(found)} products of {len(wanted)}")
-            wrong = [k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k)]
-            for key in sorted(wrong)[:5]:
-                yield f"{name} 'stats', product {key}: {found.get(key)} instead of {wanted.get(key)}"
+            rows.pop(key, None)
+            if value is not None:
+                rows[key] = tuple(json.loads(value)[name] for name in ("product_id", "buyers", "orders", "items"))
+        return list(rows.values())
+
+    def _delta(self) -> list[Row]:
+        try:
+            return contents(self.folder / "sales")
+        except TableNotFoundError:
+            return []
 
 
 def compile_plan(folder: Path) -> None:
@@ -377,13 +331,15 @@ def compile_plan(folder: Path) -> None:
         session.execute_statement(statement)
 
 
-def main(kills: int = 50, rows: int = 2000, seed: int = 1, keep: str = "") -> int:
+def main(kills: int = 50, rows: int = 500, changes: float = 5, seed: int = 1, keep: str = "") -> int:
     with contextlib.ExitStack() as stack:
         folder = Path(keep or stack.enter_context(work_folder("chaos-servers")))
         server = stack.enter_context(running_postgres())
         database = server.database()
         database.execute(
-            "CREATE TABLE stats (product_id bigint PRIMARY KEY, buyers bigint, orders bigint, items bigint)"
+            "CREATE TABLE stats (product_id bigint PRIMARY KEY, buyers bigint, orders bigint, items bigint)",
+            "CREATE TABLE sales (product_id bigint, category text, orders bigint, items bigint, revenue bigint, "
+            "PRIMARY KEY (product_id, category))",
         )
         broker = Kafka(folder / "broker")
         broker.start()
@@ -391,26 +347,28 @@ def main(kills: int = 50, rows: int = 2000, seed: int = 1, keep: str = "") -> in
         for topic in ("orders", "many", "stats"):
             broker.topic(PARTITIONS, topic)
         os.environ |= {"KAFKA": broker.servers, "DATABASE": database.url, "PGUSER": USER, "PGPASSWORD": PASSWORD}
+        os.environ |= {"PGHOST": server.host, "PGPORT": str(server.port), "PGDATABASE": database.name}
         compile_plan(folder)
-        feed = Feed(broker, rows, random.Random(f"{seed}-orders"))
-        feed.start()
+        orders = Orders(broker, rows, random.Random(f"{seed}-orders"))
+        products = Products(database, changes, random.Random(f"{seed}-products"))
+        orders.start()
+        products.start()
         began = time.monotonic()
-        storm = Storm(folder, kills, random.Random(seed), broker, server, database, feed)
-        try:
-            storm.run()
-        finally:
-            feed.ends.set()
+        storm = Storm(folder, kills, random.Random(seed), broker, server, database, orders, products)
+        storm.run()
         took = time.monotonic() - began
-        if feed.failed:
-            raise SystemExit(f"orders could not be produced: {feed.failed[0]}")
-        print(f"{sum(storm.done.values())} kills in {took:.0f} s, {storm.starts} starts: {dict(storm.done)}")
+        print(f"{sum(storm.done.values())} kills in {took / 60:.1f} minutes: {dict(storm.done)}")
+        print(f"{storm.starts} starts, {batches(storm.checkpoint, 'commits')} micro-batches")
         if storm.failures:
             print(f"the job ended by itself, to be started again: {dict(storm.failures)}")
-        print(f"{feed.total} orders, {len(feed.first)} of them different")
+        print(
+            f"{orders.total:,} orders, {len(orders.first):,} of them different; {products.done:,} changes of products"
+        )
+        print("\n| sink | rows expected | rows found | lost | doubled or wrong |\n|---|--:|--:|--:|--:|")
         problems = list(storm.problems())
-        secrets = [PASSWORD] if PASSWORD in storm.log.read_text(errors="replace") else []
-        problems += ["the password is in the output of the job" for _ in secrets]
-        print("\n".join(problems) or "no row is lost, none is doubled")
+        if PASSWORD in storm.log.read_text(errors="replace"):
+            problems.append("the password is in the output of the job")
+        print("\n" + ("\n".join(problems) or "no row is lost, none is doubled"))
         return int(bool(problems))
 
 

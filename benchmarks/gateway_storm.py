@@ -43,7 +43,7 @@ ROWS = 1000
 FEED_SECONDS = 4.0
 END_SECONDS = 400.0
 """So long the jobs may take at the end."""
-SLOWEST = 100
+SLOWEST = 5
 """So many statements are listed at the end."""
 EXPECTED = ("GW001", "GW002", "GW004", "GW009")
 """Codes of errors that cancels, closes and restarts bring about."""

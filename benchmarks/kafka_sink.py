@@ -2,16 +2,16 @@
 
     python -m benchmarks.kafka_sink [--rows 1000000] [--rounds 3]
 
-Prints rows per second of each, and the ratio to files. The broker runs on this machine, and takes its share of it.
+Prints rows per second and processor seconds of each, and their ratios to files, also without the processor time of the
+broker, which runs on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
-import time
 
+from benchmarks.kafka_rates import measured, show
 from stateplan import TableEnvironment
 from tests.support.kafka import Kafka, running
 
@@ -53,17 +53,8 @@ def main() -> None:
             f"CREATE TABLE orders ({COLUMNS}) WITH ('connector' = 'datagen', 'number-of-rows' = '{given.rows}', "
             f"{ranges})"
         )
-        taken: dict[str, list[float]] = {name: [] for name in sinks(session, broker, folder)}
-        for number in range(given.rounds + 1):
-            for name, times in taken.items():
-                began = time.perf_counter()
-                job = session.execute_sql(f"INSERT INTO `{name}` SELECT * FROM orders").job
-                assert job is not None and job.wait(600)
-                if number:  # the first round warms up
-                    times.append(time.perf_counter() - began)
-        for name, times in taken.items():
-            ratio = statistics.median(f / t for f, t in zip(taken["files"], times, strict=True))
-            print(f"{name:20s} {given.rows / statistics.median(times):10,.0f} rows/s, ratio to files {ratio:.2f}")
+        jobs = {name: f"INSERT INTO `{name}` SELECT * FROM orders" for name in sinks(session, broker, folder)}
+        show(measured(session, jobs, given.rounds), given.rows, "files")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,19 @@
 
     python -m benchmarks.kafka_source [--rows 1000000] [--rounds 3]
 
-Prints rows per second of each, and their ratio. The broker runs on this machine, and takes its share of it. It answers
-a fetch with all that is left of a partition, so many small partitions come closer to Kafka than a few large ones.
+Prints rows per second and processor seconds of each, and their ratios, also without the processor time of the broker,
+which runs on this machine. The broker answers a fetch with all that is left of a partition, so many small partitions come closer to Kafka than a few large ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.kafka_rates import measured, show
 from stateplan import TableEnvironment
 from tests.support.kafka import running
 
@@ -67,20 +66,9 @@ def main() -> None:
             "WITH ('connector' = 'blackhole')"
         )
         for name, statement in JOBS.items():
-            taken: dict[str, list[float]] = {"files": [], "topic": []}
-            for number in range(given.rounds + 1):
-                for source, times in taken.items():
-                    began = time.perf_counter()
-                    job = session.execute_sql(statement.format(source=source)).job
-                    assert job is not None and job.wait(600)
-                    if number:  # the first round warms up
-                        times.append(time.perf_counter() - began)
-            files, messages = (statistics.median(times) for times in taken.values())
-            ratio = statistics.median(f / m for f, m in zip(taken["files"], taken["topic"], strict=True))
-            print(
-                f"{name:10s} files {given.rows / files:10,.0f} rows/s, topic {given.rows / messages:10,.0f} rows/s, "
-                f"ratio {ratio:.2f}"
-            )
+            print(f"\n{name}")
+            jobs = {source: statement.format(source=source) for source in ("files", "topic")}
+            show(measured(session, jobs, given.rounds), given.rows, "files")
 
 
 if __name__ == "__main__":

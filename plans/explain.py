@@ -82,7 +82,7 @@ def explain(
             is not a duration.
     """
     graph, wanted = document.graph, explain_details(details)
-    out = Explanation(tuple(_trees(graph)), state_views(document, session))
+    out = explain_graph(graph, document.uids, session)
     if ExplainDetail.CHANGELOG_MODE in wanted:
         modes = changelog_modes(graph).items()
         sinks = {node.id for node in graph.sinks}
@@ -96,6 +96,20 @@ def explain(
         with document.placing():
             out = replace(out, job=job_graph(graph, session))
     return out
+
+
+def explain_graph(graph: ExecGraph, uids: Mapping[int, str], session: Mapping[str, str] | None = None) -> Explanation:
+    """The operators of a graph and their states, without details.
+
+    Args:
+        graph: the compiled query.
+        uids: of its nodes, by id.
+        session: as for :func:`explain`.
+
+    Raises:
+        PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
+    """
+    return Explanation(tuple(_trees(graph)), state_views(graph, uids, session))
 
 
 def mode_text(mode: ChangelogMode | None) -> str:

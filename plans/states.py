@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
 from stateplan.execnodes.ttl import NEVER, format_ttl
-from stateplan.plans.document import PlanDocument
 
 Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "none"]
 """Who says how long a state lives.
@@ -140,10 +140,12 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
     return tuple(views)
 
 
-def state_views(document: PlanDocument, session: Mapping[str, str] | None = None) -> tuple[StateView, ...]:
-    """All states of a plan, in the order of its nodes.
+def state_views(
+    graph: ExecGraph, uids: Mapping[int, str], session: Mapping[str, str] | None = None
+) -> tuple[StateView, ...]:
+    """All states of a plan, in the order of its nodes, whose uids are given by their ids.
 
     Raises:
         PlanError: as :func:`node_states`.
     """
-    return tuple(v for n in document.graph.nodes for v in node_states(n, document.uids[n.id], session))
+    return tuple(v for n in graph.nodes for v in node_states(n, uids[n.id], session))

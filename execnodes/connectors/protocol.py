@@ -58,6 +58,7 @@ class Table:
         partition_keys: of PARTITIONED BY.
         primary_key: columns of the primary key; empty for none.
         key_format: of the keys of messages; None for a table without.
+        time_zone: of the session, ``table.local-time-zone``.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Table:
     partition_keys: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
     key_format: Format | None = field(default=None, kw_only=True)
+    time_zone: str = field(default="UTC", kw_only=True)
 
     def value(self, key: str) -> Any:
         """The parsed value of an option of the connector, or its default. References to secrets stay in it. Raises

@@ -71,7 +71,7 @@ class LookupJoin(StatefulNode):
         from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
 
         transform = LookupTransform(
-            lookup_table(self.temporal_table.lookup_table_source),
+            lookup_table(self.temporal_table.lookup_table_source, session),
             inputs[0],
             self.temporal_table.output_type,
             self.found_type,

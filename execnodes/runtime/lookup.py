@@ -44,13 +44,13 @@ class LookupTable:
         return rows
 
 
-def lookup_table(source: DynamicTableSource) -> LookupTable:
-    """The table of a plan.
+def lookup_table(source: DynamicTableSource, session: Mapping[str, str]) -> LookupTable:
+    """The table of a plan, with the options of the session.
 
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
-    table, pushed = with_abilities(source, source_table(source))
+    table, pushed = with_abilities(source, source_table(source, session))
     used = {row[i] for predicate, row in pushed for i in input_refs(predicate)}
     extra = sorted(i for i in used if isinstance(i, int) and i not in table.projection)
     if extra and table.metadata:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -30,16 +30,18 @@ from stateplan.execnodes.specs import (
     WritingMetadata,
 )
 from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
+from stateplan.execnodes.zone import local_time_zone
 
 Pushed: TypeAlias = tuple[Rex, list[int | str]]
 """A predicate, and the fields of the row it is over: physical ones by position, metadata by key."""
 
 
-def source_table(spec: DynamicTableSource, started: int = 0) -> SourceTable:
+def source_table(spec: DynamicTableSource, session: Mapping[str, str], started: int = 0) -> SourceTable:
     """A table that is read, all its physical columns and no metadata.
 
     Args:
         spec: of the plan.
+        session: options of the session.
         started: when the job began, ms.
 
     Raises:
@@ -60,14 +62,16 @@ def source_table(spec: DynamicTableSource, started: int = 0) -> SourceTable:
         tuple(range(len(fields))),
         started=started,
         key_format=find_key_format(options, Role.SOURCE),
+        time_zone=local_time_zone(session),
     )
 
 
-def sink_table(spec: DynamicTableSink, fields: Fields, uid: str) -> SinkTable:
+def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Fields, uid: str) -> SinkTable:
     """A table that is written.
 
     Args:
         spec: of the plan.
+        session: options of the session.
         fields: that are written: the physical columns, then the metadata.
         uid: of the sink in this checkpoint.
 
@@ -90,6 +94,7 @@ def sink_table(spec: DynamicTableSink, fields: Fields, uid: str) -> SinkTable:
         any(isinstance(ability, Overwrite) for ability in spec.abilities),
         tuple((key, declared) for key, (_, declared) in zip(keys, metadata, strict=True)),
         key_format=find_key_format(options, Role.SINK),
+        time_zone=local_time_zone(session),
     )
 
 

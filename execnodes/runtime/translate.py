@@ -202,7 +202,7 @@ class _Translation:
         table = spec.table.resolved_table
         if table is not None:
             check_scan(node, self.graph.pointer(node))
-        read = source_table(spec, self.started)
+        read = source_table(spec, self.options, self.started)
         assert table is not None
         keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
         read, filters = with_abilities(spec, read, tuple(keys.values()))
@@ -251,7 +251,7 @@ class _Translation:
     def _sink(self, node: ExecNode) -> SinkSpec:
         assert isinstance(node, Sink)
         uid = f"{_uid(node)}-{self.job_id}"
-        table = sink_table(node.dynamic_table_sink, node.written, uid)
+        table = sink_table(node.dynamic_table_sink, self.options, node.written, uid)
         return SinkSpec(uid, table.name, node.written, table.connector.sink(table), node.id)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.fingerprint import uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.algebra.relations import Aggregate, Join, Sink
@@ -20,7 +21,7 @@ from stateplan.planner.physical import Physical, changelog_mode
 from stateplan.planner.session.advice import advice_of_statement, could_be_two
 from stateplan.plans.advice import ExplainDetail, advice_text
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.explain import described, explain, sections
+from stateplan.plans.explain import described, explain, explain_graph, sections
 
 OF_PHYSICAL_PLAN = frozenset({ExplainDetail.CHANGELOG_MODE, ExplainDetail.PLAN_ADVICE})
 """The details that stand in the section of the physical plan."""
@@ -53,7 +54,11 @@ def explain_text(
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
-    shown = explain(PlanDocument.from_graph(graph), options, details - OF_PHYSICAL_PLAN)
+    of_plan = details - OF_PHYSICAL_PLAN
+    if of_plan:
+        shown = explain(PlanDocument.from_graph(graph), options, of_plan)
+    else:
+        shown = explain_graph(graph, uids(graph), options)
     tops = [below for plan in plans for below in plan.inputs] if query else plans
     if query:
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))

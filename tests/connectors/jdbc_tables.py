@@ -61,11 +61,12 @@ def sink(
     key: tuple[str, ...] = (),
     uid: str = "sink-1",
     more: dict[str, str] | None = None,
+    **attributes: Any,
 ) -> JdbcSink:
     """The sink of a table."""
     declared, given = fields(columns), options(database, name, more)
     validate_table(given, Role.SINK, schema=declared)
-    made = Jdbc().sink(SinkTable(name, Jdbc(), given, declared, primary_key=key, uid=uid))
+    made = Jdbc().sink(SinkTable(name, Jdbc(), given, declared, primary_key=key, uid=uid, **attributes))
     assert isinstance(made, JdbcSink)
     return made
 

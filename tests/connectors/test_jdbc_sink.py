@@ -123,10 +123,7 @@ VALUES: list[tuple[str, str, object]] = [
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])
-def test_values_of_all_types_are_written_as_they_are(
-    database: Database, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("TZ", "UTC")
+def test_values_of_all_types_are_written_as_they_are(database: Database, key: tuple[str, ...]) -> None:
     of = ", ".join(f"v{i} {row[0]}" for i, row in enumerate(VALUES))
     columns = ", ".join(["id INT", *(f"v{i} {row[1]}" for i, row in enumerate(VALUES))])
     database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {of})")

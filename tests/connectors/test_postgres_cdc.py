@@ -244,9 +244,11 @@ def test_rows_that_are_copied_have_the_values_of_changes(database: Database, tmp
         assert full["tz"].isoformat() == "2024-03-30T21:00:00+00:00"
 
 
-def test_metadata(items: Database, tmp_path: Path) -> None:
+def test_metadata(items: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = ("row_kind", "table_name", "schema_name", "database_name", "op_ts")
-    with job(options(items), tmp_path, ITEMS, ("id",), keys, (0,)) as mine:
+    monkeypatch.setenv("CDC_DATABASE", items.name)
+    given = options(items, **{"database-name": "${env:CDC_DATABASE}"})
+    with job(given, tmp_path, ITEMS, ("id",), keys, (0,)) as mine:
         before = time.time()
         copied = mine.until_quiet()[0]
         assert copied[1:6] == (1, "+I", "items", "public", items.name) and copied[6].timestamp() == 0

@@ -152,10 +152,10 @@ def write(path: Path, rows, stamp: int) -> None:
 
 
 def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
-    fresh = pickle.loads(pickle.dumps(lookup_table(source(tmp_path))))
-    full = lookup_table(source(tmp_path, **{"lookup.cache": "FULL"}))
+    fresh = pickle.loads(pickle.dumps(lookup_table(source(tmp_path), {})))
+    full = lookup_table(source(tmp_path, **{"lookup.cache": "FULL"}), {})
     hourly = {"lookup.cache": "FULL", "lookup.full-cache.periodic-reload.interval": "1 h"}
-    timed = lookup_table(source(tmp_path, **hourly))
+    timed = lookup_table(source(tmp_path, **hourly), {})
     write(tmp_path / "a.json", [(1, "a", 1)], 1)
     assert [t.rows(0, "UTC").height for t in (fresh, full, timed)] == [1, 1, 1]
     write(tmp_path / "b.json", [(2, "b", 1)], 2)

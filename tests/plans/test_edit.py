@@ -70,13 +70,13 @@ def test_one_side_of_a_join(join_text: str) -> None:
 
 def test_every_state_of_flinks_plans(flink_plan: Path) -> None:
     document = PlanDocument.load(str(flink_plan))
-    before, views = document.text, state_views(document)
+    before, views = document.text, state_views(document.graph, document.uids)
     if not views:
         return
     listed = all(document.graph.node(view.node_id).states for view in views)
     edit = plan_edit(document, [parse_assignment("*=123 min")])
     assert patched(before, edit.diff()) == edit.apply().text
-    assert [view.ttl for view in state_views(document)] == [123 * 60_000] * len(views)
+    assert [view.ttl for view in state_views(document.graph, document.uids)] == [123 * 60_000] * len(views)
     if listed:
         olds = {f'"{format_ttl(view.ttl)}"' for view in views}
         assert {s.new for s in edit.splices} == {'"123 min"'}
@@ -145,7 +145,7 @@ def test_an_operator_without_a_list_of_states(configuration: str, rest: str) -> 
     assert (
         patched(before, plan_edit(PlanDocument.parse(before), [parse_assignment("4=90 min")]).diff()) == document.text
     )
-    assert [view.ttl for view in state_views(document)] == [5_400_000]
+    assert [view.ttl for view in state_views(document.graph, document.uids)] == [5_400_000]
     assert plan_edit(document, [parse_assignment("overState=90 min")]).splices == ()
 
 

@@ -38,7 +38,7 @@ def refused(document: PlanDocument, selector: str) -> PlanError:
 def test_every_state_of_flinks_plans_has_selectors(flink_plan: Path) -> None:
     document = PlanDocument.load(str(flink_plan))
     selectors = Selectors(document)
-    views = state_views(document)
+    views = state_views(document.graph, document.uids)
     assert selectors.views == views
     for view in views:
         assert selectors.select(selectors.name_alone(view)) == (view,)
@@ -211,7 +211,7 @@ def test_any_text_is_a_selector_or_a_coded_error(text: str) -> None:
         assert error.code in {"PLAN100", "PLAN101", "PLAN102", "PLAN103", "PLAN104"}
         assert str(error)
     else:
-        assert set(found) <= set(state_views(document))
+        assert set(found) <= set(state_views(document.graph, document.uids))
         assert len(found) == 1 or "*" in text
 
 

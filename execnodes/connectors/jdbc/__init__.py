@@ -314,9 +314,9 @@ class Jdbc(Connector):
         return sink_of(table, self._server_of(table))
 
     def _server_of(self, table: Table) -> Server:
-        return self._server(table.options, None)
+        return self._server(table.options, None, table.time_zone)
 
-    def _server(self, options: Mapping[str, str], place: Place | None) -> Server:
+    def _server(self, options: Mapping[str, str], place: Place | None, time_zone: str = "UTC") -> Server:
         prefix = "properties."
         properties = {k.removeprefix(prefix): v for k, v in options.items() if k.startswith(prefix)}
         return server_of(
@@ -327,6 +327,7 @@ class Jdbc(Connector):
             self.value(options, "connection.max-retry-timeout"),
             "the connector 'jdbc'",
             place,
+            time_zone,
         )
 
 

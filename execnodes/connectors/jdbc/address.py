@@ -66,6 +66,7 @@ def server_of(
     timeout_ms: int,
     owner: str,
     place: Place | None = None,
+    time_zone: str = "UTC",
 ) -> Server:
     """The server that a table or a catalog of the connector ``jdbc`` names.
 
@@ -76,6 +77,7 @@ def server_of(
         timeout_ms: after which an attempt to connect is given up.
         owner: what needs it, for errors.
         place: of the URL.
+        time_zone: of the connections.
 
     Raises:
         OptionError: OPT120 or OPT121, a reference; OPT145, a URL that is none of PostgreSQL; OPT146, a property that
@@ -104,7 +106,15 @@ def server_of(
             parameters |= _parameter(name, value, place)
     database = unquote(found["database"] or "") or None
     return Server(
-        hosts or None, ports, database or username, username, password, parameters, timeout_ms // 1000, owner=owner
+        hosts or None,
+        ports,
+        database or username,
+        username,
+        password,
+        parameters,
+        timeout_ms // 1000,
+        owner=owner,
+        time_zone=time_zone,
     )
 
 

@@ -349,13 +349,13 @@ def is_plain(column: Column, declared: LogicalType) -> bool:
     return declared.root != "ARRAY"
 
 
-def value_sql(column: Column, declared: LogicalType, time_zone: str = "UTC") -> str:
-    """The expression that gives the value of a column for :func:`frame_of`.
+def value_sql(column: Column, declared: LogicalType) -> str:
+    """The expression that gives the value of a column for :func:`frame_of`. A point in time becomes a TIMESTAMP in the
+    time zone of the connection.
 
     Args:
         column: of the database.
         declared: what it is read as.
-        time_zone: in which a point in time is a TIMESTAMP without one.
     """
     name = quoted(column.name)
     if declared.is_string:
@@ -363,13 +363,15 @@ def value_sql(column: Column, declared: LogicalType, time_zone: str = "UTC") -> 
     if declared.root == "DECIMAL" and column.type == "numeric":
         return f"{name}::text" if is_plain(column, declared) else f"round({name}, {declared.scale or 0})::text"
     if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
-        return f"{name} AT TIME ZONE {literal(time_zone)}"
+        return f"{name}::timestamp"
     if declared.root == "BIGINT" and column.type == "oid":
         return f"{name}::bigint"
     if declared.root == "ARRAY":
         element = declared.children[0]
         if element.root == "DECIMAL" or (element.is_string and column.type[1:] not in _TEXTS):
             name = f"{name}::text[]"
+        elif element.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "_timestamptz":
+            name = f"{name}::timestamp[]"
         # A value with more dimensions would come as one long array; guards_sql finds it.
         return f"CASE WHEN array_ndims({quoted(column.name)}) > 1 THEN NULL ELSE {name} END"
     return name

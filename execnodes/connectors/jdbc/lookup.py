@@ -39,7 +39,6 @@ from stateplan.execnodes.connectors.jdbc.postgres import Server, close, is_lost,
 from stateplan.execnodes.connectors.protocol import Lookup, SourceTable
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +72,6 @@ class JdbcLookup(Lookup):
         fields: name and type of what is read.
         caching: what is kept of it.
         retries: how often a query is tried again whose connection broke.
-        time_zone: in which a point in time is a TIMESTAMP without one.
         key: names what a worker keeps of the table; of the job.
     """
 
@@ -82,7 +80,6 @@ class JdbcLookup(Lookup):
     fields: Fields
     caching: Caching
     retries: int
-    time_zone: str
     key: str
 
     @property
@@ -267,7 +264,7 @@ class _Asked:
 
     def rows(self, end: str, parameters: Any = None) -> pl.DataFrame:
         """The rows of the table, with the end of the query."""
-        values = [value_sql(column, declared, self.lookup.time_zone) for column, declared in self.columns]
+        values = [value_sql(column, declared) for column, declared in self.columns]
         query = f"SELECT {select_sql([*values, *guards_sql(self.columns)])} FROM {self.table.sql} AS t{end}"
         with self.connection.cursor() as cursor:
             cursor.execute(query, parameters)
@@ -284,9 +281,7 @@ class _Asked:
         arrays, sides = [], []
         for number, (name, (column, declared)) in enumerate(zip(keys.columns, fields, strict=True), 1):
             arrays.append(pa.array([_texts(keys, name)], pa.list_(pa.string())))
-            sides.append(
-                (_left(column, declared, self.lookup.time_zone), f"${number}::text[]::{_cast(column, declared)}[]")
-            )
+            sides.append((_left(column, declared), f"${number}::text[]::{_cast(column, declared)}[]"))
         parameters = pa.RecordBatch.from_arrays(arrays, names=[f"k{i}" for i in range(len(arrays))])
         if len(sides) == 1:
             return self.rows(f" WHERE {sides[0][0]} = ANY({sides[0][1]})", parameters)
@@ -338,7 +333,7 @@ def _cast(column: Column, declared: LogicalType) -> str:
     return {"DECIMAL": "numeric", "DOUBLE": "float8"}.get(declared.root, quoted(column.type))
 
 
-def _left(column: Column, declared: LogicalType, time_zone: str) -> str:
+def _left(column: Column, declared: LogicalType) -> str:
     """What of the table equals a key."""
     name = f"t.{quoted(column.name)}"
     if is_plain(column, declared) or column.type in ("bpchar", "uuid"):
@@ -348,7 +343,7 @@ def _left(column: Column, declared: LogicalType, time_zone: str) -> str:
     if declared.root == "DECIMAL":
         return f"round({name}, {declared.scale or 0})"
     if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
-        name = value_sql(column, declared, time_zone)
+        name = value_sql(column, declared)
     if declared.is_timestamp:
         return f"date_trunc('{'microseconds' if (declared.precision or 0) > 3 else 'milliseconds'}', {name})"
     return f"date_trunc('milliseconds', {name})::time" if declared.root == "TIME_WITHOUT_TIME_ZONE" else name
@@ -375,7 +370,7 @@ def lookup_of(table: SourceTable, server: Server) -> JdbcLookup:
     name = table.value("table-name")
     key = uuid.uuid4().hex
     retries = table.value("lookup.max-retries")
-    return JdbcLookup(server, name, fields, caching, retries, local_time_zone({}), key)
+    return JdbcLookup(server, name, fields, caching, retries, key)
 
 
 def _caching(table: SourceTable) -> Caching:

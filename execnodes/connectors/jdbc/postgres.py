@@ -5,6 +5,7 @@ Importing this module loads no client library.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,11 +20,12 @@ from stateplan.execnodes.secrets import resolved
 _SETTINGS = {
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
     "extra_float_digits": "1",
     "bytea_output": "hex",
 }
-"""Settings of every connection, on which the texts of values depend."""
+"""Settings of every connection, on which the texts of values depend, besides ``TimeZone``."""
+
+_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}:\d{2})")
 
 _KEEP_ALIVE = {"keepalives": "1", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
 
@@ -63,6 +65,7 @@ class Server:
         timeout: seconds after which an attempt to connect, or a connection that is silent, is given up.
         extra: of stateplan, that installs ADBC.
         owner: what needs ADBC, for errors.
+        time_zone: of the connections: where a TIMESTAMP becomes a ``timestamptz`` or the other way round.
     """
 
     host: str | None
@@ -74,6 +77,7 @@ class Server:
     timeout: int = 60
     extra: str = "jdbc"
     owner: str = "the connector 'jdbc'"
+    time_zone: str = "UTC"
 
     @property
     def summary(self) -> str:
@@ -118,7 +122,7 @@ class Server:
         Raises:
             OptionError: OPT120 or OPT121, a reference to a secret; OPT122, ADBC is not installed.
             RunError: RUN140, the server cannot be reached; RUN141, it refuses the login; RUN142, there is no such
-                database; RUN148, it has no room for the connection.
+                database; RUN148, it has no room for the connection; RUN149, it does not know the time zone.
         """
         adbc = require(self.extra, "adbc_driver_postgresql.dbapi", self.owner)
         errors = require(self.extra, "adbc_driver_manager", self.owner)
@@ -127,10 +131,16 @@ class Server:
             connection = adbc.connect(conninfo, autocommit=autocommit)
         except errors.Error as error:
             raise self._unreached(str(error)) from None
-        calls = ", ".join(f"set_config({literal(k)}, {literal(v)}, false)" for k, v in _SETTINGS.items())
+        settings = {**_SETTINGS, "TimeZone": _zone_text(self.time_zone)}
+        calls = ", ".join(f"set_config({literal(k)}, {literal(v)}, false)" for k, v in settings.items())
         try:
             with self.coded("is told its settings"):
-                rows(connection, f"SELECT {calls}")
+                try:
+                    rows(connection, f"SELECT {calls}")
+                except errors.Error as error:
+                    if Diagnosis.of(error).state != "22023":
+                        raise
+                    raise RunError("RUN149.zone", server=self.summary, zone=self.time_zone) from None
                 if not autocommit:
                     connection.commit()
         except StateplanError:
@@ -224,6 +234,15 @@ class Server:
 
 def _server(state: Mapping[str, Any]) -> Server:
     return Server(**state)
+
+
+def _zone_text(zone: str) -> str:
+    """A time zone as PostgreSQL reads it, which counts the offsets of POSIX from Greenwich to the west."""
+    offset = _OFFSET.fullmatch(zone)
+    if offset is None:
+        return zone or "UTC"
+    sign, time = offset.groups()
+    return f"<{sign}{time}>{'-' if sign == '+' else '+'}{time}"
 
 
 def _conninfo_value(value: str) -> str:

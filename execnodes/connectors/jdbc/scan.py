@@ -37,7 +37,6 @@ from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, Source
 from stateplan.execnodes.errors import RunError, StateplanError, nearest
 from stateplan.execnodes.paths import AnyPath, remove_tree, rename, write_whole
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +87,6 @@ class TableReader:
         server: that has it.
         name: as declared: ``schema.table``.
         fields: name and type of what is read.
-        time_zone: in which a point in time is a TIMESTAMP without one.
         filters: that rows satisfy which matter, over ``all_fields``; the database applies those it has a form of.
         all_fields: name and type of the columns that filters are over.
         ranges: None to read the table at once.
@@ -98,7 +96,6 @@ class TableReader:
     server: Server
     name: str
     fields: Fields
-    time_zone: str
     filters: tuple[Rex, ...] = ()
     all_fields: Fields = ()
     ranges: Ranges | None = None
@@ -113,7 +110,7 @@ class TableReader:
         """
         table = find_table(connection, self.server, self.name)
         columns = [(column_of(table, self.server, name, declared), declared) for name, declared in self.fields]
-        values = [value_sql(column, declared, self.time_zone) for column, declared in columns]
+        values = [value_sql(column, declared) for column, declared in columns]
         query = f"SELECT {select_sql([*values, *guards_sql(columns)])} FROM {table.sql}"
         told = [condition_sql(f, self.all_fields, table) for f in self.filters]
         common = [sql for sql in told if sql is not None]
@@ -373,6 +370,5 @@ def source_of(table: SourceTable, server: Server) -> JdbcSource:
             table.value("scan.partition.lower-bound"),
             table.value("scan.partition.upper-bound"),
         )
-    zone = local_time_zone({})
     name = table.value("table-name")
-    return JdbcSource(TableReader(server, name, fields, zone, table.filters, table.fields, ranges, table.limit))
+    return JdbcSource(TableReader(server, name, fields, table.filters, table.fields, ranges, table.limit))

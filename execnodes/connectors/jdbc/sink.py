@@ -24,7 +24,6 @@ from stateplan.execnodes.connectors.jdbc.postgres import Server, close, execute,
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,13 +81,11 @@ class Target:
         table: of the database.
         columns: those that are written, with their declared types, in the order of a row.
         key: positions in ``columns`` of the primary key; empty for none.
-        time_zone: in which a TIMESTAMP becomes a point in time.
     """
 
     table: TableInfo
     columns: tuple[tuple[Column, LogicalType], ...]
     key: tuple[int, ...]
-    time_zone: str
 
     def stages(self) -> list[str]:
         """Statements that make the temporary tables of a connection."""
@@ -106,7 +103,7 @@ class Target:
         if declared.is_string and column.type not in ("text", "varchar", "bpchar", "name"):
             return f"{name}::{column.declared}"
         if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
-            return f"{name} AT TIME ZONE {literal(self.time_zone)}"
+            return f"{name}::timestamptz"
         if declared.root == "ARRAY" and f"_{staged_type(declared)[:-2]}" != column.type:
             return f"{name}::{column.declared}"
         return name
@@ -154,7 +151,6 @@ class JdbcSink(Sink):
         primary_key: columns by which rows are replaced and removed; empty to add rows only.
         uid: of the sink.
         retries: how often a transaction is tried again whose connection broke.
-        time_zone: in which a TIMESTAMP becomes a point in time.
     """
 
     server: Server
@@ -163,7 +159,6 @@ class JdbcSink(Sink):
     primary_key: tuple[str, ...]
     uid: str
     retries: int
-    time_zone: str
     _connection: Any = field(default=None, repr=False, compare=False)
     _target: Target | None = field(default=None, repr=False, compare=False)
     _owner: str | None = field(default=None, repr=False, compare=False)
@@ -291,7 +286,7 @@ class JdbcSink(Sink):
             names = f"ARRAY[{', '.join(map(literal, keys))}]::text[]"
             if not rows(connection, _UNIQUE.format(oid=table.oid, names=names))[0][0]:
                 raise OptionError("OPT153", name=table.path, keys=keys, server=self.server.summary)
-        return Target(table, columns, tuple(self._key), self.time_zone)
+        return Target(table, columns, tuple(self._key))
 
     # ---- the transaction ---------------------------------------------------------------------------------------
 
@@ -373,6 +368,4 @@ def sink_of(table: SinkTable, server: Server) -> JdbcSink:
     """The sink of a table."""
     retries: int = table.value("sink.max-retries")
     key: Sequence[str] = table.primary_key
-    return JdbcSink(
-        server, table.value("table-name"), table.fields, tuple(key), table.uid, retries, local_time_zone({})
-    )
+    return JdbcSink(server, table.value("table-name"), table.fields, tuple(key), table.uid, retries)

@@ -46,7 +46,7 @@ class Reading:
         key: columns of the primary key; empty for none.
         retract: whether changes have their old rows (``changelog-mode`` = ``all``).
         skip_truncate: whether a TRUNCATE changes nothing.
-        database: its name, for the metadata.
+        database: its name, for the metadata; may be a reference.
         types: OID of a type that users created to the internal name that counts: of a domain, that of its base.
         tables: OIDs of the tables; empty for all.
     """
@@ -171,7 +171,9 @@ class Reading:
     def _about(self, schema: str, table: str, millis: Integers, kinds: Any) -> list[pl.Series]:
         """The metadata of rows."""
         height = len(millis)
-        same = {"table_name": table, "schema_name": schema, "database_name": self.database}
+        same = {"table_name": table, "schema_name": schema}
+        if "database_name" in self.metadata:
+            same["database_name"] = resolved(self.database, "database-name")
         found = []
         for i, key in enumerate(self.metadata, len(self.fields)):
             if key == "op_ts":

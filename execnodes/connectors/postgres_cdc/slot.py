@@ -74,7 +74,7 @@ WHERE c.oid IN ({oids})
 
 _SLOT = """
 SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint, s.plugin::text, s.database::text, s.wal_status,
-       (s.confirmed_flush_lsn - '0/0')::bigint, s.slot_name IS NOT NULL
+       (s.confirmed_flush_lsn - '0/0')::bigint, s.slot_name IS NOT NULL, s.database = current_database()
 FROM (SELECT 1) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = {slot}
 """
 
@@ -395,11 +395,11 @@ class Slot:
         """
         with self.connection() as connection:
             found = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
-        flushed, plugin, database, status, confirmed, there = found
+        flushed, plugin, database, status, confirmed, there, here = found
         slot, server = self.origin.slot, self.server.summary
         if not there:
             return Position(flushed, None)
-        if plugin != "pgoutput" or database != self.server.database:
+        if plugin != "pgoutput" or not here:
             other = database or "no database"
             raise RunError("RUN155.other", plugin=plugin, database=other, slot=slot, server=server)
         if status == "lost" or confirmed is None:

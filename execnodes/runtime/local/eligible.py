@@ -57,16 +57,16 @@ def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> boo
     is_virtual(job)
     for source in job.sources:
         source.reader.check(source.name)
-    sizes = (*(s.reader.size() for s in job.sources), *(_size(lookup) for lookup in _lookups(graph)))
+    sizes = (*(s.reader.size() for s in job.sources), *(_size(lookup) for lookup in _lookups(graph, options)))
     return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= value(options, MAX_INPUT)
 
 
-def _lookups(graph: ExecGraph) -> Iterator[Lookup]:
+def _lookups(graph: ExecGraph, options: Mapping[str, str]) -> Iterator[Lookup]:
     """The tables that a query looks rows up in."""
     for node in graph.nodes:
         if isinstance(node, LookupJoin):
             with graph.placing(node):
-                yield lookup_table(node.temporal_table.lookup_table_source).lookup
+                yield lookup_table(node.temporal_table.lookup_table_source, options).lookup
 
 
 def _size(lookup: Lookup) -> int | None:
