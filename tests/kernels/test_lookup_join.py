@@ -8,7 +8,7 @@ import pickle
 from pathlib import Path
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
@@ -22,6 +22,7 @@ from stateplan.execnodes.specs import DynamicTableSource, LookupKey
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
+from tests.support.examples import examples
 from tests.support.memory_state import MemoryState
 
 LEFT = row_type([("id", INT), ("k", INT), ("v", INT)])
@@ -63,7 +64,7 @@ def found(row, table, outer, before, rest, condition):
     return out or ([(*row, None, None, None)] if outer else [])
 
 
-@settings(max_examples=500)
+@examples(150)
 @given(
     st.lists(st.tuples(st.integers(0, 3), VALUES, VALUES), max_size=8),
     TABLES,
@@ -119,7 +120,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=500)
+@examples(150)
 @given(
     CHANGES, TABLES, TABLES, st.booleans(), st.sampled_from([0, 10]), CLOCK, st.lists(st.integers(0, 50), max_size=3)
 )

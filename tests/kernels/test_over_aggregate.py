@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
@@ -23,6 +23,7 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
+from tests.support.examples import examples
 from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
@@ -289,7 +290,7 @@ def test_event_time(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
         assert not any(state.tables), "nothing is kept that no frame can reach"
 
 
-@settings(max_examples=50)
+@examples(40)
 @given(EVENTS, KEYS, FRAMES, st.sampled_from([0, 10]), CUTS, CLOCK, st.lists(st.integers(0, 6), min_size=1, max_size=8))
 def test_event_time_over_sorted_runs(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
     kernel = RowtimeOverKernel(ROW, keys, calls_of(ANY_FRAME), given_frame, *CONSTANTS, 1)
