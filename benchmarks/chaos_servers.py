@@ -1,6 +1,9 @@
 """Kafka and PostgreSQL to Kafka, PostgreSQL and Delta, while all of them are killed: is a row lost, or doubled?
 
-    python -m benchmarks.chaos_servers [--kills 50] [--rows 500] [--changes 5] [--seed 1] [--keep FOLDER]
+    python -m benchmarks.chaos_servers [--kills 50] [--limit MINUTES] [--rows 500] [--changes 5] [--seed 1]
+        [--keep FOLDER]
+
+After ``--limit`` nothing more is killed; ``--keep`` works in a folder that stays.
 
 One job reads orders from Kafka (``--rows`` a second, one in five of them twice) and the changes of a table of products
 by ``postgres-cdc`` (``--changes`` transactions a second). It writes five sinks exactly once:
@@ -33,6 +36,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -43,13 +47,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from benchmarks.chaos import batches, edit_plan, kill, kill_all, kill_some, start, wait_until
 from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
 from stateplan.plans.live import set_live_ttls
-from tests.support.delta import contents
 from tests.support.kafka import Kafka
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
 from tests.support.postgres import running as running_postgres
@@ -57,9 +62,10 @@ from tests.support.postgres import running as running_postgres
 Row: TypeAlias = tuple[Any, ...]
 
 MINUTE = 60_000
-STATS = """SELECT product_id, COUNT(DISTINCT user_id) AS buyers, COUNT(order_id) AS orders, SUM(num) AS items
-  FROM first_orders GROUP BY product_id"""
-SALES = """SELECT p.product_id, p.category, COUNT(*) AS orders, SUM(o.num) AS items, SUM(o.num * p.price) AS revenue
+STATS = """SELECT product_id, COUNT(DISTINCT user_id) AS buyers, COUNT(order_id) AS orders,
+    CAST(SUM(num) AS BIGINT) AS items FROM first_orders GROUP BY product_id"""
+SALES = """SELECT p.product_id, p.category, COUNT(*) AS orders, CAST(SUM(o.num) AS BIGINT) AS items,
+    CAST(SUM(o.num * p.price) AS BIGINT) AS revenue
   FROM first_orders AS o JOIN products AS p ON o.product_id = p.product_id GROUP BY p.product_id, p.category"""
 """Both run here and in PostgreSQL."""
 
@@ -97,7 +103,7 @@ SCRIPT = f"""
       INSERT INTO sales_table SELECT * FROM sales;
       INSERT INTO stats_topic SELECT * FROM stats;
     END;"""
-STATES = ("deduplicate", "group-aggregate[*]", "join.left", "join.right")
+STATES = ("deduplicate[*]", "group-aggregate[*]", "join.left", "join.right")
 TTLS = tuple(hours * 60 * MINUTE for hours in (12, 24, 48, 0))
 KINDS = {
     "whole job": 9,
@@ -119,10 +125,12 @@ class Storm:
     Attributes:
         folder: with the plan, the checkpoint, the Delta table and the log of all starts.
         kills: how many.
+        limit: the minutes after which nothing more is killed.
     """
 
     folder: Path
     kills: int
+    limit: float
     rng: random.Random
     broker: Kafka
     server: Postgres
@@ -132,6 +140,7 @@ class Storm:
     done: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    process: subprocess.Popen[bytes] | None = None
 
     @property
     def checkpoint(self) -> Path:
@@ -151,15 +160,17 @@ class Storm:
             "parallelism.default": str(self.rng.choice((1, 2, 2, 3)) if self.starts > 1 else 2),
         }
         pairs = [text for key, value in options.items() for text in ("-D", f"{key}={value}")]
-        return start(["plan", "execute", str(self.folder / "plan.json"), *pairs], self.log)
+        self.process = start(["plan", "execute", str(self.folder / "plan.json"), *pairs], self.log)
+        return self.process
 
     def run(self) -> None:
         todo = [kind for kind, share in KINDS.items() for _ in range(round(share * self.kills / 50))]
         todo += self.rng.choices(list(KINDS), list(KINDS.values()), k=max(0, self.kills - len(todo)))
         self.rng.shuffle(todo)
         process = self.start()
+        until = time.monotonic() + 60 * self.limit
         for kind in todo[: self.kills]:
-            while True:
+            while time.monotonic() < until:
                 self.orders.check()
                 self.products.check()
                 if process.poll() is not None:
@@ -167,6 +178,8 @@ class Storm:
                     process = self.start()
                 if self._strike(process, kind):
                     break
+            else:
+                break
             self.done[kind] += 1
             begun, done = batches(self.checkpoint, "offsets"), batches(self.checkpoint, "commits")
             told = f"{sum(self.done.values()):3} {kind:14} micro-batches {done} done, {begun - done} in hand"
@@ -179,7 +192,7 @@ class Storm:
         """Lets the job read to the end, and stops it."""
         self.orders.load(self.database)
         wanted = sorted(self.database.rows(SALES))
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while self._read() < self.orders.total or sorted(self.database.rows("SELECT * FROM sales")) != wanted:
             if process.poll() is not None:
                 self._require(process)
@@ -207,7 +220,7 @@ class Storm:
         if process.returncode in (0, -signal.SIGKILL):
             return
         text = self.log.read_text(errors="replace")[-3000:]
-        code = text.rpartition("[")[2].partition("]")[0]
+        code = ["", *re.findall(r"error: \[([A-Z]+\d+)\]", text)][-1]
         # RUN001 has no cause that the job understands: a worker that was killed more often than a task is tried.
         expected = (
             code[:3] in ("RUN", "DAT", "OPT") if code != "RUN001" else self.failures[code] <= self.done["Python worker"]
@@ -317,9 +330,10 @@ class Storm:
 
     def _delta(self) -> list[Row]:
         try:
-            return contents(self.folder / "sales")
+            rows = pa.table(DeltaTable(str(self.folder / "sales")).scan()).to_pylist()
         except TableNotFoundError:
             return []
+        return [tuple(row.values()) for row in rows]
 
 
 def compile_plan(folder: Path) -> None:
@@ -331,7 +345,9 @@ def compile_plan(folder: Path) -> None:
         session.execute_statement(statement)
 
 
-def main(kills: int = 50, rows: int = 500, changes: float = 5, seed: int = 1, keep: str = "") -> int:
+def main(
+    kills: int = 50, limit: float = float("inf"), rows: int = 500, changes: float = 5, seed: int = 1, keep: str = ""
+) -> int:
     with contextlib.ExitStack() as stack:
         folder = Path(keep or stack.enter_context(work_folder("chaos-servers")))
         server = stack.enter_context(running_postgres())
@@ -354,8 +370,12 @@ def main(kills: int = 50, rows: int = 500, changes: float = 5, seed: int = 1, ke
         orders.start()
         products.start()
         began = time.monotonic()
-        storm = Storm(folder, kills, random.Random(seed), broker, server, database, orders, products)
-        storm.run()
+        storm = Storm(folder, kills, limit, random.Random(seed), broker, server, database, orders, products)
+        try:
+            storm.run()
+        finally:
+            if storm.process is not None:
+                kill_all(storm.process)
         took = time.monotonic() - began
         print(f"{sum(storm.done.values())} kills in {took / 60:.1f} minutes: {dict(storm.done)}")
         print(f"{storm.starts} starts, {batches(storm.checkpoint, 'commits')} micro-batches")

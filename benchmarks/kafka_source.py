@@ -3,7 +3,8 @@
     python -m benchmarks.kafka_source [--rows 1000000] [--rounds 3]
 
 Prints rows per second and processor seconds of each, and their ratios, also without the processor time of the broker,
-which runs on this machine. The broker answers a fetch with all that is left of a partition, so many small partitions come closer to Kafka than a few large ones.
+which runs on this machine. The broker answers a fetch with all that is left of a partition, so many small partitions
+come closer to Kafka than a few large ones.
 """
 
 from __future__ import annotations

@@ -172,7 +172,8 @@ def gateway(
         typer.Option(
             "--root",
             metavar="FOLDER",
-            help="Folder or URL that statements may use files of. Repeatable. Default: all that you may use.",
+            help="Folder or URL that statements may use files of, or server such as kafka://host:port. Repeatable. "
+            "Default: all that you may use.",
         ),
     ] = None,
     variables: Annotated[

@@ -20,7 +20,7 @@ _SWITCH_SECONDS = 0.0005
 """Statements are planned in Python threads, beside the one that answers. It must not wait for its turn."""
 _NICENESS = 19
 """Of Spark's processes: statements come before the rows of jobs."""
-_COLLECT = (5000, 20, 100)
+_COLLECT = (5000, 20, 10)
 """Thresholds of the garbage collector. Statements leave few reference cycles behind."""
 
 _FIRST = (

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"tutorial": 150, "sql-client": 80}
+PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80}
 """Each page, with the columns of its terminal."""
 
 

@@ -44,6 +44,7 @@ SLOW_FILES = (
     "test_readme.py",
     "cluster/test_guests.py",
     "test_tutorial.py",
+    "test_tutorial_stream.py",
     "e2e/test_rescaled.py",
     "sql_client/test_terminal.py",
     "gateway/test_recovery.py",

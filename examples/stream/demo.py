@@ -20,23 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo import STATEPLAN, edit, heading, say, stateplan, table
-from tests.support.kafka import running as running_kafka
-from tests.support.postgres import PASSWORD, USER, Database
-from tests.support.postgres import running as running_postgres
+from examples.stream.servers import TABLES, running, variables
+from tests.support.postgres import PASSWORD, Database
 
 OUT = Path("examples/out/stream")
 PLAN, CHECKPOINT, LOG = OUT / "plan.json", OUT / "checkpoint", OUT / "job.log"
 
 COLUMNS = ("product_id", "name", "buyers", "orders", "items")
 STATS = "SELECT product_id, name, buyers, orders, items FROM product_stats ORDER BY product_id"
-
-PRODUCTS = "INSERT INTO products VALUES (1, 'pen'), (2, 'ink'), (3, 'paper')"
-TABLES = (
-    "CREATE TABLE products (product_id bigint PRIMARY KEY, name text)",
-    "ALTER TABLE products REPLICA IDENTITY FULL",
-    "CREATE TABLE product_stats (product_id bigint PRIMARY KEY, name text, buyers bigint, orders bigint, items int)",
-    PRODUCTS,
-)
 
 Order = tuple[int, int, int, int]
 """Order, user, product, number of items."""
@@ -63,19 +54,9 @@ class Demo:
 
     def __init__(self, stack: ExitStack) -> None:
         say("Starting a Kafka broker (noida-db) and PostgreSQL 18, both from packages.")
-        self.broker = stack.enter_context(running_kafka())
-        server = stack.enter_context(running_postgres())
-        server.execute("CREATE DATABASE shop", autocommit=True)
-        self.shop = Database(server, "shop")
-        os.environ |= {
-            "KAFKA": self.broker.servers,
-            "PGHOST": server.host,
-            "PGPORT": str(server.port),
-            "PGUSER": USER,
-            "PGPASSWORD": PASSWORD,
-        }
-        say(f"Kafka: {self.broker.servers}    PostgreSQL: {server.host}:{server.port}")
-        self.broker.topic(2, "orders")
+        self.broker, self.shop = stack.enter_context(running())
+        os.environ |= variables(self.broker, self.shop)
+        say(f"Kafka: {self.broker.servers}    PostgreSQL: {self.shop.server.host}:{self.shop.server.port}")
         for statement in TABLES:
             sql(self.shop, statement)
         self._stack = stack

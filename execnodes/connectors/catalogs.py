@@ -9,7 +9,7 @@ Source: Flink's ``Catalog`` and ``CatalogFactory``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -140,6 +140,10 @@ class CatalogType(ABC):
         Raises:
             OptionError: the options do not fit together.
         """
+
+    def places(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Servers and files that a catalog reaches, as :meth:`Connector.places` of a table."""
+        return ()
 
     def value(self, options: Mapping[str, str], key: str) -> Any:
         """The parsed value of an option, or its default. References to secrets stay in it."""

@@ -325,5 +325,5 @@ class _Folder(Sink):
         files = {partition: self.encoder.encode(rows) for partition, rows in parts}
         return "\n".join(Staging.at(self.folder, self.uid).stage(epoch, part, self.extension, files)).encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         Staging.at(self.folder, self.uid).commit(epoch, [name for part in parts for name in part.decode().split("\n")])

@@ -276,7 +276,7 @@ OptionValues: TypeAlias = Mapping[str, Any]
 
 
 _ONCE = "watermarks move on once in each micro-batch"
-_ALIGNED = "sources do not wait for each other"
+_COMPARED = "sources of a group are compared before each micro-batch"
 WATERMARK_OPTIONS = alike(
     Option(
         "scan.watermark.idle-timeout",
@@ -300,19 +300,24 @@ WATERMARK_OPTIONS = alike(
         minimum=1,
         no_effect=_ONCE,
     ),
-    Option("scan.watermark.alignment.group", OptionType.STRING, "Sources that wait for each other.", refused=_ALIGNED),
+    Option(
+        "scan.watermark.alignment.group",
+        OptionType.STRING,
+        "The sources of a job with the same group wait for the slowest partition of all. Needs "
+        "`scan.watermark.alignment.max-drift`.",
+    ),
     Option(
         "scan.watermark.alignment.max-drift",
         OptionType.DURATION,
-        "How far a source may be ahead of the others of its group.",
-        refused=_ALIGNED,
+        "How far the watermark of a partition may be ahead of the slowest one of the group before it waits. `0` is no "
+        "alignment.",
     ),
     Option(
         "scan.watermark.alignment.update-interval",
         OptionType.DURATION,
         "How often sources of a group are compared.",
         default=1000,
-        no_effect=_ALIGNED,
+        no_effect=_COMPARED,
     ),
     role=Role.SOURCE,
 )

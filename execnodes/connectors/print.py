@@ -76,7 +76,7 @@ class _Lines(Sink):
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         out: TextIO = sys.stderr if self.to_stderr else sys.stdout
         for part in parts:
             out.write(part.decode())

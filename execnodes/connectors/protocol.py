@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from urllib.parse import quote
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
@@ -20,7 +22,7 @@ from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.files import HADOOP, scheme_of
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.secrets import resolved
+from stateplan.execnodes.secrets import has_reference, resolved
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ of a micro-batch, ``now`` (ms) is its time.
 
 A source whose rows come in several streams, each with a watermark of its own, gives ``part`` (text), the name of the
 stream. The watermark of the source is the least of its parts. Such a source plans a split for every part in each
-micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone."""
+micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone. ``waits`` (true)
+says of a part without rows that it has some to read later, and so is not idle."""
 
 Offset: TypeAlias = dict[str, Any]
 """How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
@@ -185,9 +188,15 @@ class OffsetSource(Source):
     Attributes:
         folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
             folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
+        idle_timeout: a part without rows for so long does not hold back the watermark of the source, ms; 0 is never.
+            Set before the job starts.
+        alignment: what to ask, with :class:`execnodes.connectors.alignment.Aligner`, which parts may be read; None for
+            a source that waits for nobody. Set before the job starts.
     """
 
     folder: AnyPath | None = None
+    idle_timeout: int = 0
+    alignment: Alignment | None = None
 
     @abstractmethod
     def initial_offset(self) -> Offset:
@@ -204,6 +213,10 @@ class OffsetSource(Source):
     def plan(self, start: Offset, end: Offset) -> list[Split]:
         """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows: the same whenever it is
         asked. They are JSON-ready and without the keys ``seq`` and ``now``."""
+
+    def for_planning(self) -> OffsetSource:
+        """This source for the process in which it plans, which starts sooner without what only :meth:`read` needs."""
+        return self
 
     def committed(self, end: Offset) -> None:
         """Everything before ``end`` has been processed and will not be asked for again. At least once, maybe late."""
@@ -349,11 +362,12 @@ class Sink:
         """
         return b""
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         """On the driver, after all workers: makes the micro-batch visible, at once or not at all.
 
         Args:
-            parts: what :meth:`write` gave, in order, without the empty ones.
+            parts: what :meth:`write` gave, in order, without the empty ones. Each is read when it is asked for, so one
+                at a time need be in memory.
             epoch: of the micro-batch.
         """
 
@@ -362,6 +376,11 @@ class Sink:
 
     def close(self) -> None:
         """On the driver: the job has ended. Closes what :meth:`prepare` and :meth:`commit` have opened."""
+
+
+def server_url(kind: str, server: str) -> str:
+    """A server, ``host:port``, as a URL below which no other server is."""
+    return f"{kind}://{server if has_reference(server) else quote(server, safe=':[]')}"
 
 
 # ---- the connector ---------------------------------------------------------------------------------------------
@@ -473,6 +492,12 @@ class Connector:
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
         return None
+
+    def places(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Servers and files that a table reaches by options whose keys do not end in a word such as ``path`` or
+        ``url``: URLs (see :func:`server_url`) and paths. A gateway with roots refuses those that are not below one.
+        Options may be missing, and have references to secrets."""
+        return ()
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         """What says which data a table holds: state over two tables of the same identity means the same. None when the

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,7 +193,7 @@ class _Collect(Sink):
         frame.write_ipc_stream(out, compat_level=pl.CompatLevel.newest())
         return out.getvalue()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         import polars as pl
 
         reader = _open.get(self.channel)

@@ -302,6 +302,9 @@ class Transform(ABC):
     makes_watermarks: ClassVar[bool] = False
     """Whether the rows say, by :meth:`watermark`, how far event time has come."""
 
+    aligned: bool = False
+    """Whether the driver wants to know these watermarks, by part of the source, to align sources."""
+
     @property
     def reads_watermark(self) -> bool:
         """Whether the result depends on how far event time has come."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
+import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
+from typing import overload
 
 import pyarrow as pa
 
@@ -16,14 +21,40 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
+from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.worker import Count, coded
 
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
 
-Report = tuple[int, str, int, bytes]
+
+@dataclass(frozen=True)
+class Left:
+    """Some bytes in a file.
+
+    Attributes:
+        path: of the file.
+        start: where in it they begin.
+        size: how many.
+    """
+
+    path: Path
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """The bytes. Raises OSError."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return file.read(self.size)
+
+
+Report = tuple[int, str, int, bytes | Left]
 """What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
-needs (printed lines, file names)."""
+needs (printed lines, file names), or where that is."""
+
+_LARGE = 64 << 10
+"""Bytes from which on what a task hands over is left in a file."""
 
 
 Writer = tuple[Sink, str, str]
@@ -35,16 +66,20 @@ def write_sinks(
     batch_id: int,
     slots: Sequence[int],
     count: Count | None = None,
+    shared: Path | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
 
     Args:
         sinks: all of the job.
         slots: those of the sinks.
+        shared: a folder that the driver reads; None where workers may be on other machines.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done = write_blobs(sinks, batch_id, slots, blobs_of(batches), count)
+        if shared is not None:
+            done = _left(done, shared)
         if done:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
 
@@ -84,6 +119,26 @@ def write_blobs(
     return list(rows())
 
 
+def _left(done: list[Report], folder: Path) -> list[Report]:
+    """The reports of a task without what it hands over, where that is much: it is left in a file in ``folder``. The
+    JVM, through which reports come, would copy it several times. As they are where the file cannot be written."""
+    if sum(len(made) for *_, made in done if isinstance(made, bytes)) < _LARGE:
+        return done
+    out: list[Report] = []
+    path = folder / uuid.uuid4().hex
+    try:
+        with path.open("wb") as file:
+            for number, seq, height, made in done:
+                assert isinstance(made, bytes)
+                out.append((number, seq, height, Left(path, file.tell(), len(made)) if made else made))
+                file.write(made)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        return done
+    return out
+
+
 def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
     """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
     for some in [[blob] for blob in blobs] if ordered else [blobs]:
@@ -100,21 +155,29 @@ class SinkDriver:
     """The driver's part of all sinks of a job.
 
     Attributes:
+        near: whether the workers are other processes of this machine.
+        shared: a folder where they leave what they hand over; None where there is none.
         written: per sink, in the order of the plan, the rows written since the start.
     """
 
     sinks: tuple[SinkSpec, ...]
+    near: bool = False
+    shared: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
         self.written = [0] * len(self.sinks)
+        if self.near:
+            with contextlib.suppress(OSError):
+                self.shared = scratch("parts")
 
     @property
     def reports_rows(self) -> bool:
         """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
-        return any(writer.ordered for writer in self.writers)
+        return self.shared is None and any(writer.ordered for writer in self.writers)
 
     def prepare(self, batch_id: int) -> None:
+        self._clear()
         for writer in self.writers:
             writer.prepare(batch_id)
 
@@ -122,9 +185,39 @@ class SinkDriver:
         """Makes a micro-batch visible, of which all parts are reported."""
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
-            writer.commit([r[3] for r in mine if r[3]], batch_id)
+            writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
             self.written[number] += sum(r[2] for r in mine)
+        self._clear()
 
     def close(self) -> None:
         for writer in self.writers:
             writer.close()
+        if self.shared is not None:
+            shutil.rmtree(self.shared, ignore_errors=True)
+
+    def _clear(self) -> None:
+        """Removes what workers have left, also those of an attempt that failed."""
+        if self.shared is not None:
+            with contextlib.suppress(OSError):
+                for path in self.shared.iterdir():
+                    path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Parts(Sequence[bytes]):
+    """What workers handed over, in order; what is in a file is read when it is asked for."""
+
+    given: Sequence[bytes | Left]
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Parts: ...
+    def __getitem__(self, at: int | slice) -> bytes | _Parts:
+        if isinstance(at, slice):
+            return _Parts(self.given[at])
+        found = self.given[at]
+        return found.read() if isinstance(found, Left) else found

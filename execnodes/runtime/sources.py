@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from stateplan.execnodes.connectors.alignment import ALIGNMENT, PartWatermarks
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
 from stateplan.execnodes.errors import CheckpointError, OptionError, StateplanError
 from stateplan.execnodes.files import hadoop_lists, is_reached
@@ -57,6 +59,7 @@ class Sources:
         self._lists: dict[str, FileLists] = {}
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
+        self._aligned: PartWatermarks | None = None
 
     def bounded(self) -> bool:
         """Whether every source ends."""
@@ -104,12 +107,14 @@ class Sources:
         Raises:
             OptionError: OPT040, a path that does not exist.
             DataError: DATA105, files that cannot be listed.
-            CheckpointError: CKPT020, an instant that lies before those already played.
+            CheckpointError: CKPT020, an instant that lies before those already played; CKPT001, the checkpoint cannot
+                be written.
         """
         for source in self._graph.sources:
             if isinstance(source.reader, OffsetSource):
                 source.reader.folder = self._markers / source.marks
             source.reader.check(source.name)
+        self._align()
         if self._virtual:
             self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])
         for source in self._graph.sources:
@@ -121,6 +126,30 @@ class Sources:
                 parts = max(1, min(parallelism(self._options), total - made))
                 edges = [made + (total - made) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
+
+    def _align(self) -> None:
+        """Tells aligned sources where they find each other. Raises CheckpointError CKPT001."""
+        folder = self._markers / ALIGNMENT
+        aligned = []
+        for source in self._graph.sources:
+            reader = source.reader
+            if isinstance(reader, OffsetSource) and reader.alignment is not None:
+                reader.alignment = replace(reader.alignment, folder=folder)
+                aligned.append(reader.alignment.source)
+        if aligned:
+            self._aligned = PartWatermarks(folder, aligned)
+
+    def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
+        """Tells aligned sources how far watermarks have come.
+
+        Args:
+            parts: of a micro-batch: source uid -> part -> its watermark, ms since 1970.
+
+        Raises:
+            CheckpointError: CKPT001, the checkpoint cannot be written.
+        """
+        if self._aligned is not None and parts:
+            self._aligned.advance({s.marks: parts[s.uid] for s in self._graph.sources if s.uid in parts})
 
     def _made(self, name: str) -> int:
         """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""

@@ -238,13 +238,14 @@ class _Run:
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             self.sinks.commit(reports(packed), batch_id)
+            self.metrics.end(batch_id)
+            self.sources.advance(self.metrics.parts)
         except StateplanError as error:
             self.failure = error
             raise
         except OSError as cause:
             self.failure = RunError("RUN030", cause=cause)
             raise
-        self.metrics.end(batch_id)
         self.notices.look(self.metrics.counters.total)
 
     @property
@@ -424,7 +425,7 @@ def execute(
         sources = Sources(job, options, checkpoint.splits)
         sources.prepare()
         bounded = sources.bounded()
-        sinks = SinkDriver(job.sinks)
+        sinks = SinkDriver(job.sinks, near=not elsewhere)
         ttls = checkpoint.ttls(job, graph, tell)
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)
         if job.operators:

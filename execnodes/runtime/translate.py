@@ -12,10 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import INSERT_ONLY, columns
-from stateplan.execnodes.connectors.protocol import InstantSource
+from stateplan.execnodes.connectors.alignment import Alignment
+from stateplan.execnodes.connectors.protocol import InstantSource, OffsetSource
 from stateplan.execnodes.connectors.registry import source_changelog_mode
+from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import shown
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
 from stateplan.execnodes.nodes.sink import Sink
@@ -44,6 +47,7 @@ from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.execnodes.windows import parse_duration
 from stateplan.execnodes.zone import local_time_zone
 
 
@@ -229,8 +233,11 @@ class _Translation:
         first = (*first, *self.watermarks(node))
         marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
         pipeline = self.pipeline(node, first)
-        if (timeout := _idle_timeout(node)) is not None:
+        timeout = _idle_timeout(node)
+        if timeout is not None:
             self.idle_timeouts |= dict.fromkeys(_channels(pipeline), timeout)
+        if isinstance(reader, OffsetSource):
+            reader.idle_timeout, reader.alignment = timeout or 0, _alignment(node, marks)
         return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
@@ -242,7 +249,8 @@ class _Translation:
                 fields = node.output_type.fields
                 rowtime = next((i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"), None)
                 name = "" if rowtime is None else fields[rowtime].name
-                yield WatermarkTransform(ability.watermark_expr, rowtime, name, local_time_zone(self.options))
+                aligned = _alignment(node, "") is not None
+                yield WatermarkTransform(ability.watermark_expr, rowtime, name, local_time_zone(self.options), aligned)
 
     def sink(self, node: ExecNode) -> SinkSpec:
         with self.graph.placing(node):
@@ -294,6 +302,25 @@ def _idle_timeout(node: TableSourceScan) -> int | None:
             own = params.source_idle_timeout if params is not None else -1
             return max(0, own if own > 0 else ability.idle_timeout_millis)
     return None
+
+
+def _alignment(node: TableSourceScan, source: str) -> Alignment | None:
+    """How the source of this name is aligned; None where it is not. Raises PlanError PLAN044."""
+    for ability in node.scan_table_source.abilities:
+        params = ability.watermark_params if isinstance(ability, WatermarkPushDown) else None
+        group = (params.align_group_name or "").strip() if params is not None else ""
+        if params is not None and group:
+            drift = _millis(params.align_max_drift)
+            if drift > 0 and _millis(params.align_update_interval) > 0:
+                return Alignment(group, drift, source)
+    return None
+
+
+def _millis(duration: Any) -> int:
+    """Milliseconds of a duration in a plan; 0 for none. Raises PlanError PLAN044."""
+    if duration is not None and not isinstance(duration, str):
+        raise PlanError("PLAN044.read_duration", shown=shown(duration))
+    return parse_duration(duration) if duration else 0
 
 
 def _uid(node: ExecNode) -> str:

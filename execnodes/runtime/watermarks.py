@@ -44,7 +44,7 @@ class Received:
         channel: on which.
         value: ms; :data:`NO_WATERMARK` of a part that has none so far.
         part: of the source; empty for a source without parts.
-        rows: whether the part had rows.
+        rows: whether the part had rows, or has some that wait.
     """
 
     channel: int

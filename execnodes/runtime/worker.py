@@ -24,6 +24,7 @@ from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encod
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.watermarks import MARK, Mark, Received, decode_mark, encode_mark
@@ -124,7 +125,7 @@ def deliver(
             frame = transform(frame, now)
             known = clock.seen(id(transform))
             seen = None if known == NO_WATERMARK else known
-            if _asked(pipeline):
+            if transform.aligned or _asked(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
         else:
             frame = transform.at_watermark(frame, now, seen)
@@ -146,7 +147,7 @@ def deliver(
 def name_part(pipeline: Pipeline, clock: Clock) -> None:
     """Notes that there is the part ``clock.part``, wherever watermarks are made, should it have no rows."""
     for transform in pipeline.transforms:
-        if transform.makes_watermarks and _asked(pipeline):
+        if transform.makes_watermarks and (transform.aligned or _asked(pipeline)):
             clock.take(pipeline, id(transform), None)
     for output in pipeline.outputs:
         if isinstance(output, Pipeline):
@@ -257,6 +258,7 @@ def read_splits(
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         clock, now, some, size = Clock(), 0, False, 0
         rows_of: Counter[str] = Counter()
+        waiting: set[str] = set()
         so_far = getattr(count, "so_far", None)
         for part in splits:
             some = True
@@ -266,6 +268,8 @@ def read_splits(
             clock.part = part.get("part", "")
             if clock.part:
                 rows_of[clock.part] += 0
+                if part.get("waits"):
+                    waiting.add(clock.part)
                 name_part(source.pipeline, clock)
             for n, frame in enumerate(source.reader.read(part)):
                 read = time.perf_counter()
@@ -288,7 +292,7 @@ def read_splits(
         if size:
             figures["bytes_read"] = size
         if clock.marks:
-            silent = {part for part, rows in rows_of.items() if part and not rows}
+            silent = {part for part, rows in rows_of.items() if part and not rows} - waiting
             yield pack(list(send_marks(graph, clock.marks, now, silent)))
         if touch and some:
             yield pack(list(touches(graph, now)))
@@ -297,9 +301,17 @@ def read_splits(
         if count and some:
             figures["rows_out"] = figures["rows_in"]
             made = clock.least()
+            figures |= _aligned(source.pipeline, clock)
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
     return coded(run, f"table {source.name}")()
+
+
+def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
+    """The watermarks of the parts of an aligned source, as figures."""
+    places = {id(t) for t in pipeline.transforms if t.aligned}
+    made = {part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK}
+    return {f"{PART_WATERMARK}{part}": value for part, value in made.items()}
 
 
 def _size_of(split: Split) -> int:
@@ -403,7 +415,7 @@ def _count_all(
     count: Count, graph: JobGraph, uid: str, figures: dict[str, float], clock: Clock, now: int, watermark: int
 ) -> None:
     """Counts the figures of a source or an operator, and those of the sinks that got rows from it."""
-    figures["busy_ms"] = sum(ms for name, ms in figures.items() if name.endswith("_ms"))
+    figures["busy_ms"] = sum(ms for name, ms in figures.items() if name.endswith("_ms") and "." not in name)
     figures["now_ms"] = now
     if watermark != NO_WATERMARK:
         figures["watermark_ms"] = watermark

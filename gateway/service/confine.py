@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from stateplan.execnodes.connectors.registry import find_catalog_type, known_connector
 from stateplan.execnodes.errors import GatewayError, OptionError, Place, one_of
 from stateplan.execnodes.files import UrlError, place_of, scheme_of, shown
 from stateplan.execnodes.secrets import has_reference, references
@@ -16,8 +17,8 @@ from stateplan.execnodes.secrets import has_reference, references
 _PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
 _OPTIONS_OF_CODE = ("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user.")
 """Options that start programs, load code or open ports."""
-_COMMANDS = (".cmd", ".command")
-"""Ends of the names of table options whose values are run by a shell."""
+_COMMANDS = (".cmd", ".command", "ssl.providers")
+"""Ends of the names of table options whose values are run by a shell, or name libraries that are loaded."""
 
 
 class Confinement:
@@ -56,7 +57,7 @@ class Confinement:
         """Whether a table, or a catalog, with these options may be used.
 
         Raises:
-            GatewayError: GW012, they name a file elsewhere, or refer to one; GW013, they name a program.
+            GatewayError: GW012, they name a file or server elsewhere, or refer to one; GW013, they name a program.
             OptionError: OPT125, they refer to an environment variable that is not given away.
         """
         if not self.roots:
@@ -73,6 +74,20 @@ class Confinement:
                     self.check_file(name, place)
                 elif kind == "env" and name not in self.variables:
                     raise OptionError("OPT125", key=key, name=name, place=place, expected=self._allowed())
+        for found in _places(options):
+            self._check_place(found, place)
+
+    def _check_place(self, found: str, place: Place | None) -> None:
+        """Raises GatewayError GW012 for a server that is no root, or a file that is not below one."""
+        try:
+            if not has_reference(found):
+                self.check_file(found, place)
+                return
+        except GatewayError:
+            if "://" not in found:
+                raise
+        kind, _, server = found.partition("://")
+        raise GatewayError("GW012.server", kind=kind, server=server.rstrip("/"), place=place)
 
     def _allowed(self) -> str:
         return one_of(f"${{env:{name}}}" for name in self.variables) or "no reference to an environment variable"
@@ -104,6 +119,13 @@ class Confinement:
         """Raises GatewayError GW014: a function of Python can do anything."""
         if self.roots:
             raise GatewayError("GW014", name=name, place=place)
+
+
+def _places(options: Mapping[str, str]) -> Iterable[str]:
+    """What a table reaches besides what the keys of its options tell. Options without a connector are those of a
+    statement that changes a table, which is looked at as a whole when it is used."""
+    maker = known_connector(options) or (find_catalog_type(options["type"]) if "type" in options else None)
+    return () if maker is None else maker.places(options)
 
 
 def _names_a_path(key: str) -> bool:

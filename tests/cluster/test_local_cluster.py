@@ -58,7 +58,7 @@ def until(folder: Path, files: int, process: subprocess.Popen[str]) -> None:
 def test_an_executor_and_then_the_driver_are_killed(spark: object, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for place in (there, here):
-        record(place, 0, 9)
+        record(place, 0, 6)
         compiled(place)
     run(here, "stats", {"parallelism.default": "2"}, "3 min")
     job = started(one_job, there)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 def test_killed_edited_and_rescaled(spark: object, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for place in (there, here):
-        record(place, 0, 8)
+        record(place, 0, 5)
         compiled(place)
     job = started(on_viewfs, there, "first")
     checkpoint = RemotePath(LocalFileSystem(), str(there / "remote" / "stats"))
@@ -51,11 +51,11 @@ def test_killed_edited_and_rescaled(spark: object, tmp_path: Path) -> None:
     os.killpg(job.pid, signal.SIGKILL)
     job.communicate()
     for place in (there, here):
-        record(place, 8, 11)
+        record(place, 5, 7)
     finished(on_viewfs, there, "again", "edited")
     run(here, "stats", {"parallelism.default": "2"}, "4 min")
     for place in (there, here):
-        record(place, 11, 13)
+        record(place, 7, 8)
     finished(on_viewfs, there, "edited", "rescaled")
     run(here, "stats", {"parallelism.default": "2"}, "2 min")
     run(here, "stats", {"parallelism.default": "3"}, "4 min")

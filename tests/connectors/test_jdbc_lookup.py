@@ -290,6 +290,18 @@ def test_a_connection_that_broke_is_made_again(database: Database, monkeypatch: 
     assert asked(once, 1) == [(1,)]
 
 
+def test_a_table_that_changes_between_look_ups(database: Database) -> None:
+    database.execute("CREATE TABLE people (id bigint, name text)", "INSERT INTO people VALUES (1, 'a')")
+    found = lookup(database, "people", PEOPLE)
+    assert asked(found, 1) == [(1, "a")]
+    database.execute("ALTER TABLE people RENAME name TO called")
+    for _ in range(2):  # on the connection that knows the old table, and on a new one
+        with pytest.raises(StateplanError, match="RUN144"):
+            asked(found, 1)
+    database.execute("ALTER TABLE people RENAME called TO name")
+    assert asked(found, 1) == [(1, "a")]
+
+
 def test_connections_that_nobody_uses_are_closed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     database.execute("CREATE TABLE t (id bigint)", "INSERT INTO t VALUES (1)")
     found = lookup(database, "t", "id BIGINT", PARTIAL)

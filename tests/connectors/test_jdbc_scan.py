@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors.jdbc import Jdbc
+from stateplan.execnodes.connectors.jdbc import lookup as lookups
 from stateplan.execnodes.connectors.jdbc.columns import flink_type, split_name
 from stateplan.execnodes.connectors.jdbc.postgres import literal
 from stateplan.execnodes.connectors.jdbc.scan import JdbcSource, Ranges
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
-from tests.connectors.jdbc_tables import fields, options, read, source
+from tests.connectors.jdbc_tables import fields, lookup, options, read, source
 from tests.support.postgres import PASSWORD, Database, Postgres
 
 UTC = dt.UTC
@@ -311,6 +312,32 @@ def test_a_connection_that_breaks_in_the_copy_is_made_again(
     monkeypatch.setattr("stateplan.execnodes.connectors.jdbc.scan.time.sleep", lambda seconds: None)
     assert sorted(rows_of(found, splits_of(found))) == [(i,) for i in range(1, 11)]
     assert broken == [1]
+
+
+def test_a_connection_that_breaks_while_rows_come(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(
+        "CREATE TABLE breaks AS SELECT TRUE AS now",
+        "CREATE VIEW v AS SELECT i AS id, CASE WHEN i = 150000 AND (SELECT now FROM breaks) "
+        "THEN pg_terminate_backend(pg_backend_pid())::text ELSE repeat('x', 100) END AS s "
+        "FROM generate_series(1, 150000) AS i",
+    )
+
+    def again(breaks: bool) -> None:
+        database.execute(f"UPDATE breaks SET now = {breaks}")
+
+    monkeypatch.setattr("time.sleep", lambda seconds: again(False))  # the pause before the next attempt
+    copied, there = source(database, "v", "id INT, s STRING"), source(database, "v", "id INT, s STRING")
+    copied.folder = tmp_path / "source"
+    assert sorted(row[0] for row in rows_of(copied, splits_of(copied))) == [*range(1, 150_001)]
+    again(True)
+    with lookups.fresh():
+        assert lookup(database, "v", "id INT, s STRING").rows(0, None).height == 150_000
+    again(True)
+    refused("RUN146", lambda: read(there))
+    again(False)
+    assert len(read(there)) == 150_000
 
 
 def test_ranges_leave_no_gap_and_nothing_twice(database: Database) -> None:

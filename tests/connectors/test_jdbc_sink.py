@@ -308,6 +308,23 @@ def test_tables_that_cannot_be_written_are_refused_at_the_start(database: Databa
     refused("RUN148", lambda: sink(database, "t", "a INT", uid="late").prepare(0))
 
 
+def test_a_table_that_changes_while_a_job_writes(database: Database) -> None:
+    database.execute("CREATE TABLE t (a int, b int)")
+    target = sink(database, "t", "a INT, b INT")
+    write(target, 0, changes("a INT, b INT", (1, 1)))
+    database.execute("ALTER TABLE t DROP COLUMN b")
+    assert 'Column "b"' in str(refused("RUN144", lambda: write(target, 1, changes("a INT, b INT", (2, 2)))))
+    database.execute("ALTER TABLE t ADD COLUMN b timestamp")
+    refused("RUN145", lambda: write(target, 1, changes("a INT, b INT", (2, 2))))
+    database.execute("ALTER TABLE t RENAME TO elsewhere")
+    refused("RUN143", lambda: write(target, 1, changes("a INT, b INT", (2, 2))))
+    database.execute("ALTER TABLE elsewhere DROP COLUMN b", "ALTER TABLE elsewhere ADD COLUMN b bigint")
+    database.execute("ALTER TABLE elsewhere RENAME TO t")
+    write(target, 1, changes("a INT, b INT", (2, 2)))
+    assert rows(database, "t") == [(1, None), (2, 2)]
+    target.close()
+
+
 def test_queries_that_update_need_a_key(database: Database) -> None:
     database.execute("CREATE TABLE t (s text PRIMARY KEY, n bigint)", "CREATE TABLE log (n int)")
     session = TableEnvironment.create({})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stateplan import TableEnvironment
+from stateplan.execnodes.connectors.kafka.planning import offsets_of
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.translate import translate
 from tests.support.kafka import Kafka
 
@@ -126,3 +129,70 @@ def test_the_slowest_partition_holds_the_watermark_back(spark: object, kafka: Ka
     found = list(made.execute_sql(COUNTS.format("o")).collect())
     counts = [row[1] for row in sorted(found, key=lambda row: row[0])]
     assert counts == [3, 3, 3, 3, 3, 2, 2, 2, 2, 2]
+
+
+ALIGNED = "'scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min'"
+
+
+def test_tables_and_hints_align_sources() -> None:
+    made = session(o=PLAIN, p=PLAIN, s="(id INT, t TIMESTAMP(3)) WITH ('connector' = 'blackhole')")
+    hint = f"/*+ OPTIONS({ALIGNED.replace(' = ', '=')}) */"
+    query = f"SELECT id, t FROM o {hint} UNION ALL SELECT id, t FROM p"
+    assert "watermarkAlignment=[g, PT1M, PT1S]" in scan_line(made.explain_sql(query))
+    plan = compiled(made, f"INSERT INTO s {query}")
+
+    def readers() -> list[Any]:
+        return [source.reader for source in translate(ExecGraph.from_json(plan), {}, 2).sources]
+
+    one, other = readers()
+    assert (one.alignment.group, one.alignment.max_drift, one.idle_timeout) == ("g", 60_000, 5000)
+    assert other.alignment is None and other.idle_timeout == 5000
+    (params,) = [
+        ability["watermarkParams"]
+        for node in plan["nodes"]
+        for ability in node.get("scanTableSource", {}).get("abilities", ())
+        if ability.get("watermarkParams", {}).get("alignGroupName")
+    ]
+    for none in ({"alignMaxDrift": "PT0S"}, {"alignUpdateInterval": "PT0S"}, {"alignGroupName": " "}):
+        before = dict(params)
+        params.update(none)
+        assert [reader.alignment for reader in readers()] == [None, None], none
+        params.update(before)
+
+
+@pytest.mark.spark
+def test_aligned_topics_are_read_side_by_side(spark: object, kafka: Kafka, tmp_path: Path) -> None:
+    base, drift = 1_700_000_000_000, 30
+    topics = {kafka.topic(2): ((10, 22), (20, 11)), kafka.topic(1): ((2, 60),)}
+    times: dict[tuple[str, int], list[int]] = {}  # seconds, by topic and partition
+    for topic, partitions in topics.items():
+        for number, (step, count) in enumerate(partitions):
+            times[topic, number] = [step * i for i in range(count)]
+            rows = [json.dumps({"id": i, "ts": base + 1000 * at}) for i, at in enumerate(times[topic, number])]
+            kafka.produce(topic, rows, partition=number)
+    columns = "(id INT, ts BIGINT, t AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR t AS t)"
+    more = f"{START}, 'scan.bounded.mode' = 'latest-offset', 'scan.max-rows-per-batch' = '6', {ALIGNED}"
+    options = WITH.replace("nowhere:1", kafka.servers) + more.replace("1 min", f"{drift} s")
+    made = session(
+        **{f"t{i}": f"{columns} WITH ({options})".replace("'t'", f"'{topic}'") for i, topic in enumerate(topics)}
+    )
+    made.execute_sql(f"SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoint'")
+    found = made.execute_sql("SELECT ts FROM t0 UNION ALL SELECT ts FROM t1").collect()
+    assert sorted((row[0] - base) // 1000 for row in found) == sorted(at for some in times.values() for at in some)
+
+    planned = SparkCheckpoint.of(tmp_path / "checkpoint")
+    read = dict.fromkeys(times, 0)
+    apart = [0]
+    for batch in range(planned.last_planned + 1):
+        lines = (planned.offset_log / str(batch)).read_text().splitlines()[2:]
+        offsets = [offset for offset in map(json.loads, lines) if isinstance(offset, dict)]
+        ends = read | {place: end for offset in offsets for place, end in offsets_of(offset).items()}
+        marks = {place: times[place][n - 1] if n else -drift for place, n in read.items()}
+        least = min((marks[place] for place, n in ends.items() if n < len(times[place])), default=None)
+        for place, end in ends.items():
+            assert end == read[place] or least is None or marks[place] <= least + drift, (batch, place)
+        read = ends
+        left = [times[place][n - 1] for place, n in read.items() if 0 < n < len(times[place])]
+        apart.append(max(left, default=0) - min(left, default=0))
+    assert read == {place: len(some) for place, some in times.items()}
+    assert drift < max(apart) <= drift + 6 * 20, "the drift, and what a micro-batch reads"

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -376,7 +377,7 @@ def test_a_time_out_that_the_broker_does_not_allow(kafka: Kafka) -> None:
     topic = kafka.topic()
     sink = make(kafka.servers, topic, **EXACT, **{"properties.transaction.timeout.ms": "100000000"}, uid=topic)
     with pytest.raises(RunError) as caught:
-        sink.prepare(0)
+        write(sink, rows(("a", 0)))
     assert caught.value.code == "RUN133"
     assert "100000000" in caught.value.message
 
@@ -403,6 +404,21 @@ def test_a_message_that_is_too_large(kafka: Kafka, options: dict[str, str]) -> N
         assert shown(kafka, topic) == []
         write(sink, rows(("a", 1)))
         assert len(shown(kafka, topic)) == 1
+
+
+def test_a_topic_that_is_deleted_while_a_producer_writes() -> None:
+    """The text is that of librdkafka 2.16. Brokers that create topics may answer in time, so there is no such run."""
+    text = (
+        "ProduceRequest for orders [0] with 1 message(s) failed due to sequence desynchronization with broker 1 "
+        "(PID{Id:1000,Epoch:0}, base seq 1, idemp state change 118ms ago, last partition error UNKNOWN_TOPIC_OR_PART "
+        "(actions Refresh,MsgNotPersisted, base seq 1..1, base msgid 2, 115ms ago)"
+    )
+    brokers = Brokers("t", "kafka", {"bootstrap.servers": "broker:9092"})
+    found = brokers.error(KafkaError(KafkaError._FATAL, text))
+    assert found.code == "RUN112"
+    assert found.message == "the topic 'orders' of table t does not exist"
+    other = text.replace("UNKNOWN_TOPIC_OR_PART", "NOT_LEADER_FOR_PARTITION")
+    assert brokers.error(KafkaError(KafkaError._FATAL, other)).code == "RUN118"
 
 
 def test_a_broker_that_is_away() -> None:

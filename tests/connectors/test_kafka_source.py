@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,7 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.execnodes.connectors.alignment import Alignment, PartWatermarks
 from stateplan.execnodes.connectors.kafka.client import close_consumers
+from stateplan.execnodes.connectors.kafka.limits import Limits
 from stateplan.execnodes.connectors.kafka.planning import offsets_of, shares, splits_between
 from stateplan.execnodes.connectors.kafka.source import KafkaSource, merged
 from stateplan.execnodes.connectors.protocol import Offset, SourceTable
@@ -380,6 +383,34 @@ def test_a_micro_batch_has_about_so_many_bytes(kafka: Kafka) -> None:
     assert all(900 < count < 1100 for count in counts[:2]), counts
 
 
+def test_a_micro_batch_waits_for_rows_but_not_for_ever(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(1))
+    least = {"scan.min-rows-per-batch": "3"}
+    job = Job(source(kafka, topic, more={**least, "scan.max-batch-delay": "1 h"}))
+    assert job.next() == [1], "the first one does not wait"
+    kafka.produce(topic, numbers(2, 3))
+    at = job.at
+    assert job.next() == [] and job.at == at
+    kafka.produce(topic, numbers(4))
+    assert job.next() == [2, 3, 4]
+    kafka.produce(topic, numbers(5))
+    assert job.next() == []
+    kafka.add_partitions(topic, 2)
+    soon = Job(source(kafka, topic, more={**least, "scan.max-batch-delay": "300 ms"}), job.at)
+    assert soon.next() == [5], "the first one after a restart"
+    kafka.produce(topic, numbers(6))
+    assert wait_for(soon.next) == [6]
+    bounded = Job(source(kafka, topic, more={**least, "scan.bounded.mode": "latest-offset"}))
+    assert [len(bounded.next()) for _ in range(2)] == [6, 0], "which would have ended"
+
+
+def test_a_delay_is_shorter_than_the_idle_timeout() -> None:
+    limits = Limits(None, 1, 10, 60.0)
+    assert limits.waits(9, 59.0, 0) and not limits.waits(9, 60.0, 0) and not limits.waits(10, 1.0, 0)
+    assert limits.waits(9, 4.9, 10.0) and not limits.waits(9, 5.0, 10.0)
+
+
 @given(st.dictionaries(st.integers(0, 9), st.integers(1, 1000), min_size=1), st.integers(1, 2000))
 def test_shares_are_in_proportion(counts: dict[int, int], limit: int) -> None:
     behind = {("t", number): count for number, count in counts.items()}
@@ -493,6 +524,39 @@ def test_no_broker_at_all() -> None:
 
 
 # ---- event time ------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_is_ahead_waits(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, numbers(0, 1, 2, 3, 4))
+    kafka.produce(topic, numbers(10, 11, 12, 13, 14), partition=1)
+
+    def aligned(idle_timeout: int, at: Offset | None = None, **more: str) -> Job:
+        reader = source(kafka, topic, more={"scan.max-rows-per-batch": "4", **more})
+        reader.idle_timeout, reader.alignment = idle_timeout, Alignment("g", 60_000, "s", tmp_path)
+        return Job(pickle.loads(pickle.dumps(reader)), at)
+
+    marks = PartWatermarks(tmp_path, ["s"])
+    job = aligned(0)
+    assert sorted(job.next()) == [0, 1, 10, 11]
+    marks.advance({"s": {f"{topic}/0": 100_000, f"{topic}/1": 39_999}})
+    start = job.at
+    assert job.next() == [12, 13, 14]
+    assert start is not None and job.at is not None
+    splits = job.reader.plan(start, job.at)
+    assert [s.get("waits", False) for s in splits] == [True, False]
+    assert job.next() == [], "the other one has no more, and holds it back"
+    at = job.at
+    assert job.reader.latest_offset(at) is at, "no micro-batch for nothing"
+
+    job = aligned(400, at)
+    assert job.next() == []
+    assert job.at != at, "a micro-batch that says that it waits, and is not idle"
+    assert [s.get("waits", False) for s in job.reader.plan(at, job.at)] == [True, False]
+    assert wait_for(job.next) == [2, 3, 4], "the other one is idle"
+
+    job = aligned(0, at, **{"scan.bounded.mode": "latest-offset"})
+    assert job.next() == [2, 3, 4], "the other one has ended"
 
 
 def test_a_source_may_have_an_idle_timeout_of_its_own() -> None:

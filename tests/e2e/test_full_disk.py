@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,34 +10,23 @@ import pytest
 
 from stateplan.execnodes.errors import RunError
 from stateplan.planner.session.environment import TableEnvironment
+from tests.support.small_disk import SmallDisk, small_disk
 
 ROWS = 40_000
 
 
-def mount(folder: Path, options: str) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True, capture_output=True)
-
-
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     """A file system of 400 KiB."""
-    if os.name != "posix" or os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    try:
-        mount(folder, "size=400k")
-    except (OSError, subprocess.CalledProcessError) as cause:
-        pytest.skip(f"a small file system cannot be mounted here: {cause}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(tmp_path / "disk") as made:
+        yield made
 
 
 @pytest.mark.spark
-def test_a_full_disk_is_named_and_the_job_goes_on_later(spark: object, tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_is_named_and_the_job_goes_on_later(spark: object, tmp_path: Path, disk: SmallDisk) -> None:
     source, out = tmp_path / "rows.json", tmp_path / "out"
     source.write_text("".join(json.dumps({"k": f"{n * 2654435761 % 2**32:x}" * 4}) + "\n" for n in range(ROWS)))
-    checkpoint = small_disk / "checkpoint"
+    checkpoint = disk.folder / "checkpoint"
 
     def run() -> None:
         env = TableEnvironment.create({"execution.checkpointing.dir": str(checkpoint), "pipeline.max-parallelism": "2"})
@@ -59,16 +46,16 @@ def test_a_full_disk_is_named_and_the_job_goes_on_later(spark: object, tmp_path:
     assert error.code == "RUN031", error
     assert error.message.startswith(f"the job failed, because the disk of {checkpoint}")
     assert "of 400 KiB are free" in error.message
-    mount(small_disk, "remount,size=64m")
+    disk.grow()
     run()
     written = [line for file in out.rglob("*.json") for line in file.read_text().splitlines()]
     assert len(written) == len(set(written)) == ROWS
 
 
 @pytest.mark.parametrize("free", [4, 16, 20])
-def test_a_job_that_cannot_begin_names_the_full_disk(tmp_path: Path, small_disk: Path, free: int) -> None:
-    (small_disk / "other").write_bytes(bytes((400 - free) * 1024))
-    env = TableEnvironment.create({"execution.checkpointing.dir": str(small_disk / "checkpoint")})
+def test_a_job_that_cannot_begin_names_the_full_disk(tmp_path: Path, disk: SmallDisk, free: int) -> None:
+    (disk.folder / "other").write_bytes(bytes((400 - free) * 1024))
+    env = TableEnvironment.create({"execution.checkpointing.dir": str(disk.folder / "checkpoint")})
     env.execute_sql("CREATE TABLE src (x INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9')")
     env.execute_sql("CREATE TABLE snk (x INT, n BIGINT) WITH ('connector' = 'blackhole')")
     with pytest.raises(RunError) as raised:

@@ -342,3 +342,81 @@ def test_references_that_are_allowed(tmp_path: Path) -> None:
         with pytest.raises(GatewayError, match=code):
             confinement.check_table({key: "/bin/sh"})
     Confinement().check_table({"password": "${env:HOME}", "key": "${file:/etc/passwd}"})
+
+
+# servers
+
+BROKER, DATABASE = "broker:9092", "jdbc:postgresql://db:5432"
+SERVERS = "properties.bootstrap.servers"
+KAFKA = {"connector": "kafka", "topic": "t", SERVERS: BROKER}
+CDC = {"connector": "postgres-cdc", "hostname": "db", "database-name": "shop", "slot.name": "s"}
+JDBC = {"connector": "jdbc", "url": f"{DATABASE}/shop"}
+PG = {"type": "jdbc", "base-url": DATABASE}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(KAFKA, {**KAFKA, "connector": "upsert-kafka"}, {**KAFKA, "properties.metadata.broker.list": "broker"}),
+        *({**KAFKA, "properties.ssl.ca.location": "/roots/ca.pem"}, CDC, {**CDC, "port": "5432"}, JDBC, PG),
+        *({**JDBC, "properties.sslrootcert": "system"}, {**JDBC, "properties.sslrootcert": "/roots/ca.pem"}),
+    ],
+)
+def test_servers_that_are_roots(options: dict[str, str]) -> None:
+    Confinement(["/roots", f"kafka://{BROKER}", DATABASE]).check_table(options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({**KAFKA, SERVERS: f"{BROKER}{more}"} for more in ("0", ",evil:9092", "/x,evil:9092")),
+        *({**KAFKA, SERVERS: text} for text in ("evil:9092", f"SSL://{BROKER}", "${env:BROKER}")),
+        *({**KAFKA, "properties.metadata.broker.list": "x"}, {**KAFKA, "connector": "upsert-kafka", SERVERS: "x"}),
+        {**KAFKA, "properties.sasl.jaas.config": 'a.Krb5LoginModule required keyTab="/etc/krb5.keytab";'},
+        {**KAFKA, "properties.sasl.oauthbearer.token.endpoint.url": "https://evil/token"},
+        {**KAFKA, "properties.ssl.providers": "../../tmp/evil"},
+        *({**CDC, "hostname": text} for text in ("evil", "db,evil", "db:5432/x,evil", "${env:BROKER}", "/run", "")),
+        *({**CDC, "port": text} for text in ("5433", "5432,5433", "5432/x")),
+        *({**JDBC, "url": f"{DATABASE}{more}"} for more in (",evil/shop", "3/shop", "/shop?hostaddr=10.0.0.1")),
+        *({**JDBC, f"properties.{key}": "/etc/passwd"} for key in ("sslcert", "sslkey", "sslrootcert", "passfile")),
+        *({**JDBC, "properties.hostaddr": "10.0.0.1"}, {**JDBC, "properties.service": "evil"}),
+        *({**JDBC, "url": f"{DATABASE}/shop?sslkey=/etc/key"}, {**PG, "base-url": "jdbc:postgresql://evil:5432"}),
+        *({**PG, "properties.hostaddr": "10.0.0.1"}, {**PG, "base-url": f"{DATABASE}?passfile=/etc/passwd"}),
+    ],
+)  # fmt: skip
+def test_servers_that_are_none(options: dict[str, str]) -> None:
+    confinement = Confinement(["/roots", f"kafka://{BROKER}", DATABASE], ["BROKER"])
+    with pytest.raises(GatewayError, match=r"GW012|GW013"):
+        confinement.check_table(options)
+    Confinement().check_table(options)
+
+
+def test_a_database_that_is_a_root() -> None:
+    confinement = Confinement([f"{DATABASE}/shop"])
+    confinement.check_table(CDC)
+    confinement.check_table(JDBC)
+    for other in ({**CDC, "database-name": "bank"}, {**CDC, "database-name": "shop2"}, {**JDBC, "url": DATABASE}):
+        with pytest.raises(GatewayError, match="GW012"):
+            confinement.check_table(other)
+
+
+def test_no_statement_reaches_a_server_elsewhere(confined: Confined) -> None:
+    """The broker is checked before it is asked: nothing listens at this port."""
+    servers = f"'{SERVERS}' = '127.0.0.1:1'"
+    kafka = "'connector' = 'kafka', 'topic' = 't', 'format' = 'json'"
+    said = confined.run(f"CREATE TABLE topic (a STRING) WITH ({kafka}, {servers})")
+    assert "[GW012] the server '127.0.0.1:1' is not a root" in said
+    assert "'--root kafka://HOST:PORT'" in said
+    assert "OK" in confined.run(f"CREATE TABLE unfinished (a STRING) WITH ({kafka})")
+    for statement in (
+        f"CREATE TABLE topic WITH ({kafka}, {servers}) LIKE unfinished",
+        f"CREATE TEMPORARY TABLE topic (a STRING) WITH ({kafka}, {servers})",
+        f"ALTER TABLE unfinished SET ({kafka}, {servers})",
+        f"SELECT * FROM unfinished /*+ OPTIONS({servers}) */",
+        f"INSERT INTO unfinished /*+ OPTIONS({servers}) */ SELECT 'x'",
+    ):
+        assert "[GW012]" in confined.run(statement), statement
+    assert "OK" in confined.run(f"ALTER TABLE unfinished SET ({servers})")  # the connector is not looked at here
+    for statement in ("SELECT * FROM unfinished", "INSERT INTO unfinished SELECT 'x'"):
+        assert "[GW012]" in confined.run(statement), statement
+    confined.assert_unharmed()

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import sys
 import time
+from collections.abc import Sequence
 
 TABLES = """
 CREATE TABLE entries (id BIGINT, account STRING, amount BIGINT, arrived AS PROCTIME())
@@ -58,7 +59,7 @@ def kill_in_commit(when: str) -> None:
 
     commit, commits = LedgerSink.commit, []
 
-    def killed(sink: LedgerSink, parts: list[bytes], epoch: int) -> None:
+    def killed(sink: LedgerSink, parts: Sequence[bytes], epoch: int) -> None:
         commits.append(epoch)
         if len(commits) == 3 and when == "before":
             os._exit(9)

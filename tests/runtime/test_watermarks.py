@@ -26,6 +26,8 @@ from stateplan.execnodes.runtime.kernel import (
     Watermark,
     own_columns,
 )
+from stateplan.execnodes.runtime.local.counters import LocalCounters
+from stateplan.execnodes.runtime.metrics.figures import take_parts
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
@@ -233,3 +235,19 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
     blobs = [b for some in read_splits(graph, 0, splits, lambda blobs: blobs, None) for b in some]
     marks = [decode_mark(b.data) for b in blobs if b.rows == MARK]
     assert marks == [Received(0, 30, "a"), Received(0, 7, "b"), Received(0, NO_WATERMARK, "c", rows=False)]
+    blobs = [b for some in read_splits(graph, 0, [{**splits[2], "waits": True}], lambda b: b, None) for b in some]
+    assert decode_mark(blobs[0].data) == Received(0, NO_WATERMARK, "c"), "it is not idle"
+
+
+def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -> None:
+    splits = [{"part": p, "times": t, "seq": p, "now": 1} for p, t in {"a.b_ms": [5, 30], "b": [-1], "c": []}.items()]
+    for aligned in (True, False):
+        stamp = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts", aligned=aligned)
+        graph = JobGraph((SourceSpec("s", "t", "c", _Parts(), Pipeline((stamp,), ())),), (), (), 1)
+        counters = LocalCounters()
+        for _ in range(2):
+            assert not [b for some in read_splits(graph, 0, splits, lambda b: b, counters.add) for b in some]
+        figures = counters.end(0)
+        assert figures["s"]["busy_ms"] < 1000, "a watermark is no time of work"
+        assert take_parts(figures) == ({"s": {"a.b_ms": 30}} if aligned else {})
+        assert not any("." in name and "_ms" in name for name in figures["s"])

@@ -39,8 +39,12 @@ class GatewayServer:
             env={**os.environ, "TZ": "UTC", **(environment or {})},
             start_new_session=True,
         )
-        self.url = self._address(begun)
-        self.http = httpx.Client(base_url=self.url, timeout=60)
+        try:
+            self.url = self._address(begun)
+            self.http = httpx.Client(base_url=self.url, timeout=60)
+        except BaseException:
+            self._kill()
+            raise
 
     def _address(self, begun: int) -> str:
         until = time.monotonic() + START_SECONDS
@@ -61,9 +65,8 @@ class GatewayServer:
 
     def kill(self) -> None:
         """Ends the process with SIGKILL."""
-        self.process.kill()
-        self.process.wait()
-        self._close()
+        self.http.close()
+        self._kill()
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         """Ends the process as a user does; its exit code."""
@@ -72,13 +75,15 @@ class GatewayServer:
             try:
                 self.process.wait(90)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                self.kill()
                 raise
-        self._close()
+        self.http.close()
+        self._out.close()
         return self.process.wait()
 
-    def _close(self) -> None:
-        self.http.close()
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
         self._out.close()
 
 

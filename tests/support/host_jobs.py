@@ -29,9 +29,9 @@ def submitted(folder: str) -> None:
 
 
 def in_more_steps(place: Path, options: dict[str, str]) -> None:
-    record(place, 6, 8)
+    record(place, 6, 7)
     two_at_once(place, {**options, "parallelism.default": "5"}, "4 min")
-    record(place, 8, 10)
+    record(place, 7, 8)
     two_at_once(place, {**options, "parallelism.default": "3"}, "2 min")
 
 

@@ -79,7 +79,7 @@ class _Lines(Sink):
         types = [kind for _, kind in self.sink.columns]
         return json.dumps(format_rows(frame, types, getattr(self.sink.writer, "identifier", None))).encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         self.lines += [line for part in parts for line in json.loads(part)]
 
 

@@ -60,7 +60,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def _owner() -> tuple[int, int]:
+def owner() -> tuple[int, int]:
     """User and group that the server runs as."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
@@ -69,7 +69,7 @@ def _owner() -> tuple[int, int]:
 
 
 def _as_owner(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    uid, gid = _owner()
+    uid, gid = owner()
     launch = [sys.executable, "-S", "-c", _LAUNCHER, str(uid), str(gid), *command]
     return subprocess.Popen(launch, stdin=subprocess.DEVNULL, **options)
 
@@ -97,7 +97,7 @@ class Postgres:
         self.settings = {**_SETTINGS, **(settings or {})}
         self._server: subprocess.Popen[bytes] | None = None
         self._databases = 0
-        os.chown(self.folder, *_owner())
+        os.chown(self.folder, *owner())
         self._bin = self._binaries()
         self._initialise()
 

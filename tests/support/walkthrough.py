@@ -4,6 +4,7 @@
 block                  what is done with it
 ====================== ================================================================================================
 ``sh``                 Typed in a shell. ``stateplan sql`` opens the SQL client, and ``stateplan gateway`` a gateway.
+                       ``source FILE`` gives its variables to all that comes later.
 ``sql``                Pasted at the prompt of the SQL client, with Enter.
 ``diff``               Changed in an editor. The comment ``<!-- file: NAME -->`` before it names the file.
 ``text``               What the block before it shows.
@@ -12,6 +13,8 @@ block                  what is done with it
 ====================== ================================================================================================
 comment                effect
 ====================== ================================================================================================
+``window``             The next ``sh`` runs on, in a window of its own.
+``again``              The next ``sh`` is typed again until it shows what the page shows.
 ``client``             The next ``text`` appears in the SQL client by itself.
 ``gateway``            The next ``text`` is all that the gateway has printed.
 ``screen``             The next ``text`` is the whole screen of the SQL client.
@@ -147,6 +150,9 @@ class Walkthrough:
             "TZ": "UTC",
             **(environment or {}),
         }
+        self._others: list[subprocess.Popen[bytes]] = []
+        self._own_window = self._repeats = False
+        self._again: str | None = None
         self._client: Terminal | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._log = folder.with_name(f"{folder.name}.gateway.log")
@@ -188,9 +194,9 @@ class Walkthrough:
         """Ends all that still runs."""
         if self._client is not None:
             self._client.close()
-        if self._server is not None:
-            self._server.terminate()
-            self._server.wait(self._patience)
+        for other in (*self._others, *([self._server] if self._server is not None else [])):
+            other.terminate()
+            other.wait(self._patience)
 
     def corrected(self) -> str:
         """The page with what was shown."""
@@ -219,6 +225,10 @@ class Walkthrough:
             self._now().resize(int(columns), int(rows))
         elif part.text == "rates":
             self._rates = True
+        elif part.text == "window":
+            self._own_window = True
+        elif part.text == "again":
+            self._repeats = True
         elif part.text == "screen":
             self._answer = lambda: self._now().text
 
@@ -229,7 +239,13 @@ class Walkthrough:
     def _shell(self, text: str) -> None:
         text = self._with_ids(text)
         words = text.split()
-        if words[:2] == ["stateplan", "gateway"]:
+        self._again, self._repeats = (text if self._repeats else None), False
+        if self._own_window:
+            self._own_window = False
+            self._open_window(text)
+        elif words[0] == "source":
+            self._take_variables(words[1])
+        elif words[:2] == ["stateplan", "gateway"]:
             self._start_gateway(text)
         elif words[:2] == ["stateplan", "sql"] and set(words[2::2]) <= {"--endpoint"}:
             if self._client is not None:
@@ -257,6 +273,23 @@ class Walkthrough:
 
     def _variables(self) -> dict[str, str]:
         return {name: value for name, value in {**os.environ, **self._environment}.items() if value is not None}
+
+    def _open_window(self, text: str) -> None:
+        """Starts what runs on; the next text is what it prints."""
+        log = self._folder.with_name(f"{self._folder.name}.{len(self._others)}.log")
+        with log.open("wb") as out:
+            environment = {**self._variables(), "PYTHONUNBUFFERED": "1"}
+            command = ["bash", "-c", f"exec {text.strip()}"]
+            process = subprocess.Popen(command, cwd=self._folder, env=environment, stdout=out, stderr=out)
+        self._others.append(process)
+        self._answer = lambda: log.read_text(encoding="utf-8")
+
+    def _take_variables(self, file: str) -> None:
+        command = ["bash", "-ec", f"source {file}; env -0"]
+        said = subprocess.run(command, cwd=self._folder, env=self._variables(), capture_output=True, text=True)
+        assert said.returncode == 0, said.stderr
+        pairs = (entry.partition("=") for entry in said.stdout.split("\0") if entry)
+        self._environment |= {name: text for name, _, text in pairs if not name.startswith("BASH")}
 
     def _start_gateway(self, text: str) -> None:
         """On a free port."""
@@ -340,6 +373,9 @@ class Walkthrough:
             if expected and self._lines(text) == expected:
                 break
             waited = time.monotonic() - since
+            if self._again is not None and waited <= self._patience:
+                self._shell_again(self._again)
+                continue
             if self._correct and text.strip() and not expected and waited > _SETTLED:
                 break
             if waited > self._patience or not self._may_come():
@@ -354,6 +390,11 @@ class Walkthrough:
             self._seen = len(self._whole_answer())
         self._rates = False
 
+    def _shell_again(self, text: str) -> None:
+        time.sleep(0.3)
+        self._shell(text)
+        self._again = text
+
     def _lines(self, text: str) -> list[str]:
         """The lines that are compared."""
         text = steady(text)
@@ -361,4 +402,5 @@ class Walkthrough:
 
     def _may_come(self) -> bool:
         """Whether something else may be shown later: by a program that still runs."""
-        return self._answer == self._said or self._client is not None or self._server is not None
+        runs = self._client is not None or self._server is not None or bool(self._others)
+        return self._answer == self._said or runs

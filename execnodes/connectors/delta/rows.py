@@ -238,7 +238,7 @@ class Writer:
 
         Raises:
             DataError: DATA459, an empty text in a partition column.
-            RunError: RUN174, the store does not take the file.
+            RunError: RUN031, the disk is full; RUN174, the store does not take the file.
         """
         return [self._write(partition, rows) for partition, rows in self._parts(frame)]
 
@@ -266,7 +266,8 @@ class Writer:
             self._put(path, data)
         except OSError as error:
             place = shown(self.location.path)
-            raise RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error)) from None
+            refused = RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error))
+            raise self.location.full(error) or refused from None
         modified = int(time.time() * 1000)
         return NewFile(path, len(data), partition, modified, statistics(frame, kept))
 

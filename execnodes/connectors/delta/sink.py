@@ -254,7 +254,7 @@ class AppendSink(DeltaSink):
             raise RunError("RUN177", name=self.location.name)
         return json.dumps([asdict(file) for file in self._writer().write(frame)]).encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         from stateplan.execnodes.connectors.delta.rows import NewFile
 
         files = [NewFile(**file) for part in parts for file in json.loads(part)]
@@ -314,7 +314,7 @@ class MergeSink(DeltaSink):
         frame.write_ipc(out, compression="lz4")
         return out.getvalue()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         rows = self._last(parts)
         if rows is None and not self.target.overwrite:
             return

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, columns_of
 from stateplan.execnodes.connectors.extras import require
+from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import DataError, OptionError, RunError
 from stateplan.execnodes.files import local_path, shown
 from stateplan.execnodes.redaction import is_secret
@@ -116,20 +117,26 @@ class Location:
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """Turns the errors of ``deltalake`` into coded ones, except for those of commits."""
+        """Turns the errors of ``deltalake`` into coded ones, except for those of commits that others overtook."""
         from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, TableNotFoundError
 
         try:
             yield
-        except CommitFailedError:
-            raise
+        except CommitFailedError as error:
+            raise self.full(error) or error from None
         except TableNotFoundError as error:
             code = "DATA450.scheme" if "Unknown scheme" in str(error) else "DATA450"
             raise DataError(code, name=self.name, path=shown(self.path)) from None
         except DeltaProtocolError as error:
             raise DataError("DATA451.protocol", name=self.name, reason=self.told(error)) from None
         except (DeltaError, OSError) as error:
-            raise DataError("DATA452", name=self.name, path=shown(self.path), reason=self.told(error)) from None
+            unreached = DataError("DATA452", name=self.name, path=shown(self.path), reason=self.told(error))
+            raise self.full(error) or unreached from None
+
+    def full(self, error: BaseException) -> RunError | None:
+        """RUN031 where the local disk of the table is full; None for any other error."""
+        local = local_path(self.path)
+        return None if local is None else full_disk(error, Path(local))
 
     def told(self, error: BaseException) -> str:
         """What a library says of its error, on one line and without secrets."""

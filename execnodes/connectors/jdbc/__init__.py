@@ -5,11 +5,11 @@ Source: Flink's ``JdbcDynamicTableFactory``, ``JdbcConnectorOptions`` and ``Look
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.execnodes.changelog import UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.jdbc.address import server_of
+from stateplan.execnodes.connectors.jdbc.address import places_of, properties_of, server_of
 from stateplan.execnodes.connectors.jdbc.columns import check_types, split_name
 from stateplan.execnodes.connectors.jdbc.postgres import Server
 from stateplan.execnodes.connectors.options import Option, OptionType, Role, alike
@@ -292,6 +292,9 @@ class Jdbc(Connector):
         if time_of_day(text) is None:
             raise OptionError("OPT150.time", text=text, place=place)
 
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        return places_of(options.get("url", ""), properties_of(options))
+
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return None
 
@@ -317,13 +320,11 @@ class Jdbc(Connector):
         return self._server(table.options, None, table.time_zone)
 
     def _server(self, options: Mapping[str, str], place: Place | None, time_zone: str = "UTC") -> Server:
-        prefix = "properties."
-        properties = {k.removeprefix(prefix): v for k, v in options.items() if k.startswith(prefix)}
         return server_of(
             options["url"],
             options.get("username"),
             options.get("password"),
-            properties,
+            properties_of(options),
             self.value(options, "connection.max-retry-timeout"),
             "the connector 'jdbc'",
             place,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from stateplan.execnodes.connectors.jdbc.postgres import Server
+from stateplan.execnodes.connectors.protocol import server_url
 from stateplan.execnodes.errors import OptionError, Place, nearest
 from stateplan.execnodes.redaction import is_secret
 from stateplan.execnodes.secrets import resolved
@@ -21,6 +22,9 @@ _LIBPQ = (
     *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "require_auth", "hostaddr"),
     *("service", "client_encoding"),
 )
+
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
+"""Properties whose values are paths, or ``system`` for the certificates of the machine."""
 
 _RENAMED = {
     "ApplicationName": "application_name",
@@ -116,6 +120,24 @@ def server_of(
         owner=owner,
         time_zone=time_zone,
     )
+
+
+def properties_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The options ``properties.*`` of a table or a catalog, without the prefix."""
+    prefix = "properties."
+    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
+
+
+def places_of(url: str, properties: Mapping[str, str]) -> Iterator[str]:
+    """What properties of a connection name besides the server of the URL: another address, and files of libpq; see
+    :meth:`Connector.places`."""
+    for name, value in (*_pairs(url.partition("?")[2]), *properties.items()):
+        if name == "hostaddr":
+            yield server_url("jdbc:postgresql", value)
+        elif name == "service":
+            yield server_url("service", value)
+        elif name in _FILES and value != "system":
+            yield value
 
 
 def _hosts(text: str, place: Place | None) -> tuple[str, str]:

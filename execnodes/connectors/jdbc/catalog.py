@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from stateplan.execnodes.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
-from stateplan.execnodes.connectors.jdbc.address import server_of
+from stateplan.execnodes.connectors.jdbc.address import places_of, properties_of, server_of
 from stateplan.execnodes.connectors.jdbc.columns import find_table, flink_type, primary_key_of
 from stateplan.execnodes.connectors.jdbc.postgres import Server, execute, literal, quoted, rows
 from stateplan.execnodes.connectors.options import Option, OptionType
@@ -54,6 +54,9 @@ class JdbcCatalogType(CatalogType):
     def open(self, name: str, options: Mapping[str, str]) -> ExternalCatalog:
         return JdbcCatalog(name, options)
 
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        return places_of(options.get("base-url", ""), properties_of(options))
+
 
 class JdbcCatalog(ExternalCatalog):
     """The databases of a server.
@@ -85,11 +88,10 @@ class JdbcCatalog(ExternalCatalog):
         return f"{base}/{quote(database, safe='')}{mark}{parameters}"
 
     def _server(self, database: str) -> Server:
-        options, prefix = self._options, "properties."
-        given = {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
+        options = self._options
         owner = f"the catalog '{self.name}' of type 'jdbc'"
         user, password = options.get("username"), options.get("password")
-        return server_of(self._url(database), user, password, given, _SECONDS * 1000, owner)
+        return server_of(self._url(database), user, password, properties_of(options), _SECONDS * 1000, owner)
 
     @contextmanager
     def _connection(self, database: str) -> Iterator[Any]:

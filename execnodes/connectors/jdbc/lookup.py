@@ -35,7 +35,7 @@ from stateplan.execnodes.connectors.jdbc.columns import (
     select_sql,
     value_sql,
 )
-from stateplan.execnodes.connectors.jdbc.postgres import Server, close, is_lost, quoted
+from stateplan.execnodes.connectors.jdbc.postgres import Server, close, is_lost, quoted, receiving
 from stateplan.execnodes.connectors.protocol import Lookup, SourceTable
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.types import LogicalType
@@ -266,9 +266,10 @@ class _Asked:
         """The rows of the table, with the end of the query."""
         values = [value_sql(column, declared) for column, declared in self.columns]
         query = f"SELECT {select_sql([*values, *guards_sql(self.columns)])} FROM {self.table.sql} AS t{end}"
-        with self.connection.cursor() as cursor:
+        with receiving(), self.connection.cursor() as cursor:
             cursor.execute(query, parameters)
-            return frame_of(cursor.fetch_arrow_table(), self.lookup.fields)
+            found = cursor.fetch_arrow_table()
+        return frame_of(found, self.lookup.fields)
 
     def rows_of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of some keys; maybe more."""

@@ -227,7 +227,7 @@ class Server:
             return RunError("RUN148", server=server, reason=reason)
         if state in ("42P01", "3F000"):
             return RunError("RUN143.gone", server=server, reason=reason)
-        if state in ("42703", "42804"):
+        if state in ("42703", "42804") or "does not exist in target table" in reason:
             return RunError("RUN144.changed", what=what, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
 
@@ -303,9 +303,21 @@ def close(connection: Any) -> None:
         return
 
 
+@contextmanager
+def receiving() -> Iterator[None]:
+    """Turns what Arrow raises for a result that breaks off into an error of the client library, as for a query."""
+    from adbc_driver_manager import AdbcStatusCode, OperationalError
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError) as error:
+        raise OperationalError(str(error), status_code=AdbcStatusCode.IO) from None
+
+
 def rows(connection: Any, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """The rows of a query; parameters stand in it as ``$1``. Raises errors of the client library."""
-    with connection.cursor() as cursor:
+    with receiving(), connection.cursor() as cursor:
         cursor.execute(query, parameters or None)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found

@@ -32,8 +32,9 @@ from stateplan.execnodes.connectors.jdbc.columns import (
     value_sql,
 )
 from stateplan.execnodes.connectors.jdbc.filters import condition_sql
-from stateplan.execnodes.connectors.jdbc.postgres import Server, execute, is_lost, quoted, rows
+from stateplan.execnodes.connectors.jdbc.postgres import Server, execute, is_lost, quoted, receiving, rows
 from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError, nearest
 from stateplan.execnodes.paths import AnyPath, remove_tree, rename, write_whole
 from stateplan.execnodes.rex import Rex
@@ -151,7 +152,7 @@ class TableReader:
 
     def batches(self, connection: Any, query: str) -> Iterator[pa.RecordBatch]:
         """The result of a query, as it comes. Raises errors of the client library."""
-        with connection.cursor() as cursor:
+        with receiving(), connection.cursor() as cursor:
             cursor.execute(query)
             yield from cursor.fetch_record_batch()
 
@@ -264,7 +265,7 @@ class JdbcSource(OffsetSource):
             write_whole(manifest, json.dumps(made))
             return made
         except (OSError, ValueError) as error:
-            raise _broken(manifest, error) from None
+            raise full_disk(error, self.folder) or _broken(manifest, error) from None
 
     def _retried(self) -> dict[str, Any]:
         for attempt in range(1, _ATTEMPTS + 1):

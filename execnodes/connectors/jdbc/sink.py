@@ -211,7 +211,7 @@ class JdbcSink(Sink):
             self._owner = uuid.uuid4().hex
             self._again(self._claim)
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         import polars as pl
 
         if not parts:

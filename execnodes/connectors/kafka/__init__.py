@@ -8,12 +8,13 @@ Source: Flink's ``KafkaDynamicTableFactory``, ``UpsertKafkaDynamicTableFactory``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode
+from stateplan.execnodes.connectors.alignment import check_alignment
 from stateplan.execnodes.connectors.formats.base import Fields, Format
 from stateplan.execnodes.connectors.kafka.columns import layout_of
-from stateplan.execnodes.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check
+from stateplan.execnodes.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of
 from stateplan.execnodes.connectors.kafka.tables import check_bounds, check_formats, check_topic, topics_of
 from stateplan.execnodes.connectors.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable, Source, SourceTable
@@ -93,6 +94,21 @@ _BOUNDS = alike(
         OptionType.MEMORY_SIZE,
         "How many bytes a micro-batch reads at most, judged by the size of recent messages. An option of stateplan.",
         default=256 << 20,
+        minimum=1,
+    ),
+    Option(
+        "scan.min-rows-per-batch",
+        _LONG,
+        "For how many messages a micro-batch waits, at most for `scan.max-batch-delay`. Has no effect on a source "
+        "that ends. An option of stateplan, as Spark's `minOffsetsPerTrigger`.",
+        minimum=1,
+    ),
+    Option(
+        "scan.max-batch-delay",
+        _TIME,
+        "How long after the micro-batch before it a micro-batch waits for `scan.min-rows-per-batch` at most. An option "
+        "of stateplan, as Spark's `maxTriggerDelay`.",
+        default=900_000,
         minimum=1,
     ),
     role=Role.SOURCE,
@@ -210,6 +226,9 @@ class _Topics(Connector):
     def is_bounded(self, options: Mapping[str, str]) -> bool:
         return options.get("scan.bounded.mode", "unbounded").lower() != "unbounded"
 
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        return places_of({k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)})
+
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return True
 
@@ -222,7 +241,9 @@ class _Topics(Connector):
         check_topic(options, place)
 
     def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
-        if role is Role.SINK:
+        if role is Role.SOURCE:
+            check_alignment(options, place)
+        else:
             from stateplan.execnodes.connectors.kafka.sink import check_sink
 
             check_sink(options, place)

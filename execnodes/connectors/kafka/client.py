@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,9 @@ _RIGHTS = frozenset(
 )
 NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 """Names of the errors that say that a topic or partition does not exist."""
+
+_GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
+"""What an idempotent producer says of the messages behind the first one that found no topic."""
 
 _NO_ANSWER = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT", "_SSL"})
 _PASSING = frozenset(
@@ -228,10 +232,13 @@ class Brokers:
             return made("RUN111", reason=reason)
         if name == "_SSL":
             return made("RUN111.tls", reason=reason)
+        if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
+            return made("RUN111.plain", reason=reason)
         if name in _RIGHTS:
             return made("RUN113", reason=reason)
-        if name in NO_TOPIC:
-            return made("RUN112", topic=topic)
+        gone = _GONE.search(reason)
+        if name in NO_TOPIC or gone is not None:
+            return made("RUN112", topic=topic or (gone[1] if gone is not None else ""))
         if name in _NO_ANSWER:
             return made("RUN110", reason=f": {reason}", seconds=wait or self.time_out)
         return made("RUN118", reason=reason)

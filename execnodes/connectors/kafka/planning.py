@@ -5,7 +5,9 @@ An offset of the source has
 
 - ``offsets``: topic -> partition -> the next offset to read,
 - ``ids``: topic -> its id, for brokers that tell: a topic that was created anew has another,
-- ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time.
+- ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time,
+- ``waiting``: as ``offsets``: partitions that have messages, of which the micro-batch up to it reads none,
+- ``turn``: ms since 1970: of a micro-batch that only says which partitions wait.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from stateplan.execnodes.connectors.alignment import Aligner
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
+from stateplan.execnodes.connectors.kafka.limits import Limits
 from stateplan.execnodes.connectors.kafka.reading import lost
 from stateplan.execnodes.connectors.kafka.starts import Bound
 from stateplan.execnodes.connectors.protocol import Offset, Split
@@ -54,8 +58,9 @@ class Planner:
         pattern: that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many seconds to look for new partitions; 0 is never.
-        max_rows: that a micro-batch reads; None for any number.
-        max_bytes: that a micro-batch reads, about.
+        limits: of a micro-batch.
+        idle_timeout: after how many seconds a partition without messages is idle; 0 is never.
+        aligner: says which partitions may be read; None for all.
     """
 
     def __init__(
@@ -66,21 +71,23 @@ class Planner:
         start: Bound,
         end: Bound,
         discovery: float,
-        max_rows: int | None,
-        max_bytes: int,
+        limits: Limits,
+        idle_timeout: float = 0.0,
+        aligner: Aligner | None = None,
     ) -> None:
         self.brokers = brokers
         self.topics = topics
         self.pattern = None if pattern is None else re.compile(pattern)
         self.start, self.end = start, end
         self.discovery = discovery
-        self.max_rows, self.max_bytes = max_rows, max_bytes
+        self.limits, self.idle_timeout, self.aligner = limits, idle_timeout, aligner
         self.client: Shared = shared_consumer(brokers, client_id="stateplan-planner", reconnect_backoff_max_ms=1000)
         self.looked: float | None = None
         self.ends: Offsets = {}
         self.size: float | None = None
         self.sampled = 0.0
         self.told: Offset | None = None
+        self.planned: float | None = None
         self._admin: AdminClient | None = None
 
     # ---- what there is -----------------------------------------------------------------------------------------
@@ -313,14 +320,44 @@ class Planner:
             bounds = self._bounds(places)
             last = {place: max(at[place], min(last[place], bounds[place])) for place in places}
         behind = {place: last[place] - at[place] for place in places if last[place] > at[place]}
+        free = behind if self.aligner is None else self._aligned(self.aligner, at, behind)
         if not behind and not new:
+            self._note({}, places)
             self.commit(start)  # Spark does not tell that the last micro-batch of bounded input has been processed
             return start
         for place, first in self.asked(sorted(behind), _BEGIN).items():
             if first > at[place]:
                 raise lost(self.brokers, *place, at[place], first)
-        taken = shares(behind, self._limit(at, behind))
-        return _offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new)
+        now = time.monotonic()
+        since = None if self.planned is None else now - self.planned
+        delayed = not new and self._delayed(sum(behind[place] for place in free), since)
+        taken = shares(free, self._limit(at, free)) if free and not delayed else {}
+        left = {place: rows - taken.get(place, 0) for place, rows in behind.items() if rows > taken.get(place, 0)}
+        self._note(left, places)
+        waiting = {place: at[place] for place in left if not taken.get(place)}
+        turn: Offset = {}
+        if not any(taken.values()) and not new:
+            # An operator takes a partition for idle that no micro-batch names.
+            if delayed or not self.idle_timeout or (since is not None and since < self.idle_timeout / 2):
+                return start
+            turn = {"turn": time.time_ns() // 1_000_000}
+        self.planned = now
+        return _offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
+
+    def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
+        """How many messages of each partition may be read; those that have to wait are left out."""
+        read, rows = ({part_of(place): n for place, n in some.items()} for some in (at, behind))
+        free = aligner.open(read, rows)
+        return {place: free[part_of(place)] for place in behind if part_of(place) in free}
+
+    def _note(self, left: Mapping[Place, int], places: Sequence[Place]) -> None:
+        """Tells the other sources of the group what is left to read after the micro-batch."""
+        if self.aligner is not None:
+            self.aligner.note({part_of(place): n for place, n in left.items()}, [part_of(place) for place in places])
+
+    def _delayed(self, rows: int, since: float | None) -> bool:
+        """Whether the micro-batch waits for more messages; a bounded source that gives none has ended."""
+        return self.end.mode == "unbounded" and self.limits.waits(rows, since, self.idle_timeout)
 
     def _same_topics(self, ids: Mapping[str, str], at: Offsets) -> None:
         """Checks that topics are those that have been read. Raises RunError RUN112, RUN115."""
@@ -356,9 +393,9 @@ class Planner:
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
             self.size, self.sampled = self._sample(at, behind) or self.size, now
-        limits = [] if self.max_rows is None else [self.max_rows]
+        limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
         if self.size:
-            limits.append(max(1, int(self.max_bytes / self.size)))
+            limits.append(max(1, int(self.limits.max_bytes / self.size)))
         return min(limits, default=None)
 
     def _sample(self, at: Offsets, behind: Mapping[Place, int]) -> float | None:
@@ -399,9 +436,17 @@ def offsets_of(offset: Offset, key: str = "offsets") -> Offsets:
     return {(topic, int(number)): at for topic, numbers in found.items() for number, at in numbers.items()}
 
 
-def _offset(offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None) -> Offset:
+def part_of(place: Place) -> str:
+    """The name of a partition as a part of the source."""
+    topic, number = place
+    return f"{topic}/{number}"
+
+
+def _offset(
+    offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
+) -> Offset:
     made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
-    return made | ({"new": _nested(new)} if new else {})
+    return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
 
 
 def _nested(offsets: Offsets) -> dict[str, dict[str, int]]:
@@ -435,6 +480,7 @@ def shares(behind: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
 def splits_between(start: Offset, end: Offset) -> list[Split]:
     """The splits of a micro-batch: one for each partition, also without rows, and several for many rows."""
     begins, ends = offsets_of(start) | offsets_of(end, "new"), offsets_of(end)
+    waiting = offsets_of(end, "waiting")
     total = sum(at - begins[place] for place, at in ends.items())
     most = max(_LEAST, -(-total // _TASKS))
     out: list[Split] = []
@@ -443,6 +489,6 @@ def splits_between(start: Offset, end: Offset) -> list[Split]:
         parts = max(1, -(-(stop - at) // most))
         edges = [at + (stop - at) * i // parts for i in range(parts + 1)]
         for one, other in pairwise(edges):
-            where = {"topic": topic, "partition": number, "part": f"{topic}/{number}"}
-            out.append({**where, "start": one, "stop": other})
+            split = {"topic": topic, "partition": number, "part": part_of((topic, number)), "start": one, "stop": other}
+            out.append(split | ({"waits": True} if (topic, number) in waiting else {}))
     return out

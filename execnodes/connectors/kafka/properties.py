@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from stateplan.execnodes.connectors.protocol import server_url
 from stateplan.execnodes.errors import OptionError, Place, nearest
 from stateplan.execnodes.secrets import has_reference
 
@@ -174,6 +175,17 @@ def check(properties: Mapping[str, str], place: Place | None = None) -> None:
             raise OptionError("OPT132", key=PREFIX + name, text=text, words=sorted(words), place=place)
     if not any(has_reference(text) for text in properties.values()):
         translated(properties, producer=False, place=place)
+
+
+def places_of(properties: Mapping[str, str]) -> Iterator[str]:
+    """The brokers that properties name, and the file of keys of a login; see :meth:`Connector.places`."""
+    for name in ("bootstrap.servers", "metadata.broker.list"):
+        for server in properties.get(name, "").split(","):
+            if server.strip():
+                port = "" if has_reference(server) or re.search(r":\d+\s*$", server) else ":9092"
+                yield server_url("kafka", server.strip() + port)
+    login = properties.get("sasl.jaas.config", "")
+    yield from (text for key, text in _given(login) if key.lower() == "keytab")
 
 
 def _near(name: str) -> str | None:

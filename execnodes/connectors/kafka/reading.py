@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 _MOST = 50_000
 """Messages in one batch at most: as many as are decoded in one go."""
 
+_HELD = 200_000
+"""Messages that are taken before the first of them is decoded, at most: a range of fewer is fetched to its end, and
+fetching has stopped by then. A client at the end of a partition asks again and again, of some brokers without pause."""
+
 _MOST_BYTES = 64 << 20
-"""Bytes of values in one batch, about."""
+"""Bytes of values that are taken before the first is decoded, about."""
 
 _ASKED = 10_000
 _WAIT = 0.02
@@ -79,7 +83,7 @@ def read_range(
         fetch_error_backoff_ms=50,
         fetch_queue_backoff_ms=20,
         reconnect_backoff_max_ms=1000,
-        queued_min_messages=200_000,
+        queued_min_messages=_HELD,
     )
     yield from _Range(brokers, client, topic, partition, start, stop, wanted).read()
 
@@ -122,15 +126,19 @@ class _Range:
         self.size = 0
         self.told: dict[str, list[Any]] = {key: [] for key in self.wanted}
 
-    def _batch(self) -> Batch:
-        """The messages that have come since the batch before."""
-        made = Batch(self.topic, self.partition, self.offsets, self.values, self.told)
+    def _batches(self) -> Iterator[Batch]:
+        """The messages that have come since the batches before."""
+        offsets, values, told = self.offsets, self.values, self.told
         self._empty()
-        return made
+        for start in range(0, len(values), _MOST):
+            part = slice(start, start + _MOST)
+            some = {key: found[part] for key, found in told.items()}
+            yield Batch(self.topic, self.partition, offsets[part], values[part], some)
 
     def read(self) -> Iterator[Batch]:
         consumer: Consumer = self.client.consumer
         self.client.assign(self.brokers, self.topic, self.partition, self.at)
+        fetching = True
         try:
             heard = time.monotonic()
             while self.at < self.stop:
@@ -142,12 +150,14 @@ class _Range:
                     self.client.complaints.forget()
                 elif self.client.complaints.final is not None or time.monotonic() - heard > self.brokers.time_out:
                     self._silent()
-                if len(self.values) >= _MOST or self.size >= _MOST_BYTES:
-                    yield self._batch()
-            if self.values:
-                yield self._batch()
-        finally:
+                if self.at < self.stop and (len(self.values) >= _HELD or self.size >= _MOST_BYTES):
+                    yield from self._batches()
             consumer.unassign()
+            fetching = False
+            yield from self._batches()
+        finally:
+            if fetching:
+                consumer.unassign()
 
     def _take(self, got: list[Message]) -> None:
         """Keeps the messages that belong to the range, and notes how far it has been read."""

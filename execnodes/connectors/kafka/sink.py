@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -137,15 +137,15 @@ class TransactionalSink(KafkaSink):
         return {**self.__dict__, "_open": []}
 
     def prepare(self, epoch: int) -> None:
-        """Looks whether the topics are there, and ends what an earlier run has left open."""
-        self._transactions().ready()
+        """Looks whether the topics are there. What an earlier run has left open is ended while the workers work."""
+        self._transactions().begin()
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         out = io.BytesIO()
         self.rows.messages(frame).write_ipc_stream(out, compression="lz4")
         return _HEAD.pack(_writer()) + out.getvalue()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         import polars as pl
 
         def decoded() -> Iterator[tuple[int, pl.DataFrame]]:

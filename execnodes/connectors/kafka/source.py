@@ -7,10 +7,13 @@ Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stateplan.execnodes.connectors.alignment import Aligner
 from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.limits import Limits
 from stateplan.execnodes.connectors.kafka.planning import Planner, splits_between
 from stateplan.execnodes.connectors.kafka.reading import read_range
 from stateplan.execnodes.connectors.kafka.rows import Rows
@@ -32,24 +35,22 @@ class KafkaSource(OffsetSource):
 
     Attributes:
         brokers: of the table.
-        rows: makes rows of messages.
+        rows: makes rows of messages; None where only offsets are planned.
         topics: that are read; empty for a pattern.
         pattern: that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many milliseconds to look for new partitions; 0 is never.
-        max_rows: that a micro-batch reads; None for any number.
-        max_bytes: that a micro-batch reads, about.
+        limits: of a micro-batch.
     """
 
     brokers: Brokers
-    rows: Rows
+    rows: Rows | None
     topics: tuple[str, ...]
     pattern: str | None
     start: Bound
     end: Bound
     discovery: int
-    max_rows: int | None
-    max_bytes: int
+    limits: Limits
     _planner: Planner | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
@@ -64,8 +65,7 @@ class KafkaSource(OffsetSource):
             start,
             Bound.of(table.options, END),
             300_000 if upsert else table.value("scan.topic-partition-discovery.interval"),
-            table.value("scan.max-rows-per-batch"),
-            table.value("scan.max-bytes-per-batch"),
+            Limits.of(table),
         )
 
     @property
@@ -76,6 +76,7 @@ class KafkaSource(OffsetSource):
     def planner(self) -> Planner:
         """Plans in this process."""
         if self._planner is None:
+            aligned = self.alignment is not None and self.alignment.folder is not None
             self._planner = Planner(
                 self.brokers,
                 self.topics,
@@ -83,8 +84,9 @@ class KafkaSource(OffsetSource):
                 self.start,
                 self.end,
                 self.discovery / 1000,
-                self.max_rows,
-                self.max_bytes,
+                self.limits,
+                self.idle_timeout / 1000,
+                Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and aligned else None,
             )
         return self._planner
 
@@ -93,6 +95,11 @@ class KafkaSource(OffsetSource):
 
     def check(self, name: str) -> None:
         self.planner.partitions(min(_AT_START, self.brokers.time_out))
+
+    def for_planning(self) -> KafkaSource:
+        made = copy(self)
+        made.rows = None
+        return made
 
     def initial_offset(self) -> Offset:
         return self.planner.initial()
@@ -110,6 +117,7 @@ class KafkaSource(OffsetSource):
         return merged(super().splits(batch))
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        assert self.rows is not None
         where = split["topic"], split["partition"]
         for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
             yield self.rows.frame(batch)

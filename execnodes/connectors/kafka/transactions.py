@@ -10,8 +10,10 @@ Source: Kafka's KIP-98 (transactions) and KIP-447 (``sendOffsetsToTransaction``)
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,34 +66,58 @@ class Transactions:
     partitioner: Partitioner
     stopped: bool = False
     _outbox: Outbox | None = None
+    _coming: Future[Outbox] | None = None
     _group: Any = None
     _done: int = -1
     _begun: float = field(default=0.0)
 
-    def ready(self) -> Outbox:
-        """The producer. If there is none: makes it, looks whether the topics are there, ends what an earlier run left
-        open, and reads the epoch.
+    def begin(self) -> None:
+        """If there is no producer: makes one, looks whether the topics are there, and begins in the background to end
+        what an earlier run left open, which takes half a second even when nothing is.
 
         Raises:
-            RunError: RUN110 to RUN113, RUN118, RUN131, RUN133.
+            RunError: RUN110 to RUN113, RUN118.
         """
-        if self._outbox is not None:
-            return self._outbox
-        from confluent_kafka import KafkaException
-
+        if self._outbox is not None or self._coming is not None:
+            return
         given = self.brokers.settings(producer=True)
         fixed: dict[str, Any] = {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in given else {}
         fixed |= {"transactional.id": self.name, "enable.idempotence": True}
         outbox = Outbox.of(self.brokers, fixed, lambda: self.stopped)
         for topic in self.topics:
             outbox.partitions(topic)
+        coming = self._coming = Future[Outbox]()
+
+        def run() -> None:
+            try:
+                coming.set_result(self._initialised(outbox))
+            except BaseException as error:
+                coming.set_exception(error)
+
+        threading.Thread(target=run, name="stateplan-transactions", daemon=True).start()
+
+    def ready(self) -> Outbox:
+        """The producer, when all that :meth:`begin` began is done, and the epoch is known.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118, RUN131, RUN133.
+        """
+        if self._outbox is None:
+            self.begin()
+            coming, self._coming = self._coming, None
+            assert coming is not None
+            self._outbox = coming.result()
+        return self._outbox
+
+    def _initialised(self, outbox: Outbox) -> Outbox:
+        from confluent_kafka import KafkaException
+
         self._begun = time.monotonic()
         try:
             self._call(outbox, outbox.client.init_transactions)
         except KafkaException as error:
             raise self._coded(outbox, error.args[0]) from None
         self._done = self._last(outbox)
-        self._outbox = outbox
         return outbox
 
     def _last(self, outbox: Outbox) -> int:
@@ -240,3 +266,12 @@ class Transactions:
         outbox, self._outbox = self._outbox, None
         if outbox is not None:
             outbox.close()
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            coming.add_done_callback(_closed)
+
+
+def _closed(coming: Future[Outbox]) -> None:
+    """Gives a producer up that was still coming."""
+    if coming.exception() is None:
+        coming.result().close()

@@ -7,13 +7,13 @@ Options, metadata and row kinds are those of Flink CDC's connector of that name 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.options import Option, OptionType, Role, alike, flag
-from stateplan.execnodes.connectors.protocol import Connector, Source, SourceTable
+from stateplan.execnodes.connectors.protocol import Connector, Source, SourceTable, server_url
 from stateplan.execnodes.errors import CatalogError, OptionError, Place
 from stateplan.execnodes.types import LogicalType
 
@@ -212,6 +212,11 @@ class PostgresCdc(Connector):
         for name, declared in fields:
             if not _is_readable(declared):
                 raise CatalogError("CAT102.cdc", column=name, type=declared, place=place)
+
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        if "hostname" in options:
+            server = server_url("jdbc:postgresql", f"{options['hostname']}:{options.get('port', '5432')}")
+            yield f"{server}/{options.get('database-name', '')}"
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return True

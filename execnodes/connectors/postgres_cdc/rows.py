@@ -31,6 +31,7 @@ from stateplan.execnodes.connectors.postgres_cdc.pgoutput import (
 )
 from stateplan.execnodes.connectors.postgres_cdc.values import TYPES, fits, values
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.secrets import resolved
 
 _ORDER = "order"
 _KINDS = np.array([kind.short for kind in RowKind])

@@ -27,6 +27,7 @@ from stateplan.execnodes.connectors.postgres_cdc.pgoutput import Transactions, V
 from stateplan.execnodes.connectors.postgres_cdc.rows import Reading
 from stateplan.execnodes.connectors.postgres_cdc.slot import Captured, Origin, Slot, lsn_text, may_pass
 from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, Split
+from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.paths import AnyPath, rename
 
@@ -118,7 +119,7 @@ class ChangeSource(OffsetSource):
 
         Raises:
             RunError: as the methods of :class:`Slot`; RUN155, the slot does not have the changes after ``start``;
-                RUN165, a file cannot be written.
+                RUN031 or RUN165, a file cannot be written.
             DataError: DATA440.
         """
         for attempt in range(self.origin.attempts + 1):
@@ -317,7 +318,9 @@ class ChangeSource(OffsetSource):
             else:
                 path.write_bytes(out.getvalue())
         except OSError as error:
-            raise RunError("RUN165.write", file=path, reason=error.strerror or error) from error
+            raise full_disk(error, path) or RunError(
+                "RUN165.write", file=path, reason=error.strerror or error
+            ) from error
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         """The rows of a file.

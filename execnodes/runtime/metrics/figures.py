@@ -39,6 +39,9 @@ FIGURES: dict[str, str] = {
 LATEST = frozenset({"watermark_ms", "now_ms"})
 """Figures of which the largest counts."""
 
+PART_WATERMARK = "watermark_ms."
+"""What the names of figures begin with that are watermarks of parts of an aligned source; then comes the part."""
+
 
 def split_name(name: str) -> tuple[str, tuple[str, ...]]:
     """``rows_in.0.+I`` as ``("rows_in", ("0", "+I"))``."""
@@ -49,10 +52,19 @@ def split_name(name: str) -> tuple[str, tuple[str, ...]]:
 def add_figures(into: dict[str, float], more: Mapping[str, float]) -> None:
     """Adds ``more``, figure by figure."""
     for name, amount in more.items():
-        if name in LATEST:
+        if name in LATEST or name.startswith(PART_WATERMARK):
             into[name] = max(into.get(name, amount), amount)
         else:
             into[name] = into.get(name, 0) + amount
+
+
+def take_parts(operators: Figures) -> dict[str, dict[str, int]]:
+    """Takes the watermarks of parts out of the figures of sources: source uid -> part -> ms since 1970."""
+    out: dict[str, dict[str, int]] = {}
+    for uid, figures in operators.items():
+        for name in [name for name in figures if name.startswith(PART_WATERMARK)]:
+            out.setdefault(uid, {})[name.removeprefix(PART_WATERMARK)] = int(figures.pop(name))
+    return out
 
 
 def add_all(into: Figures, more: Mapping[str, Mapping[str, float]]) -> Figures:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.metrics.figures import Figures, add_all
+from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, take_parts
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.execnodes.runtime.metrics.view import JobView
@@ -83,6 +83,7 @@ class JobMetrics:
         batches: micro-batches committed in this run.
         running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
+        parts: of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part -> ms.
 
     Args:
         info: what the records are about.
@@ -100,6 +101,7 @@ class JobMetrics:
         self.batches = 0
         self.running: tuple[int, int, float] | None = None
         self.first: float | None = None
+        self.parts: Mapping[str, Mapping[str, int]] = {}
         self._tell = tell
         self._lock = threading.RLock()
         self._log: MetricsLog | None = None
@@ -148,6 +150,7 @@ class JobMetrics:
         with self._lock:
             operators = self.counters.end(batch)
         self._totals.take(operators)
+        self.parts = take_parts(operators)
         now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
         ms = 1000 * (time.perf_counter() - began)

@@ -160,7 +160,7 @@ def _metrics(view: JobView) -> Iterator[Metric]:
         ((*labels, name.removesuffix("_ms")), value / 1000)
         for o, labels in operators
         for name, value in sorted(o.totals.items())
-        if name.endswith("_ms") and name not in ("busy_ms", "watermark_ms", "now_ms")
+        if name.endswith("_ms") and "." not in name and name not in ("busy_ms", "watermark_ms", "now_ms")
     ]
     yield counter("phase_seconds", "Time of tasks by what they did.", (*_OPERATOR, "phase"), phases)
     for figure, (name, text) in _COUNTERS.items():

@@ -77,6 +77,8 @@ def split_frame(spark: SparkSession, name: str, source: OffsetSource, tasks: int
         tasks: into how many tasks the splits of a micro-batch are put.
     """
 
+    planning = source.for_planning()
+
     class Splits(DataSource):  # type: ignore[misc]
         @classmethod
         def name(cls) -> str:
@@ -86,7 +88,7 @@ def split_frame(spark: SparkSession, name: str, source: OffsetSource, tasks: int
             return SCHEMA
 
         def streamReader(self, schema: Any) -> SplitReader:  # noqa: N802
-            return SplitReader(source, tasks)
+            return SplitReader(planning, tasks)
 
     spark.dataSource.register(Splits)
     return spark.readStream.format(name).load()

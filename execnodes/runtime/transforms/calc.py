@@ -210,6 +210,7 @@ class WatermarkTransform(Transform):
         rowtime: the field that is the time of a row; None where it is computed later.
         name: of that field, for errors.
         time_zone: the session's ``table.local-time-zone``.
+        aligned: see :class:`Transform`.
     """
 
     makes_watermarks: ClassVar[bool] = True
@@ -218,6 +219,7 @@ class WatermarkTransform(Transform):
     rowtime: int | None
     name: str
     time_zone: str = "UTC"
+    aligned: bool = False
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """The same frame. Raises DataError DATA330 for a row without a time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -200,7 +200,7 @@ class LedgerSink(Sink):
             database.execute("INSERT OR REPLACE INTO staged VALUES (?, ?, ?, ?)", [self.uid, epoch, part, texts])
         return part.encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         with closing(_open(self.path)) as database:
             database.execute("BEGIN IMMEDIATE")
             done = database.execute("SELECT epoch FROM committed WHERE uid = ?", [self.uid]).fetchone()

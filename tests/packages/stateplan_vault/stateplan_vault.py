@@ -7,7 +7,7 @@ as well as on the driver.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +128,7 @@ class VaultSink(Sink):
         _open(self.key, self.digest)
         return frame.write_csv(include_header=False).encode()
 
-    def commit(self, parts: list[bytes], epoch: int) -> None:
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         _open(self.key, self.digest)
         with Path(self.file).open("ab") as out:
             out.writelines(parts)
