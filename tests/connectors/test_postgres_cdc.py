@@ -37,6 +37,17 @@ def test_rows_and_then_their_changes(items: Database, tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_changes_that_do_not_count_hold_up_nothing(items: Database, tmp_path: Path) -> None:
+    items.execute("CREATE TABLE others (id INT PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+    given = options(items, **{"debezium.publication.name": "p", "scan.max-changes": "3"})
+    with job(given, tmp_path) as mine:
+        mine.until_quiet()
+        for number in range(9):
+            items.execute(f"INSERT INTO others VALUES ({number})")
+        items.execute("INSERT INTO items VALUES (7, 'x')")
+        assert mine.until_quiet() == [("+I", 7, "x")]
+
+
 def _writer(database: Database, seed: int, stop: threading.Event, pause: float) -> None:
     """Many transactions, some long, some rolled back, some with subtransactions."""
     chance = random.Random(seed)

@@ -258,7 +258,7 @@ class ChangeSource(OffsetSource):
             return start
         until = min(position.flushed, lsn + self.max_log)
         attempt, count, end = self._fetch(start, until)
-        if count == 0 and until == position.flushed:
+        if count == 0 and end >= until == position.flushed:
             waited = time.monotonic() - self._given
             if waited < self.heartbeat or until - lsn < _QUIET:
                 return start
