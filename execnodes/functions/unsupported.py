@@ -36,7 +36,7 @@ _REASONS = {
         for window, reason in (
             ("TUMBLE", "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) in FROM"),
             ("HOP", "write TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size)) in FROM"),
-            ("SESSION", "session windows are not available yet"),
+            ("SESSION", "write TABLE(SESSION(TABLE t PARTITION BY key, DESCRIPTOR(ts), gap)) in FROM"),
         )
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
     },

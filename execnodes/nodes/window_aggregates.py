@@ -13,12 +13,13 @@ from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
-from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.nodes.window_table_function import slicing_of, zone_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.windows import (
     NamedWindowProperty,
+    SessionWindow,
     SliceAttached,
     TimeAttribute,
     Windowing,
@@ -199,6 +200,8 @@ class WindowAggregate(_Emitting):
         from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
         from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 
+        if isinstance(self.windowing.window, SessionWindow):
+            return self._in_sessions(self.windowing.window, inputs[0], session)
         row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
         sliced = self._sliced(self.windowing, row, session)
         properties = self._properties(self.named_window_properties)
@@ -213,6 +216,26 @@ class WindowAggregate(_Emitting):
         inner = GroupAggregateKernel(whole, (*self.grouping, sliced.width), calls, flags, False, retraction, _STATE)
         kernel = WindowAggregateKernel(inner, sliced.slicing, properties)
         return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
+
+    def _in_sessions(self, window: SessionWindow, row: LogicalType, session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernels.common.net import state_columns
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
+
+        windowing = self.windowing
+        if not isinstance(windowing, TimeAttribute):
+            raise self.not_supported("an aggregate of rows that are in SESSION windows already")
+        if set(window.partition_key_indices) != set(self.grouping):
+            raise self.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
+        zone = zone_of(self, windowing, session)
+        types, calls = field_types(row), self.agg_calls
+        partials = _partials(row, [types[k] for k in self.grouping], calls, bool(self.need_retraction))
+        inner = GlobalGroupAggregateKernel(partials)
+        properties = self._properties(self.named_window_properties)
+        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties)
+        timed = LocalTimeTransform(windowing.time_attribute_index, len(row.fields), zone)
+        whole = LogicalType("ROW", fields=(*row.fields, RowField("local_time", BIGINT.not_null())))
+        return Stateful(kernel, (self.grouping,), (timed,), (state_columns(whole),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)}"

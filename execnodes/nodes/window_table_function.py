@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
 
 
+def zone_of(
+    node: ExecNode, windowing: TimeAttribute | WindowAttached | SliceAttached, session: Mapping[str, str]
+) -> str:
+    """The time zone of the windows of ``node``: that of the session for TIMESTAMP_LTZ.
+
+    Raises:
+        PlanError: PLAN035, for windows of processing time.
+    """
+    if not windowing.is_rowtime:
+        raise node.not_supported("a window of processing time")
+    if windowing.time_attribute_type.root != "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        return "UTC"
+    return local_time_zone({**session, **(node.configuration or {})})
+
+
 def slicing_of(
     node: ExecNode, windowing: TimeAttribute | WindowAttached | SliceAttached, session: Mapping[str, str]
 ) -> Slicing:
@@ -41,11 +56,7 @@ def slicing_of(
     window = windowing.window
     if isinstance(window, SessionWindow):
         raise node.not_supported("a SESSION window")
-    if not windowing.is_rowtime:
-        raise node.not_supported("a window of processing time")
-    zone = "UTC"
-    if windowing.time_attribute_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        zone = local_time_zone({**session, **(node.configuration or {})})
+    zone = zone_of(node, windowing, session)
     attached = isinstance(windowing, WindowAttached)
     if isinstance(window, HoppingWindow):
         return Slicing("HOP", window.size, window.slide, window.offset, zone, attached)

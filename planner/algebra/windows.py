@@ -18,6 +18,7 @@ from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.execnodes.windows import (
     CumulativeWindow,
     HoppingWindow,
+    SessionWindow,
     SliceAttached,
     TimeAttribute,
     TumblingWindow,
@@ -42,15 +43,25 @@ TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Windows: ``size``, ``step`` (the slide of HOP, the step of CUMULATE, 0 for TUMBLE) and ``offset`` in ms."""
+    """Windows: ``size`` (the gap of SESSION), ``step`` (the slide of HOP, the step of CUMULATE, else 0) and ``offset``
+    in ms; ``keys``, the fields of the input that SESSION is partitioned by."""
 
-    kind: Literal["TUMBLE", "HOP", "CUMULATE"]
+    kind: Literal["TUMBLE", "HOP", "CUMULATE", "SESSION"]
     size: int
     step: int = 0
     offset: int = 0
+    keys: tuple[int, ...] = ()
 
-    def text(self, position: str) -> str:
-        """As descriptions show it; ``position`` says how rows find their window."""
+    def text(self, position: str, names: Sequence[str]) -> str:
+        """As descriptions show it.
+
+        Args:
+            position: how rows find their window.
+            names: of the fields of the input.
+        """
+        if self.kind == "SESSION":
+            keys = f", partition keys=[{', '.join(names[k] for k in self.keys)}]" if self.keys else ""
+            return f"SESSION({position}, gap=[{_span(self.size)}]{keys})"
         parts = [position, f"{'max_size' if self.kind == 'CUMULATE' else 'size'}=[{_span(self.size)}]"]
         if self.kind != "TUMBLE":
             parts.append(f"{'slide' if self.kind == 'HOP' else 'step'}=[{_span(self.step)}]")
@@ -59,8 +70,10 @@ class TimeWindow:
         return f"{self.kind}({', '.join(parts)})"
 
     @property
-    def spec(self) -> TumblingWindow | HoppingWindow | CumulativeWindow:
+    def spec(self) -> TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow:
         """As plans have it."""
+        if self.kind == "SESSION":
+            return SessionWindow(gap=self.size, partition_key_indices=self.keys)
         if self.kind == "TUMBLE":
             return TumblingWindow(size=self.size, offset=self.offset)
         if self.kind == "HOP":
@@ -94,12 +107,12 @@ class WindowPosition:
     def text(self, names: Sequence[str]) -> str:
         """As descriptions show it."""
         if self.time is not None:
-            return self.window.text(f"time_col=[{names[self.time]}]")
+            return self.window.text(f"time_col=[{names[self.time]}]", names)
         if self.slice_end is not None:
-            return self.window.text(f"slice_end=[{names[self.slice_end]}]")
+            return self.window.text(f"slice_end=[{names[self.slice_end]}]", names)
         assert self.end is not None
         start = "" if self.start is None else f"win_start=[{names[self.start]}], "
-        return self.window.text(f"{start}win_end=[{names[self.end]}]")
+        return self.window.text(f"{start}win_end=[{names[self.end]}]", names)
 
     @property
     def windowing(self) -> TimeAttribute | WindowAttached | SliceAttached:
@@ -128,7 +141,7 @@ def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
 
 @dataclass(frozen=True)
 class WindowTable(Single):
-    """TUMBLE, HOP or CUMULATE of a table: each row once for every window that its field ``time`` is in."""
+    """TUMBLE, HOP, CUMULATE or SESSION of a table: each row once for every window that its field ``time`` is in."""
 
     window: TimeWindow
     time: int

@@ -1,7 +1,7 @@
-"""``TUMBLE``, ``HOP`` and ``CUMULATE``: window functions of a table in FROM.
+"""``TUMBLE``, ``HOP``, ``CUMULATE`` and ``SESSION``: window functions of a table in FROM.
 
 Source: Flink's ``SqlTumbleTableFunction``, ``SqlHopTableFunction``, ``SqlCumulateTableFunction``,
-``SqlWindowTableFunction`` and ``WindowUtil.convertToWindowingStrategy``.
+``SqlSessionTableFunction``, ``SqlWindowTableFunction`` and ``WindowUtil.convertToWindowingStrategy``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import TimeWindow, WindowTable
 from stateplan.planner.binding.table_calls import TableCall, descriptor
 from stateplan.planner.dialect import function_name
-from stateplan.planner.positions import not_supported, place_of
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),
+    "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
+_OFFSET = "OFFSET"
+"""The argument that may be left out."""
 
 _TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
-WINDOW_FUNCTIONS = (*_ARGUMENTS, "SESSION")
+WINDOW_FUNCTIONS = tuple(_ARGUMENTS)
 
 
 def bind_window_function(
@@ -46,24 +48,29 @@ def bind_window_function(
         batch: whether any timestamp may be the time of a window.
 
     Raises:
-        SqlError: SQL119, for arguments that the function does not take; SQL150, for SESSION.
+        SqlError: SQL119, for arguments that the function does not take.
     """
     name = function_name(node)
-    if name == "SESSION":
-        raise not_supported("a SESSION window", place_of(node, source), "TUMBLE, HOP and CUMULATE are")
     names = _ARGUMENTS[name]
-    binding = _Binding(node, name, source, ", ".join(names[:-1]) + f" and perhaps {names[-1]}")
+    last = f" and perhaps {_OFFSET}" if _OFFSET in names else f" and {names[-1]}"
+    binding = _Binding(node, name, source, ", ".join(names[:-1]) + last)
     given = binding.arguments(names, mixed=False)
-    for key in names[:-1]:
-        if key not in given:
+    for key in names:
+        if key not in given and key != _OFFSET:
             raise binding.wrong(f"{name} has no {key}", node)
     inner = binding.table(given["DATA"], f"{name}(TABLE t, ...)")
-    binding.require_whole(given["DATA"], "puts each row into windows by itself")
+    if name != "SESSION":
+        binding.require_whole(given["DATA"], "puts each row into windows by itself")
     rel = table(inner)
     time = binding.time(given["TIMECOL"], rel, batch)
     if rel.fields[time][1].kind is None:
         rel = WatermarkAssigner(rel, time, Literal(rel.fields[time][1].as_nullable(), None))
     lengths = {k: binding.length(k, given[k], constant) for k in names[2:] if k in given}
+    if name == "SESSION":
+        if lengths["GAP"] <= 0:
+            raise binding.wrong(f"the GAP of SESSION is {lengths['GAP']} ms", given["GAP"], "more than 0 ms")
+        keys = binding.partition(given["DATA"], rel)
+        return WindowTable(rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place)
     size, step, offset = lengths["SIZE"], lengths.get("SLIDE", lengths.get("STEP", 0)), lengths.get("OFFSET", 0)
     for key, length in lengths.items():
         if length <= 0 and key != "OFFSET":
@@ -105,6 +112,18 @@ class _Binding(TableCall):
                 "a time attribute that was computed with is none any more",
             )
         return index
+
+    def partition(self, argument: exp.Expr, rel: Rel) -> tuple[int, ...]:
+        """The fields that the table of an argument is partitioned by."""
+        if argument.args.get("order"):
+            raise self.wrong(f"the table of {self.name} cannot be ordered", argument.args["order"])
+        names, found = [n for n, _ in rel.fields], list[int]()
+        for node in argument.args.get("partition_by") or ():
+            if not isinstance(node, exp.Column) or node.name not in names:
+                near = nearest(node.name, names) if isinstance(node, exp.Column) else None
+                raise self.wrong(f"{self.name} is partitioned by columns of its table", node, ", ".join(names), near)
+            found.append(names.index(node.name))
+        return tuple(dict.fromkeys(found))
 
     def length(self, key: str, node: exp.Expr, constant: Callable[[exp.Expr], Rex]) -> int:
         """Milliseconds of an interval."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.errors import Place
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate as GlobalWindowAggregateNode
 from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate as LocalWindowAggregateNode
@@ -21,6 +22,7 @@ from stateplan.planner.algebra.windows import (
     WindowAggregate,
     WindowDeduplicate,
     WindowJoin,
+    WindowPosition,
     WindowTable,
 )
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names
@@ -28,6 +30,7 @@ from stateplan.planner.operators.aggregates import accumulators, agg_calls, grou
 from stateplan.planner.operators.base import TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
 from stateplan.planner.physical import Physical
+from stateplan.planner.positions import not_supported
 
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
@@ -39,6 +42,7 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
 
     def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> ExecNode:
+        _no_session(rel.position, rel.place)
         return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
 
     def waits_for_watermarks(self, rel: WindowTable) -> bool:
@@ -55,6 +59,8 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
         return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
 
     def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        if rel.position.time is None:
+            _no_session(rel.position, rel.place)
         return WindowAggregateNode(
             **self.common(rel, node, lowering),
             grouping=rel.group,
@@ -131,6 +137,7 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNod
         ]
 
     def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> ExecNode:
+        _no_session(rel.left_position, rel.place)
         return WindowJoinNode(
             **self.common(rel, node, lowering),
             join_spec=join_spec(rel.join_type, rel.condition, rel.left.width),
@@ -164,6 +171,7 @@ class WindowDeduplicateOperator(
         ]
 
     def lower(self, rel: WindowDeduplicate, node: Physical, lowering: Lowering) -> ExecNode:
+        _no_session(rel.position, rel.place)
         return WindowDeduplicateNode(
             **self.common(rel, node, lowering),
             partition_keys=rel.partition,
@@ -177,6 +185,16 @@ class WindowDeduplicateOperator(
 
     def waits_for_watermarks(self, rel: WindowDeduplicate) -> bool:
         return rel.position.is_rowtime
+
+
+def _no_session(position: WindowPosition, place: Place | None) -> None:
+    """Raises SqlError SQL150, for SESSION windows that no aggregate has taken in."""
+    if position.window.kind == "SESSION":
+        raise not_supported(
+            "a SESSION window",
+            place,
+            "group its rows by window_start, window_end and exactly the columns of its PARTITION BY",
+        )
 
 
 def _properties(rel: WindowAggregate) -> tuple[NamedWindowProperty, ...]:

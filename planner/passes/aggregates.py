@@ -43,6 +43,7 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.unique_keys import are_unique
+from stateplan.planner.metadata.window_properties import window_properties
 
 # Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM taken apart
 # where that leaves fewer calls.
@@ -247,6 +248,9 @@ def split_distinct(rel: Rel, options: Mapping[str, str]) -> Rel:
 
 def _split(rel: Aggregate, buckets: int) -> Rel | None:
     if rel.level or not any(c.distinct for c in rel.calls) or not all(c.function in _SPLIT for c in rel.calls):
+        return None
+    window = window_properties(rel.input)
+    if window is not None and window.window.kind == "SESSION" and window.grouped_by(rel.group):
         return None
     hashed = sorted(
         {a for c in rel.calls if c.distinct or c.function in _BY_VALUE for a in c.args if a not in rel.group}

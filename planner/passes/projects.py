@@ -200,13 +200,14 @@ def project_through_window(rel: Rel) -> Rel | None:
         return None
     table = rel.input
     width = table.input.width
-    kept = sorted({i for i in refs(*rel.exprs) if i < width} | {table.time})
+    kept = sorted({i for i in refs(*rel.exprs) if i < width} | {table.time, *table.window.keys})
     if len(kept) == width:
         return None
     names = field_names(table.input)
     where = {f: i for i, f in enumerate(kept)} | {width + i: len(kept) + i for i in range(3)}
     below = Project(table.input, tuple(refs_to(table.input, kept)), tuple(names[i] for i in kept))
-    narrowed = replace(table, input=below, time=where[table.time])
+    window = replace(table.window, keys=tuple(where[k] for k in table.window.keys))
+    narrowed = replace(table, input=below, window=window, time=where[table.time])
     return replace(rel, input=narrowed, exprs=tuple(remap(e, where) for e in rel.exprs))
 
 

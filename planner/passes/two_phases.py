@@ -84,6 +84,7 @@ def _windows_phased(node: Physical) -> Physical:
         not isinstance(rel, WindowAggregate)
         or not isinstance(node.input.rel, Exchange)
         or not rel.position.is_rowtime
+        or rel.position.window.kind == "SESSION"
         or not merges(Aggregate(rel.input, rel.group, rel.calls))
     ):
         inputs = tuple(_windows_phased(i) for i in node.inputs)

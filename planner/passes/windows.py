@@ -285,27 +285,33 @@ def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate
     below = _without_window(rel.input)
     if below is None:
         return rel
-    narrowed, time, where = below
+    narrowed, time, where, keys = below
+    window = rel.position.window
+    if window.kind == "SESSION":
+        if keys is None or {*keys} != {where[g] for g in rel.group}:
+            return rel
+        window = replace(window, keys=keys)
     calls = tuple(
         replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
-    position = WindowPosition(rel.position.window, rel.position.time_type, time=time)
+    position = WindowPosition(window, rel.position.time_type, time=time)
     return replace(rel, input=narrowed, group=tuple(where[g] for g in rel.group), calls=calls, position=position)
 
 
-def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int]] | None:
-    """What ``rel`` is without its window table function: its other fields, and where they are now, and the time
-    attribute, which is added where it is not one of them. None where something is computed of windows."""
+def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int], tuple[int, ...] | None] | None:
+    """What ``rel`` is without its window table function: its other fields, the time attribute, which is added where it
+    is not one of them, where the fields are now, and the keys of its sessions, None where one is lost. None where
+    something is computed of windows."""
     if isinstance(rel, WindowTable):
-        return rel.input, rel.time, {i: i for i in range(rel.input.width)}
+        return rel.input, rel.time, {i: i for i in range(rel.input.width)}, rel.window.keys
     if not isinstance(rel, (Calc, Expand)):
         return None
     found = _without_window(rel.input)
     windows = window_properties(rel.input)
     if found is None or windows is None:
         return None
-    below, time, where = found
+    below, time, where, keys = found
     rows = rel.projects if isinstance(rel, Expand) else (rel.exprs,)
     asked: list[Rex] = [e for row in rows for e in row if not isinstance(e, InputRef)]
     if isinstance(rel, Calc) and rel.condition is not None:
@@ -319,6 +325,9 @@ def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int]] | None:
     new = [[remap(row[p], where) for p in kept] for row in rows]
     at = next((i for i in range(len(kept)) if all(_is_one_of(row[i], {time}) for row in new)), None)
     names = [field_names(rel)[p] for p in kept]
+    if keys is not None:
+        places_of = [next((i for i in range(len(kept)) if all(_is_one_of(r[i], {k}) for r in new)), None) for k in keys]
+        keys = None if None in places_of else tuple(p for p in places_of if p is not None)
     if at is None:
         at = len(kept)
         attribute: Rex = InputRef(below.fields[time][1], time)
@@ -326,7 +335,7 @@ def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int]] | None:
         names.append(fresh_name(field_names(below)[time], names))
     if isinstance(rel, Calc):
         condition = None if rel.condition is None else remap(rel.condition, where)
-        return replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition), at, places
+        return replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition), at, places, keys
     types = [rel.types[p] for p in kept]
     types += [below.fields[time][1]] * (len(names) - len(types))
     expanded = replace(
@@ -337,7 +346,7 @@ def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int]] | None:
         types=tuple(types),
         id_field=places[rel.id_field],
     )
-    return expanded, at, places
+    return expanded, at, places, keys
 
 
 def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> bool:

@@ -53,6 +53,10 @@ def refused(query: str) -> SqlError:
         ("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '8' SECOND, INTERVAL '4' SECOND)", "SQL163", "4000 ms every 8000 ms"),
         ("CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '6' SECOND)", "SQL119", "grow by 4000 ms"),
         ("SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '4' SECOND)", "SQL150", "SESSION"),
+        ("SESSION(TABLE t PARTITION BY v, DESCRIPTOR(ts), INTERVAL '4' SECOND)", "SQL150", "SESSION"),
+        ("SESSION(TABLE t PARTITION BY kk, DESCRIPTOR(ts), INTERVAL '4' SECOND)", "SQL119", "columns of its table"),
+        ("SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '0' SECOND)", "SQL119", "is 0 ms"),
+        ("SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts))", "SQL119", "no GAP"),
     ],
 )
 def test_arguments(call: str, code: str, words: str) -> None:

@@ -27,8 +27,7 @@ from stateplan.execnodes.runtime.kernel import (
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
 from stateplan.execnodes.runtime.kernels.common.partials import Partials
-from stateplan.execnodes.runtime.kernels.common.values import VALUE
-from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_slices import Slicing, timestamps, window_time
 
@@ -240,17 +239,8 @@ class WindowAggregateKernel(EventTimeKernel):
         return self._told(results, done.keys[self._end].to_numpy()[there])
 
     def _told(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
-        """The rows of the output: keys, results, and what is told of the window."""
-        end = len(self._keys) - 1
-        found = [s for i, s in enumerate(results.get_columns()) if i != end]
-        for kind, dtype in self.properties:
-            if kind == "WindowStart":
-                found.append(timestamps("", self.slicing.window_starts(ends)))
-            elif kind == "WindowEnd":
-                found.append(timestamps("", ends))
-            else:
-                found.append(window_time("", ends, self.slicing.zone, dtype))
-        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])
+        starts = self.slicing.window_starts(ends)
+        return told_of_windows(results, len(self._keys) - 1, self.properties, starts, ends, self.slicing.zone)
 
     def _as_partials(
         self,
@@ -261,24 +251,9 @@ class WindowAggregateKernel(EventTimeKernel):
         deletes: Sequence[pl.DataFrame | None],
     ) -> pl.DataFrame:
         """The slices as partial results."""
-        rows, keys = slices.rows, list(self._keys)
-        out = [s for _, kept in partials.folds for s in kept.as_partial(rows)]
-        if self._kernel.need_retraction:
-            out.append(rows[ROWS])
-        lists = []
-        for i in range(len(self._kernel.values)):
-            table = self.tables[1 + i]
-            found = self._current(1 + i, state[1 + i], upserts[1 + i], deletes[1 + i])
-            ids, (mine, owners) = ids_of((rows, found), keys)
-            owner = positions(mine, ids.count)[owners]
-            keep = owner >= 0
-            if self._kernel.need_retraction:
-                # What was last written before the group came (again) is of one that was deleted.
-                keep[keep] = found[ACCESS_TIME].to_numpy()[keep] >= rows[BORN].to_numpy()[owner[keep]]
-            kept_rows = np.flatnonzero(keep)
-            flags = [n for n in table.schema if n not in (*table.identity, _DUE)]
-            lists.append(partials.packed_values(i, owner[kept_rows], found[kept_rows][[VALUE, *flags]], rows.height))
-        return rows[keys].hstack([*out, *partials.separators(rows), *lists])
+        count = len(self._kernel.values)
+        values = [self._current(i, state[i], upserts[i], deletes[i]) for i in range(1, 1 + count)]
+        return partials.of_state(slices.rows, values)
 
     def _current(
         self, number: int, state: pl.DataFrame, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None
@@ -347,6 +322,30 @@ class WindowAggregateKernel(EventTimeKernel):
         owner = self._owners(key_frame, rows)
         rows = rows[np.flatnonzero(np.append(stays, False)[owner])]
         return rows if rows.height else None
+
+
+def told_of_windows(
+    results: pl.DataFrame, window: int, properties: Sequence[Property], starts: Ints, ends: Ints, zone: str
+) -> pl.DataFrame:
+    """The rows of the output: keys, results, and what is told of the window.
+
+    Args:
+        results: keys, the last of which is that of the window, and results.
+        window: position of that key.
+        properties: what to tell.
+        starts: of the windows, local times.
+        ends: likewise.
+        zone: of the windows.
+    """
+    found = [s for i, s in enumerate(results.get_columns()) if i != window]
+    for kind, dtype in properties:
+        if kind == "WindowStart":
+            found.append(timestamps("", starts))
+        elif kind == "WindowEnd":
+            found.append(timestamps("", ends))
+        else:
+            found.append(window_time("", ends, zone, dtype))
+    return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])
 
 
 def _together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:

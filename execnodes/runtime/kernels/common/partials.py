@@ -18,12 +18,13 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frozen, Transform
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, TrackedExtreme, added, aligned
 from stateplan.execnodes.runtime.kernels.common.lists import exploded, packed
-from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids, narrow, positions, signs
+from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, ids_of, key_ids, narrow, positions, signs
 from stateplan.execnodes.runtime.kernels.common.values import VALUE, Values
 from stateplan.execnodes.runtime.kernels.group_aggregate import (
+    BORN,
     ROWS,
     GroupAggregateKernel,
     Seen,
@@ -133,6 +134,30 @@ class Partials(Frozen):
     def separators(self, state: pl.DataFrame) -> list[pl.Series]:
         """The separators in rows of the group aggregate's state."""
         return [state[f"separator{i}"].alias(separator_name(i)) for i in self.separated]
+
+    def of_state(self, rows: pl.DataFrame, values: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Rows of the group aggregate's state as partial results.
+
+        Args:
+            rows: of the table of groups, with their time of access.
+            values: per table of values, rows that are theirs, or of other groups, with their time of access.
+        """
+        keys = list(self.keys)
+        out = [s for _, kept in self.folds for s in kept.as_partial(rows)]
+        if self.kernel.need_retraction:
+            out.append(rows[ROWS])
+        lists = []
+        for i, (kept, found) in enumerate(zip(self.kernel.values, values, strict=False)):
+            ids, (mine, owners) = ids_of((rows, found), keys)
+            owner = positions(mine, ids.count)[owners]
+            there = owner >= 0
+            if self.kernel.need_retraction:
+                # What was last written before the group came (again) is of one that was deleted.
+                there[there] = found[ACCESS_TIME].to_numpy()[there] >= rows[BORN].to_numpy()[owner[there]]
+            chosen = np.flatnonzero(there)
+            flags = [n for n in kept.table.schema if n not in kept.table.identity]
+            lists.append(self.packed_values(i, owner[chosen], found[chosen][[VALUE, *flags]], rows.height))
+        return rows[keys].hstack([*out, *self.separators(rows), *lists])
 
     def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
         """The values of a table, each of one of ``count`` rows, as the column of these rows."""

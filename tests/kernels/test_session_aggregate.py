@@ -1,0 +1,190 @@
+"""Aggregates of sessions against Flink's set of merging windows, with all rows kept."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.kernels.common.partials import Partials
+from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
+from stateplan.execnodes.types import BIGINT
+from tests.kernels.reference import DELETE, INSERT, Change, Row
+from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
+from tests.kernels.test_aggregate_functions import plain
+from tests.kernels.test_phased_aggregates import CALLS, Reference
+from tests.kernels.test_window_aggregate import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS
+from tests.support.examples import examples
+from tests.support.memory_state import MemoryState
+
+GAP = 3
+ORDERED = {"ARRAY_AGG", "LISTAGG"}
+"""Their result depends on the order in which Flink merges windows, which it does not promise."""
+CHOSEN = st.lists(
+    st.sampled_from([i for i, c in enumerate(CALLS) if c.function not in ORDERED]), min_size=1, max_size=4, unique=True
+)
+
+
+def time_of(change: Change) -> int:
+    return int((change[1][TIME] - EPOCH) / timedelta(milliseconds=1))
+
+
+class Session:
+    """A window with its rows."""
+
+    def __init__(self, start: int, end: int, rows: list[Change]) -> None:
+        self.start, self.end, self.rows = start, end, rows
+
+    def meets(self, other: Session) -> bool:
+        return self.start <= other.end and self.end >= other.start
+
+
+class Sessions:
+    """Flink's operator: each row makes a window, which is merged with those that it meets."""
+
+    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        self.chosen, self.grouping, self.retract = chosen, grouping, retract
+        self.open: dict[Row, list[Session]] = {}
+        self.late = 0
+
+    def step(self, batch: list[Change], before: int, now: int) -> list[Row]:
+        for change in batch:
+            self.add(change, before)
+        out: list[tuple[int, Row]] = []
+        for sessions in self.open.values():
+            for session in [s for s in sessions if s.end - 1 <= now]:
+                out += self.fired(session)
+                sessions.remove(session)
+        return [row for _, row in sorted(out, key=lambda o: o[0])]
+
+    def add(self, change: Change, before: int) -> None:
+        key = tuple(change[1][g] for g in self.grouping)
+        sessions = self.open.setdefault(key, [])
+        made = Session(time_of(change), time_of(change) + GAP, [])
+        met = sorted((s for s in sessions if s.meets(made)), key=lambda s: s.start)
+        merged = Session(
+            min(s.start for s in (made, *met)),
+            max(s.end for s in (made, *met)),
+            [*(row for s in met for row in s.rows), change],
+        )
+        if merged.end - 1 <= before:
+            self.late += 1
+            return
+        for session in met:
+            sessions.remove(session)
+        sessions.append(merged)
+
+    def fired(self, session: Session) -> list[tuple[int, Row]]:
+        found = Reference(self.chosen, self.grouping, self.retract)
+        for kind, row in session.rows:
+            found.add((kind, row[:TIME]), 0)
+        told = [EPOCH + timedelta(milliseconds=m) for m in (session.start, session.end, session.end - 1)]
+        return [(session.end, (*map(plain, row), *told)) for row in found.rows().values()]
+
+
+class Operator:
+    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+        calls = tuple(CALLS[i] for i in chosen)
+        keys = [ROW.fields[g].type for g in grouping]
+        flags = (retract,) * len(calls)
+        partials = Partials.of(ROW, [*keys, BIGINT.not_null()], calls, flags, retract, state_name="window-aggs")
+        kernel = SessionAggregateKernel(GlobalGroupAggregateKernel(partials), grouping, GAP, "UTC", PROPERTIES)
+        self.timed = LocalTimeTransform(TIME, TIME + 1, "UTC")
+        self.state = MemoryState(pickle.loads(pickle.dumps(kernel)))
+        self.retract = retract
+        self.late = 0
+
+    def step(self, batch: list[Change], now: int, mark: Watermark) -> list[Row]:
+        out = self.state.step([self.timed(frame(ROW, batch, self.retract), now)], now, [0], mark)
+        changes = changes_of(out)
+        assert all(kind == INSERT for kind, _ in changes)
+        return [(*map(plain, row[:-3]), *row[-3:]) for _, row in changes]
+
+
+@examples(40)
+@given(st.data(), CHOSEN, GROUPING, CUTS, WATERMARKS)
+def test_rows_come_and_some_are_late(data, chosen, grouping, cuts, marks) -> None:
+    flink, mine = Sessions(chosen, grouping, False), Operator(chosen, grouping, False)
+    before = NO_WATERMARK
+    batches = split(data.draw(inserting(TIMED, 40)), cuts)
+    for now, batch in enumerate([*batches, []]):
+        step = marks[now % len(marks)]
+        after = END_OF_TIME if now == len(batches) else before if not step else max(before, -4) + step
+        got = mine.step(batch, now, Watermark(before, after))
+        assert sorted(got, key=repr) == sorted(flink.step(batch, before, after), key=repr)
+        assert [r[-2] for r in got] == sorted(r[-2] for r in got), "sessions close in order"
+        before = after
+    assert not any(mine.state.tables), "nothing is left when all sessions are closed"
+
+
+@examples(40)
+@given(st.data(), CHOSEN, GROUPING, CUTS)
+def test_rows_are_retracted(data, chosen, grouping, cuts) -> None:
+    """The watermark stays behind all rows to come: of a retraction that is late there is no row to compare."""
+    flink, mine = Sessions(chosen, grouping, True), Operator(chosen, grouping, True)
+    before = NO_WATERMARK
+    batches = split(data.draw(retracting(TIMED, 40)), cuts)
+    for now, batch in enumerate([*batches, []]):
+        rest = [time_of(change) for later in batches[now + 1 :] for change in later]
+        after = max(before, min(rest) - 1) if rest else END_OF_TIME
+        got = mine.step(batch, now, Watermark(before, after))
+        assert sorted(got, key=repr) == sorted(flink.step(batch, before, after), key=repr)
+        before = after
+    assert flink.late == 0
+    assert not any(mine.state.tables)
+
+
+def rows(*times: int, kind: int = INSERT) -> list[Change]:
+    return [(kind, (1, "a", t, True, 1.0, "", None, EPOCH + timedelta(milliseconds=t))) for t in times]
+
+
+def sessions_of(found: list[Row]) -> list[tuple[int, ...]]:
+    """Start, end and number of rows of what came out."""
+    return [(*(int((at - EPOCH) / timedelta(milliseconds=1)) for at in row[-3:-1]), row[1]) for row in found]
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([[0, 3]], [(0, 6, 2)]),  # windows that touch are one session
+        ([[0, 4]], [(0, 3, 1), (4, 7, 1)]),
+        ([[0], [6], [3]], [(0, 9, 3)]),  # a row between two sessions makes them one
+        ([[5], [2]], [(2, 8, 2)]),  # an earlier row moves the start
+        ([[6], [8], [3], [0]], [(0, 11, 4)]),
+    ],
+)
+def test_sessions_merge(batches: list[list[int]], expected: list[tuple[int, ...]]) -> None:
+    mine = Operator([0], (0,), False)
+    for now, times in enumerate(batches):
+        assert mine.step(rows(*times), now, Watermark()) == []
+    assert sessions_of(mine.step([], len(batches), Watermark(NO_WATERMARK, END_OF_TIME))) == expected
+    assert not any(mine.state.tables)
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        ([5, 9], [(9, 12, 1)]),  # the window of 5 is over, and meets no session
+        ([9, 6, 5], [(5, 12, 3)]),  # it meets the session that 6 has moved
+        ([9, 5, 6], [(6, 12, 2)]),  # and does not before that
+    ],
+)
+def test_a_late_row_counts_if_it_meets_a_session(batch: list[int], expected: list[tuple[int, ...]]) -> None:
+    mine = Operator([0], (0,), False)
+    mine.step([], 0, Watermark(NO_WATERMARK, 8))
+    assert mine.step(rows(*batch), 1, Watermark(8, 8)) == []
+    assert sessions_of(mine.step([], 2, Watermark(8, END_OF_TIME))) == expected
+
+
+def test_a_session_that_is_empty_again_keeps_its_place() -> None:
+    mine = Operator([0], (0,), True)
+    mine.step(rows(0), 0, Watermark())
+    mine.step(rows(0, kind=DELETE), 1, Watermark())
+    mine.step(rows(2), 2, Watermark())
+    assert sessions_of(mine.step([], 3, Watermark(NO_WATERMARK, END_OF_TIME))) == [(0, 5, 1)]
