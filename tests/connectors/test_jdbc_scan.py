@@ -334,6 +334,7 @@ def test_a_connection_that_breaks_while_rows_come(
     again(True)
     with lookups.fresh():
         assert lookup(database, "v", "id INT, s STRING").rows(0, None).height == 150_000
+    monkeypatch.undo()
     again(True)
     refused("RUN146", lambda: read(there))
     again(False)

@@ -19,7 +19,7 @@ from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, row_type
 from tests.kernels.support import CLOCK, changes_of, split
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
@@ -110,7 +110,7 @@ class TimeIntervalJoin:
 SEGMENTS = st.lists(st.tuples(st.lists(st.one_of(LEFTS, RIGHTS), max_size=8), st.integers(-1, 6)), max_size=8)
 
 
-@examples(120)
+@fewer(0.25)
 @given(SEGMENTS, TYPES, st.booleans(), st.booleans(), st.booleans(), BOUNDS, st.lists(st.integers(0, 50), max_size=3))
 def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) -> None:
     kernel = kernel_of(join_type, keyed, nulls, condition, bounds)
@@ -140,7 +140,7 @@ def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) 
     assert not state.tables[0] and not state.tables[1]
 
 
-@examples(120)
+@fewer(0.25)
 @given(
     st.lists(st.lists(st.one_of(LEFTS, RIGHTS), max_size=8), max_size=8),
     TYPES,

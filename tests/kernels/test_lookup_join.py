@@ -22,7 +22,7 @@ from stateplan.execnodes.specs import DynamicTableSource, LookupKey
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 LEFT = row_type([("id", INT), ("k", INT), ("v", INT)])
@@ -64,7 +64,7 @@ def found(row, table, outer, before, rest, condition):
     return out or ([(*row, None, None, None)] if outer else [])
 
 
-@examples(150)
+@fewer(0.5)
 @given(
     st.lists(st.tuples(st.integers(0, 3), VALUES, VALUES), max_size=8),
     TABLES,
@@ -120,7 +120,7 @@ CHANGES = st.lists(
 )
 
 
-@examples(150)
+@fewer(0.5)
 @given(
     CHANGES, TABLES, TABLES, st.booleans(), st.sampled_from([0, 10]), CLOCK, st.lists(st.integers(0, 50), max_size=3)
 )

@@ -15,7 +15,7 @@ from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
 from stateplan.execnodes.types import BOOLEAN
 from tests.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
 from tests.kernels.support import CLOCK, changes_of, frame, inserting, retracting, row_of
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROW = row_of("li")
@@ -119,7 +119,7 @@ def net(changes: list[Change]) -> Counter[Row]:
     return Counter({r: n for r, n in out.items() if n})
 
 
-@examples(30)
+@fewer(0.3)
 @given(st.data(), TYPES, st.booleans(), st.booleans(), CLOCK)
 def test_row_by_row(data: st.DataObject, types: tuple[str, ...], less: bool, expire: bool, clock: list[int]) -> None:
     n = len(types)
@@ -139,7 +139,7 @@ def test_row_by_row(data: st.DataObject, types: tuple[str, ...], less: bool, exp
         assert net(out) == flink.add(side, change, now)
 
 
-@examples(30)
+@fewer(0.3)
 @given(st.data(), TYPES, st.booleans())
 def test_micro_batches(data: st.DataObject, types: tuple[str, ...], less: bool) -> None:
     """However the changes are cut into micro-batches, the result is the same."""

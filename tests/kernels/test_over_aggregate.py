@@ -23,7 +23,7 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
@@ -290,7 +290,7 @@ def test_event_time(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
         assert not any(state.tables), "nothing is kept that no frame can reach"
 
 
-@examples(40)
+@fewer(0.5)
 @given(EVENTS, KEYS, FRAMES, st.sampled_from([0, 10]), CUTS, CLOCK, st.lists(st.integers(0, 6), min_size=1, max_size=8))
 def test_event_time_over_sorted_runs(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
     kernel = RowtimeOverKernel(ROW, keys, calls_of(ANY_FRAME), given_frame, *CONSTANTS, 1)

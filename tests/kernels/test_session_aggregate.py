@@ -20,7 +20,7 @@ from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting
 from tests.kernels.test_aggregate_functions import plain
 from tests.kernels.test_phased_aggregates import CALLS, Reference
 from tests.kernels.test_window_aggregate import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 GAP = 3
@@ -107,7 +107,7 @@ class Operator:
         return [(*map(plain, row[:-3]), *row[-3:]) for _, row in changes]
 
 
-@examples(40)
+@fewer(0.5)
 @given(st.data(), CHOSEN, GROUPING, CUTS, WATERMARKS)
 def test_rows_come_and_some_are_late(data, chosen, grouping, cuts, marks) -> None:
     flink, mine = Sessions(chosen, grouping, False), Operator(chosen, grouping, False)
@@ -123,7 +123,7 @@ def test_rows_come_and_some_are_late(data, chosen, grouping, cuts, marks) -> Non
     assert not any(mine.state.tables), "nothing is left when all sessions are closed"
 
 
-@examples(40)
+@fewer(0.5)
 @given(st.data(), CHOSEN, GROUPING, CUTS)
 def test_rows_are_retracted(data, chosen, grouping, cuts) -> None:
     """The watermark stays behind all rows to come: of a retraction that is late there is no row to compare."""

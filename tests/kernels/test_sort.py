@@ -15,7 +15,7 @@ from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunS
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Change, Row, retracts
 from tests.kernels.support import CUTS, anything, changes_of, frame, row_of, split
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROW = row_of("si")
@@ -45,7 +45,7 @@ class StreamSort:
                 self.missed += 1
 
 
-@examples(150)
+@fewer(0.5)
 @given(st.lists(st.tuples(anything(ROWS, 20), CUTS), min_size=1, max_size=2), st.booleans(), st.booleans())
 def test_rows_come_out_in_order_when_the_input_ends(runs, ascending, nulls_last) -> None:
     made = kernel(ascending, nulls_last)

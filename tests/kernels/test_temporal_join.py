@@ -20,7 +20,7 @@ from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, split
-from tests.support.examples import examples
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
@@ -119,7 +119,7 @@ SEGMENTS = st.lists(
 )
 
 
-@examples(100)
+@fewer(0.2)
 @given(
     SEGMENTS,
     st.sampled_from(["INNER", "LEFT"]),
@@ -154,7 +154,7 @@ def test_row_by_row(segments, join_type, condition, ttl, clock, cuts) -> None:
             assert plain(changes_of(runs.step(kernel, inputs, now, ttl, watermark))) == expected
 
 
-@examples(60)
+@fewer(0.5)
 @given(st.lists(LEFT_CHANGES, max_size=20), st.lists(RIGHTS, max_size=10))
 def test_changes_of_the_left_input_keep_their_kind(lefts, rights) -> None:
     kernel = TemporalJoinKernel(LEFT, RIGHT, spec("LEFT", False), 2, 0)
@@ -194,7 +194,7 @@ def test_times_as_numbers_and_empty_input() -> None:
 PROC_RIGHTS = st.tuples(st.sampled_from([INSERT, UPDATE_AFTER, DELETE]), st.tuples(TIMES, KEYS, st.integers(0, 3)))
 
 
-@examples(100)
+@fewer(0.2)
 @given(
     st.lists(st.tuples(st.lists(LEFTS, max_size=4), st.lists(PROC_RIGHTS, max_size=4)), max_size=10),
     st.sampled_from(["INNER", "LEFT"]),

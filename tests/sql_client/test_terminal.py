@@ -268,8 +268,8 @@ def test_jobs_in_the_background(start: Start, tmp_path: Path) -> None:
 
     # what it prints stands above the prompt, and does not disturb what is typed
     shell.type("SELECT 'half")
-    shown = shell.until(lambda text: len(re.findall(r"^\+I\[[012]\]$", text, re.M)) > 3)
-    assert re.search(rf"\+I\[[012]\]\nStateplan SQL> SELECT 'half\n+ 1 job running: {job}$", shown), shown
+    below = re.compile(rf"\+I\[[012]\]\nStateplan SQL> SELECT 'half\n+ 1 job running: {job}$")
+    shell.until(lambda text: len(re.findall(r"^\+I\[[012]\]$", text, re.M)) > 3 and below.search(text) is not None)
     shell.type("\x03")
     shell.until(prompted)
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-_USUAL = 60
-"""Of the profile of CI."""
 
-
-def examples(count: int) -> settings:
-    """Settings of a test that does not try the usual number of examples: ``count`` in CI, and as many times more or
-    fewer as the profile says elsewhere (``HYPOTHESIS_PROFILE=thorough`` tries 33 times as many)."""
+def fewer(share: float) -> settings:
+    """Settings of a test whose examples are long: this share of the examples that the profile asks for."""
     default = settings.default
     assert default is not None
-    return settings(max_examples=max(1, count * default.max_examples // _USUAL))
+    return settings(max_examples=max(1, int(share * default.max_examples)))
