@@ -55,6 +55,10 @@ SLOW_FILES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    if not os.environ.get("STATEPLAN_LONG"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it"))
 
 
 @pytest.fixture(scope="session")

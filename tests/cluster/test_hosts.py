@@ -67,6 +67,7 @@ def caches(hosts: Hosts, host: str) -> list[Path]:
     return list((hosts.folder / host / "tmp").rglob("stateplan-runs-*"))
 
 
+@pytest.mark.long
 def test_two_jobs_outlive_a_host_and_a_driver(spark: object, hosts: Hosts, shared: Path, tmp_path: Path) -> None:
     there, here = shared / "jobs", tmp_path
     for place in (there, here):

@@ -15,8 +15,10 @@ settings.register_profile(_MANY, settings.get_profile("ci"), max_examples=200)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makemodule() -> Generator[None, pytest.Module, pytest.Module]:
-    """200 examples of each property where ``CI=true``, unless a profile is asked for (``thorough`` tries 2000). A property
-    has the profile that is loaded when its module is imported."""
+    """200 examples of each property where ``CI=true``, unless a profile is asked for: ``thorough`` tries 2000.
+
+    A property has the profile that is loaded when its module is imported.
+    """
     module = yield
     if os.environ.get("CI") == "true" and "HYPOTHESIS_PROFILE" not in os.environ:
         before = settings.get_current_profile_name()
