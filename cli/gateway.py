@@ -21,7 +21,8 @@ _SWITCH_SECONDS = 0.0005
 _NICENESS = 19
 """Of Spark's processes: statements come before the rows of jobs."""
 _COLLECT = (5000, 20, 10)
-"""Thresholds of the garbage collector. Statements leave few reference cycles behind."""
+"""Thresholds of the garbage collector. Statements leave few reference cycles behind, but a gateway whose oldest
+generation is collected more rarely grows."""
 
 _FIRST = (
     "CREATE TABLE t (a INT, b STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (a) NOT ENFORCED) "

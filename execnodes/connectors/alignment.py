@@ -3,8 +3,8 @@
 A group is the sources of one job that name it, and all their parts. The driver and the sources, which plan in processes
 of their own, know of each other by small files in one folder of the checkpoint. After each micro-batch the driver
 writes the watermarks of all parts (:class:`PartWatermarks`). Whenever a source plans, it notes for which of its parts
-the others have to wait (:class:`Aligner`). How far a micro-batch reads is in Spark's log before it reads a row, so
-these files decide what is read next, and never what a micro-batch reads that runs again.
+the others have to wait (:class:`Aligner`). These files decide what is read next. They do not change what a repeated
+micro-batch reads: Spark's log has that before the first row is read.
 
 Source: Flink's FLIP-182 and FLIP-217, ``SourceCoordinator``, ``SourceOperator`` and ``WatermarkParams``.
 """
