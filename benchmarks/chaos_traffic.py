@@ -1,7 +1,7 @@
 """What flows into the job of :mod:`benchmarks.chaos_servers`: orders into Kafka, and changes of a table of PostgreSQL.
 
-Both threads run until they are told to stop. What they were not let do is an error, except for changes that the
-database did not take because it was killed: they are tried again.
+Both threads run until they are told to stop. The run fails if one of them cannot write. Only changes that the database
+did not take because it was killed are tried again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +29,7 @@ PRODUCTS, CATEGORIES = 1000, 8
 TABLE = "CREATE TABLE products (product_id bigint PRIMARY KEY, category text NOT NULL, price bigint NOT NULL)"
 
 
-class Traffic(threading.Thread):
+class Traffic(threading.Thread, ABC):
     """Does one thing after another until it is told to stop.
 
     Attributes:
@@ -43,9 +44,9 @@ class Traffic(threading.Thread):
         self._pause = pause
         self._ends = threading.Event()
 
+    @abstractmethod
     def step(self) -> None:
         """Does one thing."""
-        raise NotImplementedError
 
     def run(self) -> None:
         try:

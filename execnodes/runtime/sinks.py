@@ -43,10 +43,13 @@ class Left:
     size: int
 
     def read(self) -> bytes:
-        """The bytes. Raises OSError."""
+        """The bytes. Raises OSError, also where some are missing."""
         with self.path.open("rb") as file:
             file.seek(self.start)
-            return file.read(self.size)
+            found = file.read(self.size)
+        if len(found) < self.size:
+            raise OSError(f"{self.path} has been cut off")
+        return found
 
 
 Report = tuple[int, str, int, bytes | Left]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.runtime.job import Job
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
@@ -43,12 +44,12 @@ def with_ttls(document: PlanDocument, ttls: tuple[str, str]) -> PlanDocument:
     return document.set_ttl(join.id, 0, ttls[0]).set_ttl(join.id, 1, ttls[1])
 
 
-def upstream(document: PlanDocument, node: object) -> list[object]:
+def upstream(document: PlanDocument, node: ExecNode) -> list[ExecNode]:
     """All nodes before a node."""
-    found: list[object] = []
+    found: list[ExecNode] = []
     todo = [node]
     while todo:
-        inputs = document.graph.inputs(todo.pop())  # type: ignore[arg-type]
+        inputs = document.graph.inputs(todo.pop())
         found += inputs
         todo += inputs
     return found

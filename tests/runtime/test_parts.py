@@ -135,3 +135,13 @@ def test_workers_of_other_machines_share_nothing(sink: Filler) -> None:
 def test_nothing_is_reported_without_rows(sink: Filler, tmp_path: Path) -> None:
     empty: list[pa.RecordBatch] = []
     assert list(write_sinks([(sink, "out", "u")], 0, [3], None, tmp_path)(empty)) == []
+
+
+def test_a_file_that_has_been_cut_off_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    path.write_bytes(b"head and tail")
+    left = Left(path, 5, 8)
+    assert left.read() == b"and tail"
+    path.write_bytes(b"head and")
+    with pytest.raises(OSError, match="cut off"):
+        left.read()

@@ -6,7 +6,7 @@ and ``SessionWindowAssigner``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,10 +26,10 @@ from stateplan.execnodes.runtime.kernel import (
     Watermark,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, framed, ids_of, positions
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, framed, ids_of, positions, present
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_aggregate import Property, told_of_windows
+from stateplan.execnodes.runtime.kernels.window_aggregate import Property, together, told_of_windows
 from stateplan.execnodes.runtime.kernels.window_slices import closing_instants, local_times
 
 _END, _DUE = "@end", "@due"
@@ -202,14 +202,14 @@ class SessionAggregateKernel(EventTimeKernel):
         starts, ends = known[self._start].to_numpy(), known[_END].to_numpy()
         keys = self._keys_of(frame)
         _, (of_known, of_rows) = ids_of((known[self._key] if self._key else known, keys), self._key)
-        late = np.flatnonzero(self._due(times + self.gap) <= before)
+        late = self._due(times + self.gap) <= before
         rows = np.arange(frame.height)
-        if len(late):
+        if late.any():
             keep = np.ones(frame.height, bool)
-            for code in np.unique(of_rows[late]):
-                own, mine = np.flatnonzero(of_known == code), np.flatnonzero(of_rows == code)
+            codes = np.unique(of_rows[late])
+            for own, mine in zip(_by_code(of_known, codes), _by_code(of_rows, codes), strict=True):
                 there = list(zip(starts[own].tolist(), ends[own].tolist(), strict=True))
-                keep[mine] = self._in_time(there, times[mine], np.isin(mine, late))
+                keep[mine] = self._in_time(there, times[mine], late[mine])
             rows = np.flatnonzero(keep)
         spans = pl.DataFrame(
             {
@@ -277,8 +277,7 @@ class SessionAggregateKernel(EventTimeKernel):
     ) -> tuple[pl.DataFrame, Ints]:
         """The accumulators of sessions that have moved, in the order of their start, and the new start of each."""
         session = list(self._session)
-        there = np.sort(np.setdiff1d(np.arange(groups.height), absent(groups, session, gone)))
-        rows = groups[there].sort(self._start, maintain_order=True)
+        rows = groups[present(groups, session, gone)].sort(self._start, maintain_order=True)
         ids, (mine, places) = ids_of((rows, known), session)
         return rows, moved[positions(places, ids.count)[mine]]
 
@@ -321,11 +320,12 @@ class SessionAggregateKernel(EventTimeKernel):
             if fresh is not None:
                 kept = fresh[absent(fresh, session, over)]
                 upserts[i] = kept if kept.height else None
-            known = state[i]
-            if known.height:
-                gone = np.setdiff1d(np.arange(known.height), absent(known, session, over))
-                dead = known[gone][identity]
-                if dead.height:
-                    more = deletes[i]
-                    every = dead if more is None else pl.concat([more.select(identity), dead])
-                    deletes[i] = every.unique(maintain_order=True)
+            dead = state[i][present(state[i], session, over)][identity]
+            deletes[i] = together(deletes[i], dead if dead.height else None)
+
+
+def _by_code(codes: Ints, wanted: Ints) -> Iterator[Ints]:
+    """For each of the ``wanted`` codes, in ascending order, the positions that have it."""
+    order = np.argsort(codes, kind="stable")
+    ends = [np.searchsorted(codes[order], wanted, side) for side in ("left", "right")]
+    return (order[first:end] for first, end in zip(*ends, strict=True))

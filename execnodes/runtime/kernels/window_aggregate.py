@@ -139,14 +139,14 @@ class WindowAggregateKernel(EventTimeKernel):
         else:
             upserts[0] = None
         gone = key_frame[np.flatnonzero(~stays)]
-        deletes[0] = _together(deletes[0], gone if gone.height else None)
+        deletes[0] = together(deletes[0], gone if gone.height else None)
         tables = len(self._kernel.values)
         place = 1 + tables
         for i, values in enumerate(self._kernel.values, 1):
             dead = self._settle(i, key_frame, stays, closed, due, reached, state[i], upserts, deletes)
             if values.order is not None:
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
-                deletes[place] = _together(deletes[place], dead)
+                deletes[place] = together(deletes[place], dead)
                 place += 1
         return Step(output, upserts, deletes, missed, inputs[0].height - frame.height)
 
@@ -301,7 +301,7 @@ class WindowAggregateKernel(EventTimeKernel):
             if touched and rest.height:
                 rest = rest[absent(rest, identity, pl.concat(touched))]
             written.append(rest)
-        deletes[number] = _together(gone, dead)
+        deletes[number] = together(gone, dead)
         every = pl.concat(written) if written else None
         upserts[number] = every if every is not None and every.height else None
         return dead
@@ -348,7 +348,7 @@ def told_of_windows(
     return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])
 
 
-def _together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:
+def together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:
     """Two frames of identities as one, each once."""
     if deletes is None or more is None:
         return deletes if more is None else more

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from stateplan.execnodes.disk import FULL, existing_folder, full_error, is_full
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
-from stateplan.execnodes.readable import bytes_text
 from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint, damage_of
 from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
 
@@ -190,8 +190,7 @@ _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset",
 """Spark's messages when the process at the other end has ended."""
 
 
-_FULL = ("No space left on device", "Disk quota exceeded")
-_AT = re.compile(rf"(?:{'|'.join(_FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.join(_FULL)})\)")
+_AT = re.compile(rf"(?:{'|'.join(FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.join(FULL)})\)")
 """The file that Python or Java could not write to."""
 
 _LAST = 1 << 18
@@ -211,25 +210,18 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, printed: str) -> R
         checkpoint: of the query.
         printed: the end of what Spark printed.
     """
-    found = next((t for t in (text, printed) if any(sign in t for sign in _FULL)), None)
+    found = next((t for t in (text, printed) if is_full(t)), None)
     if found is None:
         return None
     places: list[AnyPath] = [Path(a or b) for a, b in _AT.findall(found)]
     places += [checkpoint.folder, Path(tempfile.gettempdir())]
-    disks = {folder: shutil.disk_usage(folder) for place in places if (folder := _existing(place)) is not None}
+    disks = {folder: shutil.disk_usage(folder) for place in places if (folder := existing_folder(place)) is not None}
     if not disks:
         return None
     folder, usage = min(disks.items(), key=lambda disk: disk[1].free)
     if found is printed and usage.free > max(_ALMOST, usage.total // 100):
         return None  # the log speaks of an earlier failure
-    return RunError("RUN031", folder=folder, free=bytes_text(usage.free), total=bytes_text(usage.total))
-
-
-def _existing(path: AnyPath) -> Path | None:
-    """The folder of this machine that is nearest to a path; None where there is none."""
-    with contextlib.suppress(OSError):
-        return next((p for p in (path, *path.parents) if p.is_dir()), None) if isinstance(path, Path) else None
-    return None
+    return full_error(folder)
 
 
 def is_of_spark(failure: Exception) -> bool:

@@ -245,8 +245,18 @@ def truth(flags: pl.Series) -> Bools:
 
 def absent(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
     """The rows of ``frame`` whose key no row of ``others`` has."""
+    return np.flatnonzero(~_met(frame, columns, others))
+
+
+def present(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
+    """The rows of ``frame`` whose key a row of ``others`` has."""
+    return np.flatnonzero(_met(frame, columns, others))
+
+
+def _met(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Bools:
     ids, (there, mine) = ids_of((others, frame), columns)
-    return np.flatnonzero(positions(there, ids.count)[mine] < 0)
+    found: Bools = positions(there, ids.count)[mine] >= 0
+    return found
 
 
 def is_retraction(frame: pl.DataFrame) -> Bools | None:
