@@ -486,7 +486,8 @@ def _live_folder() -> str | None:
 
 
 def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
-    """Whether a query ends within ``seconds``.
+    """Whether a query ends within ``seconds``. One that has ended left the active queries of Spark: the next one may
+    have its name.
 
     Raises:
         StateplanError: what made it fail.
@@ -495,6 +496,9 @@ def _ended(query: StreamingQuery, run: _Run, seconds: float) -> bool:
 
     try:
         ended = bool(query.awaitTermination(seconds))
+        if ended:
+            # With a timeout, Spark answers as soon as the query is over, while it is still registered.
+            query.awaitTermination()
     except StreamingQueryException as failure:
         raise run.failure or explained(failure, run.checkpoint.spark, run.job.operators) from failure
     if ended and run.failure is not None:
