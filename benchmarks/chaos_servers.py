@@ -21,11 +21,14 @@ give follows from the input alone. Every kill is at a random moment:
 - commit: the whole job, after it has written its state, or the commit to the Delta table, and before the micro-batch
   is done;
 - start: the whole job, while it starts;
-- broker: it stops and comes back after up to five seconds;
+- broker: it stops, while no transaction has messages, and comes back after up to five seconds;
+- frozen broker: it does not answer for up to five seconds, at any moment;
 - database: it crashes and comes back after up to five seconds;
 - connections: the database ends all connections.
 
 The broker is ``noida-db``, which loses what it was told in the three seconds before a kill -9, so it is told to stop.
+When it stops, it forgets the messages of open transactions, and yet commits such a transaction afterwards, without
+them. So the job is frozen, between such transactions, until the broker has stopped.
 In the end, the orders are loaded into a table of PostgreSQL. The topics, read with ``read_committed``, and the tables
 must have what the same SELECT gives there. Linux only. Exit code 1 when a row is lost or doubled.
 """
@@ -47,6 +50,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import psutil
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -111,9 +115,10 @@ KINDS = {
     "driver alone": 4,
     "commit": 9,
     "start": 4,
-    "broker": 5,
-    "database": 5,
-    "connections": 5,
+    "broker": 4,
+    "frozen broker": 3,
+    "database": 4,
+    "connections": 4,
 }
 """What is killed, and in how many of 50 kills."""
 
@@ -257,23 +262,47 @@ class Storm:
             hit = kill_some(process_tree(process.pid), "pyspark.daemon", self.rng)
         elif kind == "connections":
             hit = self.database.terminate(f"pid <> pg_backend_pid() AND usename = '{USER}'") > 0
-        else:
+        elif kind == "database":
             hit = True
-            self._bounce(kind)
+            self.server.stop(crash=True)
+            time.sleep(self.rng.random() * 5)
+            self.server.start()
+        elif kind == "frozen broker":
+            with self.broker.frozen():
+                time.sleep(self.rng.random() * 5)
+            hit = True
+        else:
+            hit = self._stop_broker(process)
         done = batches(self.checkpoint, "commits")
         wait_until(process, lambda: batches(self.checkpoint, "commits") > done, 30, 0.05)
         return hit
 
-    def _bounce(self, kind: str) -> None:
-        if kind == "database":
-            self.server.stop(crash=True)
-            time.sleep(self.rng.random() * 5)
-            self.server.start()
-            return
+    def _stop_broker(self, process: subprocess.Popen[bytes]) -> bool:
+        """Stops the broker while no transaction has messages, and starts it again; False when the job ended before."""
         with self.orders.paused():
-            self.broker.stop()
+            while not (stopped := self._stop_between(process)):
+                if process.poll() is not None:
+                    return False
+                time.sleep(0.2)
             time.sleep(self.rng.random() * 5)
             self.broker.start()
+        return stopped
+
+    def _stop_between(self, process: subprocess.Popen[bytes]) -> bool:
+        """Stops the broker unless a transaction may have messages. The job is frozen meanwhile."""
+        job = process_tree(process.pid)
+        try:
+            for part in job:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    part.suspend()
+            if self._writes(-1):
+                return False
+            self.broker.stop()
+            return True
+        finally:
+            for part in job:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    part.resume()
 
     def _writes(self, versions: int) -> bool:
         """Whether a micro-batch has written its state, and the Delta table has more ``versions`` than that, but the

@@ -106,6 +106,16 @@ class Kafka:
             process.kill()
             process.wait()
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Within the block it holds its connections and does not answer."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     @property
     def admin(self) -> AdminClient:
         """Creates and deletes topics."""
