@@ -22,6 +22,7 @@ from stateplan.execnodes.windows import (
     SessionWindow,
     SliceAttached,
     TimeAttribute,
+    WindowAttached,
     Windowing,
     property_type,
     window_text,
@@ -54,8 +55,8 @@ class _Windowed(ExecNode):
 
         if isinstance(windowing, SliceAttached):
             raise self.not_supported("a local phase of partial results")
-        time = windowing.time_attribute_index if isinstance(windowing, TimeAttribute) else windowing.window_end
-        return SliceTransform(slicing_of(self, windowing, session), time, len(row.fields))
+        time = windowing.window_end if isinstance(windowing, WindowAttached) else _time_of(windowing)
+        return SliceTransform(slicing_of(self, windowing, session, by_clock=True), time, len(row.fields))
 
     def _whose(self, inputs: Sequence[LogicalType]) -> str:
         """The keys and windows, in words."""
@@ -65,11 +66,13 @@ class _Windowed(ExecNode):
     def _properties(self, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
         found = []
         for p in named:
-            kind = p.property.kind
-            if kind == "Proctime":
-                raise self.not_supported("a window of processing time")
-            found.append((kind, property_type(p).polars()))
+            found.append((p.property.kind, property_type(p).polars()))
         return tuple(found)
+
+
+def _time_of(windowing: TimeAttribute) -> int | None:
+    """The field that is the time of a row; None for processing time."""
+    return windowing.time_attribute_index if windowing.is_rowtime else None
 
 
 def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCall, ...], retraction: bool) -> Partials:
@@ -167,8 +170,9 @@ class GlobalWindowAggregate(_Emitting):
         partials = _partials(self.local_agg_input_row_type, keys, self.agg_calls, bool(self.need_retraction))
         kernel = WindowAggregateKernel(
             GlobalGroupAggregateKernel(partials),
-            slicing_of(self, self.windowing, session),
+            slicing_of(self, self.windowing, session, by_clock=True),
             self._properties(self.named_window_properties),
+            self.windowing.is_rowtime,
         )
         return Stateful(kernel, (partials.kernel.grouping[:-1],), schemas=(partials.whole_schema(),))
 
@@ -179,7 +183,8 @@ class GlobalWindowAggregate(_Emitting):
 
 @exec_node("window-aggregate")
 class WindowAggregate(_Emitting):
-    """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end.
+    """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end; one of
+    processing time when the clock has.
 
     .. code-block:: sql
 
@@ -204,17 +209,17 @@ class WindowAggregate(_Emitting):
             return self._in_sessions(self.windowing.window, inputs[0], session)
         row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
         sliced = self._sliced(self.windowing, row, session)
-        properties = self._properties(self.named_window_properties)
+        properties, timed = self._properties(self.named_window_properties), self.windowing.is_rowtime
         if sliced.slicing.shares:
             types = field_types(row)
             partials = _partials(row, [types[k] for k in self.grouping], calls, retraction)
-            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties)
+            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties, timed)
             before = _before(sliced, partials, self.grouping)
             return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
         whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
         flags = (retraction,) * len(calls)
         inner = GroupAggregateKernel(whole, (*self.grouping, sliced.width), calls, flags, False, retraction, _STATE)
-        kernel = WindowAggregateKernel(inner, sliced.slicing, properties)
+        kernel = WindowAggregateKernel(inner, sliced.slicing, properties, timed)
         return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
 
     def _in_sessions(self, window: SessionWindow, row: LogicalType, session: Mapping[str, str]) -> Stateful:
@@ -232,8 +237,8 @@ class WindowAggregate(_Emitting):
         partials = _partials(row, [types[k] for k in self.grouping], calls, bool(self.need_retraction))
         inner = GlobalGroupAggregateKernel(partials)
         properties = self._properties(self.named_window_properties)
-        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties)
-        timed = LocalTimeTransform(windowing.time_attribute_index, len(row.fields), zone)
+        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties, windowing.is_rowtime)
+        timed = LocalTimeTransform(_time_of(windowing), len(row.fields), zone)
         whole = LogicalType("ROW", fields=(*row.fields, RowField("local_time", BIGINT.not_null())))
         return Stateful(kernel, (self.grouping,), (timed,), (state_columns(whole),))
 

@@ -31,22 +31,25 @@ _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precisio
 def zone_of(
     node: ExecNode, windowing: TimeAttribute | WindowAttached | SliceAttached, session: Mapping[str, str]
 ) -> str:
-    """The time zone of the windows of ``node``: that of the session for TIMESTAMP_LTZ.
-
-    Raises:
-        PlanError: PLAN035, for windows of processing time.
-    """
-    if not windowing.is_rowtime:
-        raise node.not_supported("a window of processing time")
+    """The time zone of the windows of ``node``: that of the session for TIMESTAMP_LTZ."""
     if windowing.time_attribute_type.root != "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         return "UTC"
     return local_time_zone({**session, **(node.configuration or {})})
 
 
 def slicing_of(
-    node: ExecNode, windowing: TimeAttribute | WindowAttached | SliceAttached, session: Mapping[str, str]
+    node: ExecNode,
+    windowing: TimeAttribute | WindowAttached | SliceAttached,
+    session: Mapping[str, str],
+    by_clock: bool = False,
 ) -> Slicing:
     """How the windows of ``node`` are cut into slices.
+
+    Args:
+        node: for its options and errors.
+        windowing: of the node.
+        session: options.
+        by_clock: whether the node also works by processing time.
 
     Raises:
         PlanError: PLAN035, for windows that cannot be run.
@@ -56,6 +59,8 @@ def slicing_of(
     window = windowing.window
     if isinstance(window, SessionWindow):
         raise node.not_supported("a SESSION window")
+    if not windowing.is_rowtime and not by_clock:
+        raise node.not_supported("a window of processing time without an aggregate")
     zone = zone_of(node, windowing, session)
     attached = isinstance(windowing, WindowAttached)
     if isinstance(window, HoppingWindow):

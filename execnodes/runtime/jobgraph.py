@@ -19,6 +19,9 @@ from stateplan.execnodes.runtime.kernel import Kernel, Transform
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
 
+CLOCK = -1
+"""The source of the instants of the clock, in place of a node of the plan."""
+
 _NO_FIELDS = InputFields()
 
 
@@ -62,7 +65,7 @@ class SourceSpec:
         connector: of the table, for errors.
         reader: plans and reads its splits.
         pipeline: what happens to its rows.
-        node: the plan node.
+        node: the plan node, or :data:`CLOCK`.
         marks: the name of its marker files.
     """
 

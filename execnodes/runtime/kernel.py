@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import polars as pl
 
@@ -174,6 +174,13 @@ class Frozen:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
+class Alarms(Protocol):
+    """Instants that the clock comes to again and again. Picklable."""
+
+    def last(self, now: int) -> int:
+        """The last of them at or before an instant, ms since 1970."""
+
+
 class Kernel(Frozen, ABC):
     """A stateful operator: a frozen dataclass, picklable, without any state of its own.
 
@@ -189,6 +196,12 @@ class Kernel(Frozen, ABC):
         """Whether, of a kernel by event time, the clock of the micro-batch takes the place of the watermark: what is
         due waits for the next micro-batch of its key group."""
         return False
+
+    @property
+    def alarms(self) -> Alarms | None:
+        """Of a kernel by the clock, the instants at which its state may become due: each of them makes a micro-batch,
+        and every micro-batch visits all key groups. None for a kernel that can wait for rows."""
+        return None
 
     @property
     def watermark_delay(self) -> int:

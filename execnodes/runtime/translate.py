@@ -25,6 +25,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
 from stateplan.execnodes.rex import Call, InputRef, input_refs, remap
+from stateplan.execnodes.runtime.clocks import clock_source
 from stateplan.execnodes.runtime.constant_rows import ValuesSource
 from stateplan.execnodes.runtime.jobgraph import (
     JobGraph,
@@ -137,7 +138,7 @@ class _Translation:
         sources = tuple(self.source(scan) for scan in scans)
         operators = [self.operator(self.graph.node(i)) for i in self.operators]
         return JobGraph(
-            sources,
+            (*sources, *clock_source(sources, operators)),
             tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
             tuple(self.writers.values()),
             key_groups,

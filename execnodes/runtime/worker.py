@@ -220,13 +220,27 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
             yield Blob(slot_label(slot), 0, "", now, TOUCH, b"")
 
 
+def alarms(graph: JobGraph, now: int, level: int = 1) -> Iterator[Blob]:
+    """What has operators by processing time look at what is due, in every key group.
+
+    Args:
+        now: the micro-batch's time, ms.
+        level: the first level that these blobs come to.
+    """
+    for number, spec in enumerate(graph.operators):
+        if spec.kernel.alarms is not None and spec.level >= level:
+            for group in range(graph.key_groups):
+                yield Blob(slot_label(graph.slot(number, group)), 0, "", now, TOUCH, b"")
+
+
 def read_source(
     graph: JobGraph, index: int, count: Count | None, touch: bool = False, number: int | None = None, level: int = 1
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` that turns the splits of source ``index`` into blobs.
 
     A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits. With ``touch``
-    the blobs are followed by :func:`touches`, and by the :func:`sweeps` of micro-batch ``number`` from ``level`` on.
+    the blobs are followed by :func:`touches`; else by the :func:`sweeps` of micro-batch ``number``, and in any case by
+    :func:`alarms`, both from ``level`` on.
     """
     reader = graph.sources[index].reader
 
@@ -298,6 +312,8 @@ def read_splits(
             yield pack(list(touches(graph, now)))
         elif number is not None and some and (swept := list(sweeps(graph, number, now, level))):
             yield pack(swept)
+        if some and (woken := list(alarms(graph, now, level))):
+            yield pack(woken)
         if count and some:
             figures["rows_out"] = figures["rows_in"]
             made = clock.least()

@@ -42,7 +42,7 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
 
     def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> ExecNode:
-        _no_session(rel.position, rel.place)
+        _require_runnable(rel.position, rel.place)
         return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
 
     def waits_for_watermarks(self, rel: WindowTable) -> bool:
@@ -59,8 +59,8 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
         return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
 
     def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
-        if rel.position.time is None:
-            _no_session(rel.position, rel.place)
+        if rel.position.time is None and rel.position.window.kind == "SESSION":
+            _require_runnable(rel.position, rel.place)
         return WindowAggregateNode(
             **self.common(rel, node, lowering),
             grouping=rel.group,
@@ -137,7 +137,7 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNod
         ]
 
     def lower(self, rel: WindowJoin, node: Physical, lowering: Lowering) -> ExecNode:
-        _no_session(rel.left_position, rel.place)
+        _require_runnable(rel.left_position, rel.place)
         return WindowJoinNode(
             **self.common(rel, node, lowering),
             join_spec=join_spec(rel.join_type, rel.condition, rel.left.width),
@@ -171,7 +171,7 @@ class WindowDeduplicateOperator(
         ]
 
     def lower(self, rel: WindowDeduplicate, node: Physical, lowering: Lowering) -> ExecNode:
-        _no_session(rel.position, rel.place)
+        _require_runnable(rel.position, rel.place)
         return WindowDeduplicateNode(
             **self.common(rel, node, lowering),
             partition_keys=rel.partition,
@@ -187,13 +187,19 @@ class WindowDeduplicateOperator(
         return rel.position.is_rowtime
 
 
-def _no_session(position: WindowPosition, place: Place | None) -> None:
-    """Raises SqlError SQL150, for SESSION windows that no aggregate has taken in."""
+def _require_runnable(position: WindowPosition, place: Place | None) -> None:
+    """Raises SqlError SQL150, for windows that only run below an aggregate: of SESSION, and of processing time."""
     if position.window.kind == "SESSION":
         raise not_supported(
             "a SESSION window",
             place,
             "group its rows by window_start, window_end and exactly the columns of its PARTITION BY",
+        )
+    if not position.is_rowtime:
+        raise not_supported(
+            "a window of processing time without an aggregate",
+            place,
+            "group its rows by window_start and window_end, or use event time",
         )
 
 

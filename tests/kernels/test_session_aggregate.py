@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -89,13 +90,16 @@ class Sessions:
 
 
 class Operator:
-    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+    def __init__(
+        self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool, event_time: bool = True
+    ) -> None:
         calls = tuple(CALLS[i] for i in chosen)
         keys = [ROW.fields[g].type for g in grouping]
         flags = (retract,) * len(calls)
         partials = Partials.of(ROW, [*keys, BIGINT.not_null()], calls, flags, retract, state_name="window-aggs")
-        kernel = SessionAggregateKernel(GlobalGroupAggregateKernel(partials), grouping, GAP, "UTC", PROPERTIES)
-        self.timed = LocalTimeTransform(TIME, TIME + 1, "UTC")
+        inner = GlobalGroupAggregateKernel(partials)
+        kernel = SessionAggregateKernel(inner, grouping, GAP, "UTC", PROPERTIES, event_time)
+        self.timed = LocalTimeTransform(TIME if event_time else None, TIME + 1, "UTC")
         self.state = MemoryState(pickle.loads(pickle.dumps(kernel)))
         self.retract = retract
         self.late = 0
@@ -138,6 +142,28 @@ def test_rows_are_retracted(data, chosen, grouping, cuts) -> None:
         before = after
     assert flink.late == 0
     assert not any(mine.state.tables)
+
+
+@fewer(0.5)
+@given(inserting(TIMED, 40), CHOSEN, GROUPING, CUTS, st.lists(st.integers(1, 6), min_size=1, max_size=6))
+def test_processing_time(changes, chosen, grouping, cuts, steps) -> None:
+    flink, mine = Sessions(chosen, grouping, False), Operator(chosen, grouping, False, event_time=False)
+    now = 1_000
+    batches = split(changes, cuts)
+    for number, batch in enumerate([*batches, []]):
+        now += 100 if number == len(batches) else steps[number % len(steps)]
+        clocked = [(kind, (*row[:TIME], EPOCH + timedelta(milliseconds=now))) for kind, row in batch]
+        got = mine.step(batch, now, Watermark(NO_WATERMARK, now))
+        assert sorted(got, key=repr) == sorted(flink.step(clocked, NO_WATERMARK, now), key=repr)
+    assert not any(mine.state.tables), "nothing is left when all sessions are closed"
+
+
+@pytest.mark.parametrize(("gap", "step"), [(2_000, 1_000), (30_000, 3_000), (86_400_000, 60_000)])
+def test_how_often_the_clock_is_looked_at(gap: int, step: int) -> None:
+    kernel = replace(Operator([0], (0,), False, event_time=False).state.kernel, gap=gap)
+    alarms = kernel.alarms
+    assert alarms is not None
+    assert {alarms.last(at) + 1 for at in range(10 * step, 12 * step, 500)} == {10 * step, 11 * step}
 
 
 def rows(*times: int, kind: int = INSERT) -> list[Change]:

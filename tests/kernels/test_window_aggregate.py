@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, 
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
+from stateplan.execnodes.runtime.kernels.window_slices import SliceAlarms, SliceTransform, Slicing
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from tests.kernels.aggregate_reference import ArrayAgg, ListAgg
 from tests.kernels.reference import INSERT, Change, Row
@@ -49,6 +50,7 @@ SLICINGS = st.sampled_from(
 )
 PROPERTIES = (("WindowStart", pl.Datetime("ms")), ("WindowEnd", pl.Datetime("ms")), ("Rowtime", pl.Datetime("ms")))
 WATERMARKS = st.lists(st.integers(0, 8), min_size=1, max_size=6)
+CLOCK = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=4, unique=True)
 GROUPING = st.sampled_from([(0,), (0, 1), ()])
 
@@ -116,11 +118,17 @@ class Operator:
     """The operator, in one phase or in two."""
 
     def __init__(
-        self, slicing: Slicing, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool, two: bool
+        self,
+        slicing: Slicing,
+        chosen: Sequence[int],
+        grouping: tuple[int, ...],
+        retract: bool,
+        two: bool,
+        event_time: bool = True,
     ) -> None:
         calls = tuple(CALLS[i] for i in chosen)
         flags = (retract,) * len(calls)
-        self.sliced = SliceTransform(slicing, TIME, TIME + 1)
+        self.sliced = SliceTransform(slicing, TIME if event_time else None, TIME + 1)
         self.local: LocalTransform | None = None
         inner: GlobalGroupAggregateKernel | GroupAggregateKernel
         if two or slicing.shares:
@@ -131,7 +139,8 @@ class Operator:
         else:
             row = LogicalType("ROW", fields=(*ROW.fields, RowField("end", BIGINT)))
             inner = GroupAggregateKernel(row, (*grouping, TIME + 1), calls, flags, False, retract, "window-aggs")
-        self.state = MemoryState(pickle.loads(pickle.dumps(WindowAggregateKernel(inner, slicing, PROPERTIES))))
+        kernel = WindowAggregateKernel(inner, slicing, PROPERTIES, event_time)
+        self.state = MemoryState(pickle.loads(pickle.dumps(kernel)))
         self.retract = retract
 
     def step(self, parts: list[list[Change]], now: int, mark: Watermark) -> list[Row]:
@@ -174,6 +183,37 @@ def check(
 def test_windows(data, slicing, chosen, grouping, retract, two, cuts, parts, marks) -> None:
     changes = data.draw(retracting(TIMED, 40) if retract else inserting(TIMED, 40))
     check(slicing, changes, chosen, grouping, retract, two, cuts, parts, marks)
+
+
+@given(SLICINGS, inserting(TIMED, 40), CHOSEN, GROUPING, st.booleans(), CUTS, PARTS, CLOCK)
+def test_processing_time(slicing, changes, chosen, grouping, two, cuts, parts, steps) -> None:
+    flink = Windows(slicing, chosen, grouping, False)
+    mine = Operator(slicing, chosen, grouping, False, two, event_time=False)
+    before = now = 1_000
+    batches = split(changes, cuts)
+    for number, batch in enumerate([*batches, []]):
+        now += 100 if number == len(batches) else steps[number % len(steps)]
+        clocked = [(kind, (*row[:TIME], EPOCH + timedelta(milliseconds=now))) for kind, row in batch]
+        got = mine.step(split(batch, parts), now, Watermark(NO_WATERMARK, now))
+        assert sorted(got, key=repr) == sorted(flink.step(clocked, before, now), key=repr)
+        before = now
+    assert not any(mine.state.tables), "nothing is left when all windows are closed"
+
+
+@given(SLICINGS, st.integers(-50, 5_000), st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]))
+def test_the_clock_comes_to_the_end_of_every_slice(slicing, now, zone) -> None:
+    alarms = SliceAlarms(replace(slicing, zone=zone))
+    last = alarms.last(now)
+    assert last <= now and alarms.last(last) == last and alarms.last(last - 1) < last
+    assert all((alarms.last(at) + 1 - slicing.offset) % slicing.step == 0 for at in range(now - 20, now))
+
+
+def test_the_clock_where_clocks_are_put_back() -> None:
+    hours = SliceAlarms(Slicing("TUMBLE", 3_600_000, 3_600_000, zone="Europe/Berlin"))
+    # On 25 October 2026 the hour from two to three comes twice: its window ends with the second one.
+    times = {int(datetime(2026, 10, 25, h, m, tzinfo=UTC).timestamp() * 1000) for h in range(4) for m in (0, 30)}
+    ends = sorted({hours.last(t) + 1 for t in times})
+    assert [datetime.fromtimestamp(e / 1000, UTC).hour for e in ends] == [0, 2, 3]
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))

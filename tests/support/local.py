@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from stateplan.execnodes.runtime.local.job import LocalJob
 from stateplan.execnodes.runtime.local.levels import LocalLevels
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
 from stateplan.execnodes.runtime.metrics.records import JobInfo
-from stateplan.execnodes.runtime.worker import Clock, closing_marks, deliver, send_marks, sweeps, touches
+from stateplan.execnodes.runtime.worker import Clock, alarms, closing_marks, deliver, send_marks, sweeps, touches
 
 
 class LocalRun(LocalLevels):
@@ -53,7 +54,8 @@ class LocalRun(LocalLevels):
                 blobs.extend(deliver(self.graph, pipeline, frame, now, f"{source:04d}{n:08d}", clock))
             blobs.extend(send_marks(self.graph, clock.marks, now))
         self.batches += 1
-        return self._delivered([*blobs, *touches(self.graph, now), *sweeps(self.graph, self.batches, now)])
+        told = (touches(self.graph, now), sweeps(self.graph, self.batches, now), alarms(self.graph, now))
+        return self._delivered([*blobs, *chain.from_iterable(told)])
 
     def close(self, now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that the end of bounded input delivers."""

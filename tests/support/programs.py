@@ -166,6 +166,8 @@ class Program:
                 self._print(graph, local.batch(rows, now), printed)
             plan = later or plan
         if local is not None:
+            now += _PAUSE
+            self._print(local.graph, local.batch({}, now), printed)
             self._print(local.graph, local.close(now), printed)
         return {s["name"]: self.materialized(s, printed[s["name"]]) for s in self.spec["sinks"]}
 

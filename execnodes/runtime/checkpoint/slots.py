@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.jobgraph import DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
+from stateplan.execnodes.runtime.jobgraph import CLOCK, DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
 from stateplan.execnodes.runtime.kernel import Kernel, StateColumn, StateTable
 
 
@@ -279,7 +279,8 @@ def _moved(
 
 def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: str) -> tuple[SourceEntry, ...]:
     """The sources in the order in which the checkpoint counts them."""
-    now = {continuation.sources[s.node]: s for s in job.sources if s.node in continuation.sources}
+    came = {**continuation.sources, CLOCK: CLOCK}
+    now = {came[s.node]: s for s in job.sources if s.node in came}
     out = []
     for entry in before.sources:
         if entry.node is None:

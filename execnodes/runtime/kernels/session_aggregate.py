@@ -30,9 +30,12 @@ from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, 
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import Property, together, told_of_windows
-from stateplan.execnodes.runtime.kernels.window_slices import closing_instants, local_times
+from stateplan.execnodes.runtime.kernels.window_slices import SliceAlarms, Slicing, closing_instants, local_times_of
 
 _END, _DUE = "@end", "@due"
+_SHORTEST, _LONGEST = 1_000, 60_000
+"""How often, in ms, it is looked whether sessions of processing time are over: ten times in a gap, within these
+bounds."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +43,17 @@ class LocalTimeTransform(Frozen, Transform):
     """Rows with their local time, ms, as a further field, BIGINT.
 
     Attributes:
-        time: the field that is the time of a row.
+        time: the field that is the time of a row; None for processing time.
         width: fields of a row.
         zone: time zone of the windows.
     """
 
-    time: int
+    time: int | None
     width: int
     zone: str
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        local = local_times(frame[column(self.time)], self.zone)
+        local = local_times_of(frame, self.time, now, self.zone)
         return frame.with_columns(pl.Series(column(self.width), local, dtype=pl.Int64))
 
 
@@ -92,6 +95,7 @@ class SessionAggregateKernel(EventTimeKernel):
         gap: ms without rows after which a session ends.
         zone: time zone of the windows.
         properties: what the last fields of the output say of the window.
+        event_time: else the clock of the micro-batch takes the place of times and watermark.
     """
 
     inner: GlobalGroupAggregateKernel
@@ -99,6 +103,16 @@ class SessionAggregateKernel(EventTimeKernel):
     gap: int
     zone: str
     properties: tuple[Property, ...]
+    event_time: bool = True
+
+    @property
+    def by_clock(self) -> bool:
+        return not self.event_time
+
+    @property
+    def alarms(self) -> SliceAlarms | None:
+        step = min(max(self.gap // 10, _SHORTEST), _LONGEST)
+        return None if self.event_time else SliceAlarms(Slicing("TUMBLE", step, step, zone=self.zone))
 
     @property
     def _partials(self) -> Partials:

@@ -29,11 +29,11 @@ from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, 
 from stateplan.execnodes.runtime.kernels.common.partials import Partials
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_slices import Slicing, timestamps, window_time
+from stateplan.execnodes.runtime.kernels.window_slices import SliceAlarms, Slicing, timestamps, window_time
 
 _NEXT, _DUE = "@next", "@due"
 
-Property = tuple[Literal["WindowStart", "WindowEnd", "Rowtime"], pl.DataType]
+Property = tuple[Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"], pl.DataType]
 """What a field of the output says of the window, and its type."""
 
 
@@ -59,7 +59,8 @@ class WindowAggregateKernel(EventTimeKernel):
     """Keeps accumulators per key and slice, and emits those of a window when the watermark closes it.
 
     A row is late when the last window that has its slice is closed; a late row is dropped. A window whose rows have all
-    been retracted is not emitted. Nothing has a TTL.
+    been retracted is not emitted. Nothing has a TTL. By processing time the clock of the micro-batch takes the place of
+    both the times of its rows and the watermark, so no row is late.
 
     State: that of the group aggregate by key and slice. Slices and their DISTINCT values are due when the next window
     that has them closes; they are removed with the last one.
@@ -69,11 +70,21 @@ class WindowAggregateKernel(EventTimeKernel):
             merged, of rows.
         slicing: the windows.
         properties: what the last fields of the output say of the window.
+        event_time: else it goes by processing time.
     """
 
     inner: GlobalGroupAggregateKernel | GroupAggregateKernel
     slicing: Slicing
     properties: tuple[Property, ...]
+    event_time: bool = True
+
+    @property
+    def by_clock(self) -> bool:
+        return not self.event_time
+
+    @property
+    def alarms(self) -> SliceAlarms | None:
+        return None if self.event_time else SliceAlarms(self.slicing)
 
     @property
     def _partials(self) -> Partials | None:
@@ -343,6 +354,8 @@ def told_of_windows(
             found.append(timestamps("", starts))
         elif kind == "WindowEnd":
             found.append(timestamps("", ends))
+        elif kind == "Proctime":  # what reads it asks for the time itself
+            found.append(pl.Series("", [None] * len(ends), dtype=dtype))
         else:
             found.append(window_time("", ends, zone, dtype))
     return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])

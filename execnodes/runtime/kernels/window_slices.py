@@ -20,6 +20,9 @@ from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, within
 
 _HOUR = 3_600_000
+_BACK = 4
+"""So many slices before the present one, the last end of a slice is found, clocks that are put back or forward
+included."""
 
 
 def local_times(times: pl.Series, zone: str) -> Ints:
@@ -133,21 +136,54 @@ def _counted(counts: Ints) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
+class SliceAlarms:
+    """The instants at which windows of processing time may end: the ends of their slices.
+
+    Attributes:
+        slicing: the windows.
+    """
+
+    slicing: Slicing
+
+    def last(self, now: int) -> int:
+        local = local_times(pl.Series([now]).cast(pl.Datetime("ms", "UTC")), self.slicing.zone)
+        end = self.slicing.slice_ends(local)[0]
+        due = self.slicing.due(end + self.slicing.step * np.arange(-_BACK, 1))
+        return int(due[due <= now].max())
+
+
+def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -> Ints:
+    """What the clock on the wall shows for each row.
+
+    Args:
+        frame: the rows.
+        time: the field that is the time of a row; None for processing time.
+        now: the micro-batch's time, ms.
+        zone: time zone of the windows.
+    """
+    if time is not None:
+        return local_times(frame[column(time)], zone)
+    local = local_times(pl.Series([now]).cast(pl.Datetime("ms", "UTC")), zone)
+    return np.repeat(local, frame.height)
+
+
+@dataclass(frozen=True)
 class SliceTransform(Frozen, Transform):
     """Rows with the end of their slice as a further field, BIGINT.
 
     Attributes:
         slicing: the windows.
-        time: the field that is the time of a row, or, of rows that are in windows, the end of their window.
+        time: the field that is the time of a row, or, of rows that are in windows, the end of their window; None for
+            processing time.
         width: fields of a row.
     """
 
     slicing: Slicing
-    time: int
+    time: int | None
     width: int
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        local = local_times(frame[column(self.time)], self.slicing.zone)
+        local = local_times_of(frame, self.time, now, self.slicing.zone)
         ends = local if self.slicing.attached else self.slicing.slice_ends(local)
         return frame.with_columns(pl.Series(column(self.width), ends, dtype=pl.Int64))
 

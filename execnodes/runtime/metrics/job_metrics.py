@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
-from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, take_parts
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
@@ -43,7 +43,8 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         options: of the session.
         first_batch: the first micro-batch of the run.
     """
-    operators = [OperatorInfo(s.uid, s.node, "source", f"{s.name}[{s.node}]") for s in job.sources]
+    tables = [s for s in job.sources if s.node != CLOCK]
+    operators = [OperatorInfo(s.uid, s.node, "source", f"{s.name}[{s.node}]") for s in tables]
     for number, spec in enumerate(job.operators):
         count = max((t.slot + 1 for t in spec.kernel.tables), default=0)
         names = graph.node(spec.node).state_names
