@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -339,20 +339,23 @@ class _Queries:
 
     def _start(self, **trigger: Any) -> StreamingQuery:
         run = self.run
-        frame = build(
-            run.job,
-            self.shipped,
-            lambda index: run.sources.frame(run.spark, index),
-            run.sinks,
-            self.counters.add,
-            lambda: run.sources.closing_frame(run.spark),
-        )
-        run.ttls.restart()
-        writer = frame.writeStream.foreachBatch(run.on_batch)
-        writer = writer.option("checkpointLocation", str(run.checkpoint.spark.folder))
-        if self.name:
-            writer = writer.queryName(self.name)
-        return run.started(_start(writer.trigger(**trigger), run))
+        with _explaining(run):
+            frame = build(
+                run.job,
+                self.shipped,
+                lambda index: run.sources.frame(run.spark, index),
+                run.sinks,
+                self.counters.add,
+                lambda: run.sources.closing_frame(run.spark),
+            )
+            run.ttls.restart()
+            writer = frame.writeStream.foreachBatch(run.on_batch)
+            writer = writer.option("checkpointLocation", str(run.checkpoint.spark.folder))
+            if self.name:
+                writer = writer.queryName(self.name)
+            query: StreamingQuery = writer.trigger(**trigger).start()
+        adapt_query(run.spark, run.tweaks)
+        return run.started(query)
 
 
 def execute(
@@ -521,12 +524,12 @@ def _finish(query: StreamingQuery, run: _Run, batches: int | None = None) -> Non
         raise
 
 
-def _start(writer: Any, run: _Run) -> StreamingQuery:
+@contextlib.contextmanager
+def _explaining(run: _Run) -> Iterator[None]:
+    """Gives what Spark raises within the block its code."""
     try:
-        query: StreamingQuery = writer.start()
+        yield
     except Exception as failure:
         if is_of_spark(failure):
             raise explained(failure, run.checkpoint.spark, run.job.operators) from failure
         raise
-    adapt_query(run.spark, run.tweaks)
-    return query

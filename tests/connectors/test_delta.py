@@ -24,7 +24,9 @@ from stateplan.execnodes.connectors.options import Role
 from stateplan.execnodes.connectors.registry import find_connector, metadata_columns, validate_table
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.rex import Call, InputRef, Literal
+from stateplan.execnodes.runtime.spark import split_source
 from stateplan.execnodes.types import BOOLEAN, parse_type
+from stateplan.planner.session.environment import TableEnvironment
 from tests.connectors.connector_tables import fields, source_table
 from tests.support.delta import append, drained, frame, log, options, rows_of, sink_of, source_of, write
 
@@ -470,3 +472,24 @@ def test_files_are_left_out_by_statistics_and_partitions(tmp_path: Path) -> None
         for given_ in ({}, {"mode": "streaming", "startingVersion": "0"}):
             source = source_of(path, columns, more={"filters": (condition,)}, **given_)
             assert sorted(k for k, _ in drained(source)[0]) == keys
+
+
+class Deadly:
+    """Who unpickles it ends at once."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return os._exit, (1,)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_worker_that_dies_while_the_job_starts(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = TableEnvironment.create({"execution.checkpointing.dir": str(tmp_path / "checkpoint")})
+    env.execute_sql(f"CREATE TABLE t (k BIGINT, v STRING) WITH ('connector' = 'delta', 'table-path' = '{table}')")
+    env.execute_sql("CREATE TABLE snk (k BIGINT, v STRING) WITH ('connector' = 'blackhole')")
+    monkeypatch.setattr(split_source, "SCHEMA", Deadly())
+    with pytest.raises(RunError, match="a Python worker died") as caught:
+        env.execute_sql("INSERT INTO snk SELECT * FROM t").wait()
+    assert caught.value.code == "RUN001"
+    monkeypatch.undo()
+    env.execute_sql("INSERT INTO snk SELECT * FROM t").wait()
