@@ -15,7 +15,7 @@ from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
-from stateplan.execnodes.types import BOOLEAN, LogicalType, row_type
+from stateplan.execnodes.types import BIGINT, BOOLEAN, LogicalType, row_type
 from stateplan.planner.algebra.base import (
     Ability,
     AggCall,
@@ -362,6 +362,13 @@ class RankStrategy:
         return f"{self.name}Strategy{keys}"
 
 
+def with_rank(below: tuple[Field, ...], name: str | None) -> tuple[Field, ...]:
+    """Fields with that of a rank number, under a name that is free; as they are where ``name`` is None."""
+    if name is None:
+        return below
+    return (*below, (fresh_name(name, [n for n, _ in below]), BIGINT.not_null()))
+
+
 @dataclass(frozen=True)
 class Rank(Single):
     """The first rows of each partition: ``start`` to ``end``, from 1; or up to the value of the field ``end_index``.
@@ -381,12 +388,7 @@ class Rank(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from stateplan.execnodes.types import BIGINT
-
-        below = self.input.fields
-        if self.rank_name is None:
-            return below
-        return (*below, (fresh_name(self.rank_name, [n for n, _ in below]), BIGINT.not_null()))
+        return with_rank(self.input.fields, self.rank_name)
 
     @property
     def is_deduplication(self) -> bool:

@@ -29,10 +29,12 @@ from stateplan.planner.algebra.relations import (
     AggCall,
     Field,
     Joined,
+    Order,
     Rel,
     Single,
     fresh_name,
     unique_names,
+    with_rank,
 )
 
 Property = tuple[str, Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]]
@@ -235,6 +237,26 @@ class WindowDeduplicate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.input.fields
+
+
+@dataclass(frozen=True)
+class WindowRank(Single):
+    """The rows ``start`` to ``end``, from 1, of each window and each value of the fields ``partition``.
+
+    ``rank_name`` is as of :class:`Rank`.
+    """
+
+    partition: tuple[int, ...]
+    order: Order
+    start: int
+    end: int
+    rank_name: str | None
+    position: WindowPosition
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return with_rank(self.input.fields, self.rank_name)
 
 
 @dataclass(frozen=True)

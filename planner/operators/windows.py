@@ -12,7 +12,9 @@ from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate as 
 from stateplan.execnodes.nodes.window_aggregates import WindowAggregate as WindowAggregateNode
 from stateplan.execnodes.nodes.window_deduplicate import WindowDeduplicate as WindowDeduplicateNode
 from stateplan.execnodes.nodes.window_join import WindowJoin as WindowJoinNode
+from stateplan.execnodes.nodes.window_rank import WindowRank as WindowRankNode
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
+from stateplan.execnodes.ranking import ConstantRange, PartitionSpec
 from stateplan.execnodes.windows import NamedWindowProperty, WindowProperty, WindowReference
 from stateplan.planner.algebra.relations import Rel, field_names, rel_type, unique_names
 from stateplan.planner.algebra.windows import (
@@ -23,12 +25,14 @@ from stateplan.planner.algebra.windows import (
     WindowDeduplicate,
     WindowJoin,
     WindowPosition,
+    WindowRank,
     WindowTable,
 )
-from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names
+from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names, order_text
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
 from stateplan.planner.operators.base import TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
+from stateplan.planner.operators.ranking import sort_spec
 from stateplan.planner.physical import Physical
 from stateplan.planner.positions import not_supported
 
@@ -184,6 +188,38 @@ class WindowDeduplicateOperator(
         return replace(rel, input=exchanged(inputs[0], rel.partition))
 
     def waits_for_watermarks(self, rel: WindowDeduplicate) -> bool:
+        return rel.position.is_rowtime
+
+
+class WindowRankOperator(Operator[WindowRank], of=WindowRank, node=WindowRankNode, clause="a top-N within windows"):
+    options = TIME_ZONE
+
+    def describe(self, rel: WindowRank, node: Physical, notation: Notation) -> list[str]:
+        return [
+            f"window=[{rel.position.text(field_names(rel.input))}]",
+            "rankType=[ROW_NUMBER]",
+            f"rankRange=[rankStart={rel.start}, rankEnd={rel.end}]",
+            f"partitionBy=[{key_names(rel.partition, rel.input)}]",
+            f"orderBy=[{order_text(rel.order, rel.input)}]",
+            f"select=[{', '.join(field_names(rel))}]",
+        ]
+
+    def lower(self, rel: WindowRank, node: Physical, lowering: Lowering) -> ExecNode:
+        _require_runnable(rel.position, rel.place)
+        return WindowRankNode(
+            **self.common(rel, node, lowering),
+            rank_type="ROW_NUMBER",
+            partition_spec=PartitionSpec(fields=rel.partition),
+            sort_spec=sort_spec(rel.order),
+            rank_range=ConstantRange(start=rel.start, end=rel.end),
+            output_row_number=rel.rank_name is not None,
+            windowing=rel.position.windowing,
+        )
+
+    def distribute(self, rel: WindowRank, inputs: Sequence[Rel]) -> Rel:
+        return replace(rel, input=exchanged(inputs[0], rel.partition))
+
+    def waits_for_watermarks(self, rel: WindowRank) -> bool:
         return rel.position.is_rowtime
 
 

@@ -25,7 +25,14 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
-from stateplan.planner.algebra.windows import Property, WindowAggregate, WindowDeduplicate, WindowPosition, WindowTable
+from stateplan.planner.algebra.windows import (
+    Property,
+    WindowAggregate,
+    WindowDeduplicate,
+    WindowPosition,
+    WindowRank,
+    WindowTable,
+)
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import Over, input_refs, remap, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
@@ -354,17 +361,15 @@ def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> b
 
 
 def rank_in_window(rel: Rel) -> Rel | None:
-    """The first or the last row of each window by a rowtime attribute (``StreamPhysicalWindowDeduplicateRule``).
+    """The first rows of each window (``StreamPhysicalWindowRankRule``); where it is the first or the last one by a
+    rowtime attribute, a deduplication (``StreamPhysicalWindowDeduplicateRule``).
 
     Raises:
-        SqlError: SQL150, for other top-N queries within windows, which are operators of their own in Flink.
+        SqlError: SQL150, for a number of rows that is not constant.
     """
     found = window_properties(rel.input) if isinstance(rel, Rank) else None
     if not isinstance(rel, Rank) or found is None or not found.grouped_by(rel.partition):
         return None
-    order = rel.order[0][0]
-    if not rel.is_deduplication or len(rel.order) > 1 or rel.fields[order][1].kind != "ROWTIME":
-        raise not_supported("a top-N query of each window", rel.place)
     keys = tuple(p for p in rel.partition if p not in found.columns)
     position = WindowPosition(
         found.window,
@@ -372,4 +377,9 @@ def rank_in_window(rel: Rel) -> Rel | None:
         start=next(p for p in rel.partition if p in found.starts),
         end=next(p for p in rel.partition if p in found.ends),
     )
-    return WindowDeduplicate(rel.input, keys, order, rel.keeps_last, position, rel.place)
+    order = rel.order[0][0]
+    if rel.is_deduplication and len(rel.order) == 1 and rel.fields[order][1].kind == "ROWTIME":
+        return WindowDeduplicate(rel.input, keys, order, rel.keeps_last, position, rel.place)
+    if rel.end_index is not None:
+        raise not_supported("a top-N query of each window whose N is a field", rel.place, "a constant")
+    return WindowRank(rel.input, keys, rel.order, rel.start, rel.end, rel.rank_name, position, rel.place)

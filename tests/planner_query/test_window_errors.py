@@ -10,10 +10,12 @@ from stateplan.planner.session.script import read_script
 
 WITH = "WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'json')"
 TABLES = f"""
-CREATE TABLE t (k STRING, v INT, ts TIMESTAMP(3), seen TIMESTAMP(3), WATERMARK FOR ts AS ts) {WITH};
+CREATE TABLE t (k STRING, v INT, ts TIMESTAMP(3), seen TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts) {WITH};
 CREATE TABLE s (k STRING, c BIGINT) WITH ('connector' = 'print');
 """
 TUMBLE = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND))"
+BY_CLOCK = TUMBLE.replace("ts", "pt")
+NUMBER = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end"
 
 
 def refused(query: str) -> SqlError:
@@ -70,9 +72,16 @@ def test_arguments(call: str, code: str, words: str) -> None:
     ("query", "words"),
     [
         (
-            "SELECT k, rn FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY v) AS rn "
-            f"FROM {TUMBLE}) WHERE rn <= 2",
-            "top-N query of each window",
+            f"SELECT k, rn FROM (SELECT k, v, {NUMBER} ORDER BY k) AS rn FROM {TUMBLE}) WHERE rn <= v",
+            "top-N query of each window whose N is a field",
+        ),
+        (
+            f"SELECT k, rn FROM (SELECT k, {NUMBER} ORDER BY v) AS rn FROM {BY_CLOCK}) WHERE rn <= 2",
+            "a window of processing time without an aggregate",
+        ),
+        (
+            f"SELECT k, COUNT(*) FROM {BY_CLOCK} GROUP BY k",
+            "a window of processing time without an aggregate",
         ),
         ("SELECT k, COUNT(*) FROM t GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)", "TUMBLE"),
     ],

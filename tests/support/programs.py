@@ -60,6 +60,7 @@ CLASSES = (
     "WindowAggregate",
     "WindowDeduplicate",
     "WindowJoin",
+    "WindowRank",
     "WindowTableFunction",
 )
 """The classes of programs whose operators are this project's."""

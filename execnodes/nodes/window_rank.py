@@ -1,0 +1,78 @@
+"""The first rows of each partition within windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import Flag
+from stateplan.execnodes.node_text import joined_names, names_text
+from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
+from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.ranking import (
+    ConstantRange,
+    PartitionSpec,
+    RankRange,
+    RankType,
+    SortSpec,
+    order_text,
+    range_text,
+)
+from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+
+
+@exec_node("window-rank")
+class WindowRank(InsertOnlyNode):
+    """Keeps the first rows of each partition in each window, and emits them when the watermark closes the window.
+
+    .. code-block:: sql
+
+        SELECT product, total, window_end FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY total DESC) AS n
+          FROM totals_of_windows
+        ) WHERE n <= 3
+    """
+
+    rank_type: RankType
+    partition_spec: Annotated[PartitionSpec, Ref()]
+    sort_spec: Annotated[SortSpec, Ref()]
+    rank_range: Annotated[RankRange, Ref()]
+    output_row_number: Flag
+    windowing: Annotated[Windowing, Ref()]
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        types = field_types(inputs[0])
+        return (*types, BIGINT.not_null()) if self.output_row_number else types
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        from stateplan.execnodes.runtime.kernels.common.topn import LocalTopN
+        from stateplan.execnodes.runtime.kernels.window_rank import WindowRankKernel
+
+        windowing, given = self.windowing, self.rank_range
+        if self.rank_type != "ROW_NUMBER":
+            raise self.not_supported(f"{self.rank_type}() within windows")
+        if not isinstance(given, ConstantRange):
+            raise self.not_supported("a rank within windows whose range is not constant")
+        if not isinstance(windowing, WindowAttached):
+            raise self.not_supported("a rank within windows of rows that are in no windows yet")
+        keys = self.partition_spec.fields
+        kernel = WindowRankKernel(
+            inputs[0],
+            tuple(dict.fromkeys((*keys, windowing.window_end))),
+            self.sort_spec,
+            given,
+            self.output_row_number,
+            False,
+            windowing.window_end,
+            slicing_of(self, windowing, session),
+        )
+        return Stateful(kernel, (keys,), (LocalTopN(kernel, given.end),))
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        names = joined_names(inputs)
+        keys, order = names_text(self.partition_spec.fields, names), order_text(self.sort_spec, names)
+        text = f"keeps {range_text(self.rank_range, names)}" + (f" of each {keys}" if keys else "")
+        return f"{text} by {order} within {window_text(self.windowing.window)}"
