@@ -168,6 +168,96 @@ class WindowReference(PlanModel):
     type: TypeField
 
 
+class TimeField(PlanModel):
+    """The time attribute that a window in GROUP BY is of."""
+
+    field_name: Text
+    field_index: Annotated[Index, Ref()]
+    input_index: Index
+    field_type: TypeField
+
+
+def _read_length(value: Any) -> str | int:
+    """A duration as it is written, or a number of rows. Raises PlanError PLAN044."""
+    _read_duration(value)
+    return value  # type: ignore[no-any-return]
+
+
+Length = Annotated[str | int, PlainValidator(_read_length), WithJsonSchema({"type": ["string", "integer"]})]
+
+
+class TumblingGroupWindow(PlanModel):
+    """``TUMBLE(time, size)``; of the Table API, also of so many rows."""
+
+    kind: Annotated[Literal["TUMBLING"], ALWAYS] = "TUMBLING"
+    alias: WindowReference
+    time_field: Annotated[TimeField, Ref()]
+    is_time_window: Flag
+    size: Length
+
+    @property
+    def spec(self) -> TumblingWindow | None:
+        """The window; None for one of a number of rows."""
+        return TumblingWindow(size=_read_duration(self.size)) if self.is_time_window else None
+
+
+class SlidingGroupWindow(PlanModel):
+    """``HOP(time, slide, size)``; of the Table API, also of so many rows."""
+
+    kind: Annotated[Literal["SLIDING"], ALWAYS] = "SLIDING"
+    alias: WindowReference
+    time_field: Annotated[TimeField, Ref()]
+    is_time_window: Flag
+    size: Length
+    slide: Length
+
+    @property
+    def spec(self) -> HoppingWindow | None:
+        """The window; None for one of a number of rows."""
+        if not self.is_time_window:
+            return None
+        return HoppingWindow(size=_read_duration(self.size), slide=_read_duration(self.slide))
+
+
+class SessionGroupWindow(PlanModel):
+    """``SESSION(time, gap)``."""
+
+    kind: Annotated[Literal["SESSION"], ALWAYS] = "SESSION"
+    alias: WindowReference
+    time_field: Annotated[TimeField, Ref()]
+    gap: Length
+
+    @property
+    def spec(self) -> SessionWindow:
+        """The window, without its keys."""
+        return SessionWindow(gap=_read_duration(self.gap))
+
+
+GroupWindow = Annotated[TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow, Field(discriminator="kind")]
+
+
+def group_windowing(
+    window: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow, grouping: tuple[int, ...]
+) -> TimeAttribute | None:
+    """How rows find the windows of a GROUP BY; None for windows of a number of rows.
+
+    Args:
+        window: of the plan.
+        grouping: fields of the key, by which sessions are separate.
+    """
+    spec, time = window.spec, window.time_field
+    if spec is None:
+        return None
+    if isinstance(spec, SessionWindow):
+        spec = spec.model_copy(update={"partition_key_indices": grouping})
+    return TimeAttribute(
+        window=spec,
+        time_attribute_type=time.field_type,
+        time_attribute_index=time.field_index,
+        is_rowtime=time.field_type.kind == "ROWTIME",
+    )
+
+
 class WindowProperty(PlanModel):
     """What is told of a window: its first instant, the instant behind its last, or its last as a time attribute."""
 

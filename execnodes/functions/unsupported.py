@@ -32,12 +32,8 @@ _REASONS = {
     "GROUPING_ID": "GROUPING SETS are not available yet",
     "GROUP_ID": "GROUPING SETS are not available yet",
     **{
-        f"{window}{part}": reason
-        for window, reason in (
-            ("TUMBLE", "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) in FROM"),
-            ("HOP", "write TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size)) in FROM"),
-            ("SESSION", "write TABLE(SESSION(TABLE t PARTITION BY key, DESCRIPTOR(ts), gap)) in FROM"),
-        )
+        f"{window}{part}": f"{window} stands in GROUP BY, or in FROM as TABLE({window}(TABLE t, ...))"
+        for window in ("TUMBLE", "HOP", "SESSION")
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
     },
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""GROUP BY window_start, window_end: in one phase, or local and global."""
+"""GROUP BY window_start, window_end: in one phase, or local and global; and GROUP BY TUMBLE, HOP or SESSION."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.windows import (
+    GroupWindow,
+    HoppingWindow,
     NamedWindowProperty,
     SessionWindow,
     SliceAttached,
     TimeAttribute,
     WindowAttached,
     Windowing,
+    WindowSpec,
+    group_windowing,
     property_type,
     window_text,
 )
@@ -40,14 +44,13 @@ _STATE = "window-aggs"
 NeedRetraction = Annotated[Flag | None, AbsentMeans(False)]
 
 
-class _Windowed(ExecNode):
-    """What the three have in common."""
+class _OfWindows(ExecNode):
+    """What all of them have in common."""
 
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
     grouping: Annotated[tuple[Index, ...], Ref()]
     agg_calls: Annotated[tuple[AggCall, ...], Ref()]
-    windowing: Annotated[Windowing, Ref()]
 
     def _sliced(self, windowing: Any, row: LogicalType, session: Mapping[str, str]) -> SliceTransform:
         """What gives rows the end of their slice."""
@@ -58,16 +61,91 @@ class _Windowed(ExecNode):
         time = windowing.window_end if isinstance(windowing, WindowAttached) else _time_of(windowing)
         return SliceTransform(slicing_of(self, windowing, session, by_clock=True), time, len(row.fields))
 
-    def _whose(self, inputs: Sequence[LogicalType]) -> str:
+    def _keyed(self, window: WindowSpec, inputs: Sequence[LogicalType]) -> str:
         """The keys and windows, in words."""
-        keys, window = names_text(self.grouping, joined_names(inputs)), window_text(self.windowing.window)
-        return f"each {keys} in {window}" if keys else window
+        keys, text = names_text(self.grouping, joined_names(inputs)), window_text(window)
+        return f"each {keys} in {text}" if keys else text
 
     def _properties(self, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
         found = []
         for p in named:
             found.append((p.property.kind, property_type(p).polars()))
         return tuple(found)
+
+    def _in_one_phase(
+        self,
+        windowing: TimeAttribute | WindowAttached | SliceAttached,
+        named: Sequence[NamedWindowProperty],
+        retraction: bool,
+        row: LogicalType,
+        session: Mapping[str, str],
+    ) -> Stateful:
+        """The aggregate of whole rows.
+
+        Args:
+            windowing: how rows find their windows.
+            named: what the last fields of the output say of the window.
+            retraction: whether rows may be retracted.
+            row: type of the input.
+            session: options.
+        """
+        from stateplan.execnodes.runtime.kernels.common.net import state_columns
+        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+
+        if isinstance(windowing.window, SessionWindow):
+            return self._in_sessions(windowing, windowing.window, named, retraction, row, session)
+        calls, timed = self.agg_calls, windowing.is_rowtime
+        sliced = self._sliced(windowing, row, session)
+        properties = self._properties(named)
+        if sliced.slicing.shares:
+            types = field_types(row)
+            partials = _partials(row, [types[k] for k in self.grouping], calls, retraction)
+            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties, timed)
+            before = _before(sliced, partials, self.grouping)
+            return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
+        whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+        flags = (retraction,) * len(calls)
+        inner = GroupAggregateKernel(whole, (*self.grouping, sliced.width), calls, flags, False, retraction, _STATE)
+        kernel = WindowAggregateKernel(inner, sliced.slicing, properties, timed)
+        return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
+
+    def _in_sessions(
+        self,
+        windowing: TimeAttribute | WindowAttached | SliceAttached,
+        window: SessionWindow,
+        named: Sequence[NamedWindowProperty],
+        retraction: bool,
+        row: LogicalType,
+        session: Mapping[str, str],
+    ) -> Stateful:
+        from stateplan.execnodes.runtime.kernels.common.net import state_columns
+        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
+
+        if not isinstance(windowing, TimeAttribute):
+            raise self.not_supported("an aggregate of rows that are in SESSION windows already")
+        if set(window.partition_key_indices) != set(self.grouping):
+            raise self.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
+        zone = zone_of(self, windowing, session)
+        types = field_types(row)
+        partials = _partials(row, [types[k] for k in self.grouping], self.agg_calls, retraction)
+        inner = GlobalGroupAggregateKernel(partials)
+        properties = self._properties(named)
+        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties, windowing.is_rowtime)
+        timed = LocalTimeTransform(_time_of(windowing), len(row.fields), zone)
+        whole = LogicalType("ROW", fields=(*row.fields, RowField("local_time", BIGINT.not_null())))
+        return Stateful(kernel, (self.grouping,), (timed,), (state_columns(whole),))
+
+
+class _Windowed(_OfWindows):
+    """What the nodes have in common whose rows find their windows in several ways."""
+
+    windowing: Annotated[Windowing, Ref()]
+
+    def _whose(self, inputs: Sequence[LogicalType]) -> str:
+        return self._keyed(self.windowing.window, inputs)
 
 
 def _time_of(windowing: TimeAttribute) -> int | None:
@@ -200,47 +278,52 @@ class WindowAggregate(_Emitting):
         return None if self.need_retraction else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.net import state_columns
-        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-        from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-
-        if isinstance(self.windowing.window, SessionWindow):
-            return self._in_sessions(self.windowing.window, inputs[0], session)
-        row, calls, retraction = inputs[0], self.agg_calls, bool(self.need_retraction)
-        sliced = self._sliced(self.windowing, row, session)
-        properties, timed = self._properties(self.named_window_properties), self.windowing.is_rowtime
-        if sliced.slicing.shares:
-            types = field_types(row)
-            partials = _partials(row, [types[k] for k in self.grouping], calls, retraction)
-            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties, timed)
-            before = _before(sliced, partials, self.grouping)
-            return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
-        whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
-        flags = (retraction,) * len(calls)
-        inner = GroupAggregateKernel(whole, (*self.grouping, sliced.width), calls, flags, False, retraction, _STATE)
-        kernel = WindowAggregateKernel(inner, sliced.slicing, properties, timed)
-        return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
-
-    def _in_sessions(self, window: SessionWindow, row: LogicalType, session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.net import state_columns
-        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-        from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
-
-        windowing = self.windowing
-        if not isinstance(windowing, TimeAttribute):
-            raise self.not_supported("an aggregate of rows that are in SESSION windows already")
-        if set(window.partition_key_indices) != set(self.grouping):
-            raise self.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
-        zone = zone_of(self, windowing, session)
-        types, calls = field_types(row), self.agg_calls
-        partials = _partials(row, [types[k] for k in self.grouping], calls, bool(self.need_retraction))
-        inner = GlobalGroupAggregateKernel(partials)
-        properties = self._properties(self.named_window_properties)
-        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties, windowing.is_rowtime)
-        timed = LocalTimeTransform(_time_of(windowing), len(row.fields), zone)
-        whole = LogicalType("ROW", fields=(*row.fields, RowField("local_time", BIGINT.not_null())))
-        return Stateful(kernel, (self.grouping,), (timed,), (state_columns(whole),))
+        retraction = bool(self.need_retraction)
+        return self._in_one_phase(self.windowing, self.named_window_properties, retraction, inputs[0], session)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)}"
+
+
+@exec_node("group-window-aggregate")
+class GroupWindowAggregate(_OfWindows):
+    """Aggregates the rows of each key and window of ``GROUP BY TUMBLE(...)``, HOP or SESSION, and emits a window when
+    the watermark has come to its end; one of processing time when the clock has.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT TUMBLE_START(ts, INTERVAL '1' HOUR), product, SUM(amount)
+        FROM orders GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), product
+    """
+
+    NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
+    KEEPS_STATE: ClassVar[bool] = True
+
+    window: Annotated[GroupWindow, Ref()]
+    named_window_properties: tuple[NamedWindowProperty, ...]
+    need_retraction: NeedRetraction = None
+
+    def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
+        if any(p.property.kind in ("Rowtime", "Proctime") for p in self.named_window_properties):
+            return None
+        types = field_types(inputs[0])
+        told = (property_type(p) for p in self.named_window_properties)
+        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self.need_retraction else INSERT_ONLY
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        windowing = group_windowing(self.window, self.grouping)
+        if windowing is None:
+            raise self.not_supported("a window of a number of rows")
+        window = windowing.window
+        if isinstance(window, HoppingWindow) and window.size % window.slide:
+            raise self.not_supported("a HOP window whose size is not a multiple of its slide")
+        retraction = bool(self.need_retraction)
+        return self._in_one_phase(windowing, self.named_window_properties, retraction, inputs[0], session)
+
+    def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
+        windowing = group_windowing(self.window, self.grouping)
+        whose = "windows" if windowing is None else self._keyed(windowing.window, inputs)
+        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {whose}"

@@ -41,6 +41,7 @@ Property = tuple[str, Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]
 """Name of a field, and what it says of the window."""
 
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
+PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3, kind="PROCTIME")
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,47 @@ class WindowAggregate(Single):
         types = [*(t for _, t in base), *(c.type for c in self.calls)]
         types += [told.get(kind, last) for _, kind in self.properties]
         return tuple(zip(names, types, strict=True))
+
+
+@dataclass(frozen=True)
+class GroupWindowAggregate(Single):
+    """GROUP BY TUMBLE, HOP or SESSION of the field ``time``, and by the fields ``group``; output is the group fields,
+    the calls, and with ``tells`` the properties of the window."""
+
+    group: tuple[int, ...]
+    calls: tuple[AggCall, ...]
+    window: TimeWindow
+    time: int
+    tells: bool
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def time_type(self) -> LogicalType:
+        return self.input.fields[self.time][1]
+
+    @property
+    def properties(self) -> tuple[tuple[Property, LogicalType], ...]:
+        """What it tells of the window: the property, and its type."""
+        return group_window_properties(self.time_type) if self.tells else ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        base = [self.input.fields[g] for g in self.group]
+        given = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
+        names = unique_names([*(n for n, _ in base), *given, *(name for (name, _), _ in self.properties)])
+        types = [*(t for _, t in base), *(c.type for c in self.calls), *(t for _, t in self.properties)]
+        return tuple(zip(names, types, strict=True))
+
+
+def group_window_properties(time_type: LogicalType) -> tuple[tuple[Property, LogicalType], ...]:
+    """What a GROUP BY may ask of its windows, in Flink's order (``WindowPropertiesRules``)."""
+    known: list[tuple[Property, LogicalType]] = [
+        (("w$start", "WindowStart"), TIMESTAMP),
+        (("w$end", "WindowEnd"), TIMESTAMP),
+    ]
+    if time_type.kind == "ROWTIME":
+        known.append((("w$rowtime", "Rowtime"), time_type))
+    return (*known, (("w$proctime", "Proctime"), PROCTIME))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
+from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, window_property
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
@@ -84,6 +86,8 @@ class GroupingBinder(ExpressionBinder):
         self.base = ExpressionBinder(scope, "GROUP BY")
         self.inside = _Inside(scope)
         self.keys: list[Rex] = []
+        self.window: GroupWindow | None = None
+        self.tells = False
         self.sets: list[tuple[int, ...]] = [()] if group is None else key_sets(group, self._key)
         self.group_count = len(self.input.exprs)
         self._current: str | None = None
@@ -91,9 +95,36 @@ class GroupingBinder(ExpressionBinder):
     def _key(self, node: exp.Expr) -> int:
         if contains_aggregate(node, self.scope.functions):
             raise SqlError("SQL104.key", place=self.place(node))
+        window = group_window(node, self.base)
+        if window is not None:
+            return self._windowed(window)
         rex = self.base.bind(node)
         self.keys.append(rex)
         return self.input.add(rex)
+
+    def _windowed(self, window: GroupWindow) -> int:
+        """The key that a window is: its time attribute."""
+        if self.window is not None:
+            raise self.window.wrong("there is a second window in this GROUP BY", "one window", window.node)
+        self.window = window
+        self.input.exprs.append(window.time)
+        self.input.names.append(None)
+        window.key = len(self.input.exprs) - 1
+        return window.key
+
+    def _told(self, node: exp.Expr) -> InputRef | None:
+        """What a function such as TUMBLE_START tells of the window; None for other expressions."""
+        found = window_property(node, self.base, self.window)
+        if found is None:
+            return None
+        self.tells = True
+        number, told = found
+        return InputRef(told, self.group_count + number)
+
+    @property
+    def _properties(self) -> int:
+        """How many fields tell something of the window; they come between keys and calls."""
+        return 0 if self.window is None else len(group_window_properties(self.window.time.type))
 
     def key_ref(self, position: int) -> InputRef:
         """A key above the aggregate: NULL where a set of keys does not have it."""
@@ -111,8 +142,8 @@ class GroupingBinder(ExpressionBinder):
             if rex.index < self.group_count:
                 if isinstance(self.input.exprs[rex.index], InputRef) or not isinstance(inner, exp.Column):
                     self.input.names[rex.index] = name
-            elif self._is_call(inner):
-                position = rex.index - self.group_count
+            elif self._is_call(inner) and rex.index >= self._position(0):
+                position = rex.index - self._position(0)
                 if self._shared(position, inner):
                     self.calls[position] = replace(self.calls[position], name=name)
         return rex
@@ -139,10 +170,13 @@ class GroupingBinder(ExpressionBinder):
             inner = inner.this
         if isinstance(inner, (exp.Anonymous, exp.Filter)) and self._aggregate_ahead(inner):
             return super().bind(inner)
-        if not contains_aggregate(inner, self.scope.functions) and not _has_window(inner):
+        told = self._told(inner)
+        if told is not None:
+            return told
+        if not contains_aggregate(inner, self.scope.functions) and not _has_window(inner) and not _has_property(inner):
             rex = self.base.bind(inner)
             for i, key in enumerate(self.input.exprs[: self.group_count]):
-                if equal(key, rex):
+                if equal(key, rex) and (self.window is None or i != self.window.key):
                     return self.key_ref(i)
         if isinstance(inner, (exp.Column, exp.Dot)):
             raise SqlError(
@@ -282,7 +316,7 @@ class GroupingBinder(ExpressionBinder):
         return f"{name}_{on_null}", operands
 
     def _position(self, call: int) -> int:
-        return self.group_count + call
+        return self.group_count + self._properties + call
 
     # the relations
 
@@ -290,9 +324,34 @@ class GroupingBinder(ExpressionBinder):
         """The aggregate over its projection, once all expressions are bound: its keys, then its calls."""
         below: Rel = self.rel
         if self.input.exprs:
-            names = project_names(self.input.exprs, self.input.names, self.rel, through_casts=False)
+            named = self.input.names if self.window is None else [None] * len(self.input.exprs)
+            names = project_names(self.input.exprs, named, self.rel, through_casts=False)
             below = Project(self.rel, tuple(self.input.exprs), tuple(names))
+        if self.window is not None:
+            return self._of_windows(self.window, below, place)
         return aggregated(below, self.group_count, self.sets, self.calls, ttl, place)
+
+    def _of_windows(self, window: GroupWindow, below: Rel, place: Place) -> Rel:
+        """The aggregate by windows, and a projection to what expressions are bound over: keys, with the window in its
+        place, what is told of the window, and calls."""
+        if self.sets != [tuple(range(self.group_count))]:
+            raise not_supported("a window in GROUPING SETS, ROLLUP or CUBE", place)
+        group = tuple(i for i in range(self.group_count) if i != window.key)
+        made = GroupWindowAggregate(below, group, tuple(self.calls), window.window, window.key, self.tells, place)
+        fields = made.fields
+        calls, told = len(group), len(group) + len(self.calls)
+
+        def ref(i: int) -> Rex:
+            return InputRef(fields[i][1], i)
+
+        nobody = Literal(replace(window.time.type, kind=None, nullable=True), None)
+        keys = [ref(group.index(i)) if i in group else nobody for i in range(self.group_count)]
+        known = group_window_properties(window.time.type)
+        properties = [ref(told + i) if self.tells else Literal(t.as_nullable(), None) for i, (_, t) in enumerate(known)]
+        exprs = (*keys, *properties, *(ref(calls + i) for i in range(len(self.calls))))
+        names = [below.fields[i][0] for i in range(self.group_count)]
+        names += [*(name for (name, _), _ in known), *(n for n, _ in fields[calls:told])]
+        return Project(made, exprs, tuple(unique_names(names)))
 
 
 class _Inside(ExpressionBinder):
@@ -320,6 +379,11 @@ def project_names(
             n = fields[inner.index][0] if isinstance(inner, InputRef) else f"$f{i}"
         out.append(n)
     return unique_names(out)
+
+
+def _has_property(node: exp.Expr) -> bool:
+    """Whether something in ``node`` tells of a window in GROUP BY."""
+    return any(function_name(call) in PROPERTIES for call in node.find_all(exp.Anonymous))
 
 
 def _has_window(node: exp.Expr) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.positions import place_of
 
@@ -64,6 +65,17 @@ class TableCall:
         if argument.args.get("partition_by"):
             what = f"{self.name} {why}: its table cannot be partitioned"
             raise self.wrong(what, argument.args["partition_by"][0], "TABLE t without PARTITION BY")
+
+    def length(self, key: str, node: exp.Expr, constant: Callable[[exp.Expr], Rex]) -> int:
+        """Milliseconds of an interval."""
+        rex = constant(node)
+        if rex.type.root == "INTERVAL_YEAR_MONTH":
+            raise self.wrong(
+                f"the {key} of {self.name} is in months, which are not all of one length", node, "DAY or less"
+            )
+        if not isinstance(rex, Literal) or rex.type.root != "INTERVAL_DAY_TIME":
+            raise self.wrong(f"the {key} of {self.name} must be a constant interval", node, "INTERVAL '5' MINUTE")
+        return int(rex.value)
 
 
 def descriptor(node: exp.Expr | None) -> list[exp.Expr]:

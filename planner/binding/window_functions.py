@@ -124,14 +124,3 @@ class _Binding(TableCall):
                 raise self.wrong(f"{self.name} is partitioned by columns of its table", node, ", ".join(names), near)
             found.append(names.index(node.name))
         return tuple(dict.fromkeys(found))
-
-    def length(self, key: str, node: exp.Expr, constant: Callable[[exp.Expr], Rex]) -> int:
-        """Milliseconds of an interval."""
-        rex = constant(node)
-        if rex.type.root == "INTERVAL_YEAR_MONTH":
-            raise self.wrong(
-                f"the {key} of {self.name} is in months, which are not all of one length", node, "DAY or less"
-            )
-        if not isinstance(rex, Literal) or rex.type.root != "INTERVAL_DAY_TIME":
-            raise self.wrong(f"the {key} of {self.name} must be a constant interval", node, "INTERVAL '5' MINUTE")
-        return int(rex.value)

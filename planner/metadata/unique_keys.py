@@ -31,6 +31,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.expressions.ops import kind, same_type
 
 Keys: TypeAlias = frozenset[frozenset[int]]
@@ -114,6 +115,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _NONE
     if isinstance(rel, (Aggregate, GlobalAggregate)):
         return frozenset({frozenset(range(len(rel.group)))})
+    if isinstance(rel, GroupWindowAggregate):
+        return _of_group_windows(rel)
     if isinstance(rel, Rank):
         return _of_rank(rel, upsert)
     if isinstance(rel, Sort):
@@ -128,6 +131,13 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, LookupJoin) and any(k <= {f for f, _ in rel.keys} for k in unique_keys(rel.table)):
         return _keys(rel.input, upsert)
     return _NONE
+
+
+def _of_group_windows(rel: GroupWindowAggregate) -> Keys:
+    """A row is known by its group and any instant of its window."""
+    group, first = frozenset(range(len(rel.group))), len(rel.group) + len(rel.calls)
+    told = enumerate(rel.properties, first)
+    return frozenset(group | {i} for i, ((_, kind), _) in told if kind != "Proctime")
 
 
 def _of_rank(rank: Rank, upsert: bool) -> Keys:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate as GlobalWindowAggregateNode
+from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate as GroupWindowAggregateNode
 from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate as LocalWindowAggregateNode
 from stateplan.execnodes.nodes.window_aggregates import WindowAggregate as WindowAggregateNode
 from stateplan.execnodes.nodes.window_deduplicate import WindowDeduplicate as WindowDeduplicateNode
@@ -15,10 +16,20 @@ from stateplan.execnodes.nodes.window_join import WindowJoin as WindowJoinNode
 from stateplan.execnodes.nodes.window_rank import WindowRank as WindowRankNode
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import ConstantRange, PartitionSpec
-from stateplan.execnodes.windows import NamedWindowProperty, WindowProperty, WindowReference
+from stateplan.execnodes.windows import (
+    NamedWindowProperty,
+    SessionGroupWindow,
+    SlidingGroupWindow,
+    TimeField,
+    TumblingGroupWindow,
+    WindowProperty,
+    WindowReference,
+    format_duration,
+)
 from stateplan.planner.algebra.relations import Rel, field_names, rel_type, unique_names
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
+    GroupWindowAggregate,
     LocalWindowAggregate,
     Property,
     WindowAggregate,
@@ -30,12 +41,13 @@ from stateplan.planner.algebra.windows import (
 )
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names, order_text
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
-from stateplan.planner.operators.base import TIME_ZONE, Lowering, Operator, exchanged
+from stateplan.planner.operators.base import MINI_BATCH, TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
 from stateplan.planner.operators.ranking import sort_spec
 from stateplan.planner.physical import Physical
 from stateplan.planner.positions import not_supported
 
+_GROUP_WINDOWS = {"TUMBLE": "TumblingGroupWindow", "HOP": "SlidingGroupWindow", "SESSION": "SessionGroupWindow"}
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
 
 
@@ -79,6 +91,59 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
 
     def waits_for_watermarks(self, rel: WindowAggregate) -> bool:
         return rel.position.is_rowtime
+
+
+class GroupWindowAggregateOperator(
+    Operator[GroupWindowAggregate], of=GroupWindowAggregate, node=GroupWindowAggregateNode
+):
+    options = (*MINI_BATCH, *TIME_ZONE)
+
+    def describe(self, rel: GroupWindowAggregate, node: Physical, notation: Notation) -> list[str]:
+        names, outputs = field_names(rel.input), field_names(rel)
+        texts = [call_text(c, names, not node.input.is_insert_only) for c in rel.calls]
+        told = [p for p, _ in rel.properties]
+        texts += _told(told)
+        named = (f"{text} AS {name}" for text, name in zip(texts, outputs[len(rel.group) :], strict=True))
+        lengths = [rel.window.size, rel.window.step] if rel.window.kind == "HOP" else [rel.window.size]
+        window = ", ".join(["'w$", names[rel.time], *map(str, lengths)])
+        return [
+            *grouped(rel.group, rel.input, ""),
+            f"window=[{_GROUP_WINDOWS[rel.window.kind]}({window})]",
+            *([f"properties=[{', '.join(name for name, _ in told)}]"] if told else []),
+            f"select=[{', '.join([*(names[g] for g in rel.group), *named])}]",
+        ]
+
+    def lower(self, rel: GroupWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
+        window, (name, time_type) = rel.window, rel.input.fields[rel.time]
+        alias = WindowReference(name="w$", type=time_type)
+        time = TimeField(field_name=name, field_index=rel.time, input_index=0, field_type=time_type)
+        size = format_duration(window.size)
+        made: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
+        if window.kind == "SESSION":
+            made = SessionGroupWindow(alias=alias, time_field=time, gap=size)
+        elif window.kind == "HOP":
+            slide = format_duration(window.step)
+            made = SlidingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size, slide=slide)
+        else:
+            made = TumblingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size)
+        told = (
+            NamedWindowProperty(name=n, property=WindowProperty(kind=k, reference=alias))
+            for (n, k), _ in rel.properties
+        )
+        return GroupWindowAggregateNode(
+            **self.common(rel, node, lowering),
+            grouping=rel.group,
+            agg_calls=agg_calls(rel.calls),
+            window=made,
+            named_window_properties=tuple(told),
+            need_retraction=not node.input.is_insert_only,
+        )
+
+    def distribute(self, rel: GroupWindowAggregate, inputs: Sequence[Rel]) -> Rel:
+        return replace(rel, input=exchanged(inputs[0], rel.group))
+
+    def waits_for_watermarks(self, rel: GroupWindowAggregate) -> bool:
+        return rel.time_type.kind == "ROWTIME"
 
 
 class LocalWindowAggregateOperator(

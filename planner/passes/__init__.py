@@ -121,6 +121,7 @@ from stateplan.planner.passes.windows import (
     check_over_aggregate,
     rank_in_window,
     split_windows,
+    unnamed_below_group_windows,
     window_aggregate,
     window_to_over_aggregate,
 )
@@ -258,7 +259,7 @@ PHASES: tuple[Phase, ...] = (
             _REDUCE_PROJECT,
         ),
     ),
-    Phase("names of filtered groups", "sequence", (keep_names_of_filtered_groups,)),
+    Phase("names below groups", "sequence", (keep_names_of_filtered_groups, unnamed_below_group_windows)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
     Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
     Phase("distinct rows below joins", "collection", (distinct_below_join,)),

@@ -24,6 +24,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate, TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.expressions.ops import call, kind, substitute, with_operands
 from stateplan.planner.metadata.window_properties import window_properties
 from stateplan.planner.passes.joins import to_interval_join, to_window_join
@@ -41,6 +42,10 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         used = [*(g for g in rel.group if g not in kept), *(a for c in rel.calls for a in c.args)]
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], used), calls=calls)
+    if isinstance(rel, GroupWindowAggregate):
+        args = {*rel.group, *(a for c in rel.calls for a in c.args)} - {rel.time}
+        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
+        return replace(rel, input=_materialized(inputs[0], sorted(args)), calls=calls)
     if isinstance(rel, TableAggregate):
         return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):

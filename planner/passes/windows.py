@@ -26,6 +26,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.algebra.windows import (
+    GroupWindowAggregate,
     Property,
     WindowAggregate,
     WindowDeduplicate,
@@ -247,6 +248,17 @@ def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
 #
 # Source: Flink's ``StreamPhysicalWindowAggregateRule``, ``PullUpWindowTableFunctionIntoWindowAggregateRule``,
 # ``ExpandWindowTableFunctionTransposeRule`` and ``WindowUtil``.
+
+
+def unnamed_below_group_windows(rel: Rel) -> Rel | None:
+    """What is computed below windows of a GROUP BY has no name: the projection is made anew there, without names
+    (``LogicalWindowAggregateRuleBase``)."""
+    if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
+        return None
+    project = rel.input
+    given = zip(project.exprs, project.names, strict=True)
+    names = unique_names([n if isinstance(e, InputRef) else f"$f{i}" for i, (e, n) in enumerate(given)])
+    return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
 
 
 def window_aggregate(rel: Rel) -> Rel | None:

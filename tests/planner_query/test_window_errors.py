@@ -83,7 +83,6 @@ def test_arguments(call: str, code: str, words: str) -> None:
             f"SELECT k, COUNT(*) FROM {BY_CLOCK} GROUP BY k",
             "a window of processing time without an aggregate",
         ),
-        ("SELECT k, COUNT(*) FROM t GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)", "TUMBLE"),
     ],
 )
 def test_operators_within_windows(query: str, words: str) -> None:
@@ -92,8 +91,48 @@ def test_operators_within_windows(query: str, words: str) -> None:
     assert error.code in ("SQL150", "SQL202", "SQL201")
 
 
-def test_a_window_function_outside_of_from() -> None:
-    error = refused("SELECT k, COUNT(*) FROM t GROUP BY k, HOP(ts, INTERVAL '1' SECOND, INTERVAL '5' SECOND)")
+def test_a_window_function_outside_of_from_and_group_by() -> None:
+    error = refused("SELECT k, TUMBLE(ts, INTERVAL '1' SECOND) FROM t")
     assert error.message == (
-        "the function HOP cannot be used here: write TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size)) in FROM"
+        "the function TUMBLE cannot be used here: TUMBLE stands in GROUP BY, or in FROM as TABLE(TUMBLE(TABLE t, ...))"
     )
+
+
+@pytest.mark.parametrize(
+    ("select", "group", "code", "words"),
+    [
+        ("COUNT(*)", "TUMBLE(v, INTERVAL '5' SECOND)", "SQL119", "needs a time attribute"),
+        ("COUNT(*)", "TUMBLE(seen, INTERVAL '5' SECOND)", "SQL119", "needs a time attribute"),
+        ("COUNT(*)", "TUMBLE(ts)", "SQL119", "has no size"),
+        ("COUNT(*)", "TUMBLE(ts, INTERVAL '5' SECOND, TIME '00:00:01')", "SQL119", "too many"),
+        ("COUNT(*)", "TUMBLE(ts, INTERVAL '1' MONTH)", "SQL119", "in months"),
+        ("COUNT(*)", "TUMBLE(ts, v)", "SQL119", "constant interval"),
+        ("COUNT(*)", "SESSION(ts, INTERVAL '0' SECOND)", "SQL119", "is 0 ms"),
+        ("COUNT(*)", "HOP(ts, INTERVAL '3' SECOND, INTERVAL '4' SECOND)", "SQL119", "4000 ms every 3000 ms"),
+        ("COUNT(*)", "TUMBLE(ts, INTERVAL '5' SECOND), TUMBLE(ts, INTERVAL '9' SECOND)", "SQL119", "second window"),
+        ("COUNT(*)", "ROLLUP(TUMBLE(ts, INTERVAL '5' SECOND))", "SQL150", "GROUPING SETS"),
+        (
+            "COUNT(TUMBLE_START(ts, INTERVAL '5' SECOND))",
+            "TUMBLE(ts, INTERVAL '5' SECOND)",
+            "SQL201",
+            "TUMBLE_START cannot be used here",
+        ),
+        ("UNIX_TIMESTAMP(CAST(TUMBLE_END(ts, INTERVAL '9' SECOND) AS STRING))", "k", "SQL119", "not in GROUP BY"),
+        (
+            "UNIX_TIMESTAMP(CAST(HOP_END(ts, INTERVAL '5' SECOND, INTERVAL '5' SECOND) AS STRING))",
+            "TUMBLE(ts, INTERVAL '5' SECOND)",
+            "SQL119",
+            "the same HOP(...) in GROUP BY",
+        ),
+        (
+            "UNIX_TIMESTAMP(CAST(TUMBLE_ROWTIME(pt, INTERVAL '5' SECOND) AS STRING))",
+            "TUMBLE(pt, INTERVAL '5' SECOND)",
+            "SQL119",
+            "needs a window of event time",
+        ),
+        ("UNIX_TIMESTAMP(CAST(ts AS STRING))", "TUMBLE(ts, INTERVAL '5' SECOND)", "SQL107", "ts"),
+    ],
+)
+def test_windows_in_group_by(select: str, group: str, code: str, words: str) -> None:
+    error = refused(f"SELECT k, {select} FROM t GROUP BY k, {group}")
+    assert (error.code, words in f"{error.message} {error.expected}") == (code, True), error

@@ -40,6 +40,7 @@ CLASSES = (
     "Deduplication",
     "Expand",
     "GroupAggregate",
+    "GroupWindowAggregate",
     "IncrementalGroupAggregate",
     "IntervalJoin",
     "Join",

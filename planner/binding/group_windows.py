@@ -1,0 +1,130 @@
+"""``TUMBLE``, ``HOP`` and ``SESSION`` in GROUP BY, and the functions that tell something of their windows.
+
+Source: Flink's ``LogicalWindowAggregateRuleBase``, ``WindowPropertiesRules`` and ``FlinkSqlOperatorTable``; Calcite's
+``SqlGroupedWindowFunction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.windows import TimeWindow, group_window_properties
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.table_calls import TableCall
+from stateplan.planner.dialect import function_name
+from stateplan.planner.expressions.normal import equal
+
+_LENGTHS: Mapping[str, tuple[str, ...]] = {"TUMBLE": ("size",), "HOP": ("slide", "size"), "SESSION": ("gap",)}
+_KINDS: Mapping[str, Literal["TUMBLE", "HOP", "SESSION"]] = {"TUMBLE": "TUMBLE", "HOP": "HOP", "SESSION": "SESSION"}
+_TOLD = {"START": "WindowStart", "END": "WindowEnd", "ROWTIME": "Rowtime", "PROCTIME": "Proctime"}
+
+PROPERTIES = {f"{window}_{part}": (window, kind) for window in _LENGTHS for part, kind in _TOLD.items()}
+"""The functions that tell something of a window: the function of the window, and what they tell."""
+
+
+@dataclass
+class GroupWindow:
+    """A window in GROUP BY.
+
+    Attributes:
+        call: for errors.
+        window: with its lengths.
+        time: the time attribute.
+        key: its place among the keys.
+    """
+
+    call: TableCall
+    window: TimeWindow
+    time: InputRef
+    key: int = -1
+
+    @property
+    def node(self) -> exp.Expr:
+        return self.call.node
+
+    def wrong(self, what: str, expected: str, where: exp.Expr) -> SqlError:
+        return self.call.wrong(what, where, expected)
+
+    def same(self, other: GroupWindow) -> bool:
+        """Whether the windows are the same."""
+        return self.window == other.window and equal(self.time, other.time)
+
+
+def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = None) -> GroupWindow | None:
+    """The window that an expression of GROUP BY is; None for another expression.
+
+    Args:
+        node: the expression.
+        binder: of expressions over what is grouped.
+        name: of the function of the window, where the call is of one that tells something of it.
+
+    Raises:
+        SqlError: SQL119, for arguments that the function does not take.
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = name or function_name(node)
+    if name not in _LENGTHS:
+        return None
+    lengths = _LENGTHS[name]
+    call = TableCall(node, function_name(node), binder.source, f"a time attribute and the {' and the '.join(lengths)}")
+    given = call.arguments(("time", *lengths))
+    for key in ("time", *lengths):
+        if key not in given:
+            raise call.wrong(f"{call.name} in GROUP BY has no {key}", node)
+    time = binder.bind(given["time"])
+    if not isinstance(time, InputRef) or time.type.kind is None:
+        raise call.wrong(
+            f"{call.name} in GROUP BY needs a time attribute",
+            given["time"],
+            "a column with a WATERMARK, or AS PROCTIME()",
+        )
+    spans = {key: call.length(key, given[key], binder.bind) for key in lengths}
+    for key, span in spans.items():
+        if span <= 0:
+            raise call.wrong(f"the {key} of {call.name} is {span} ms", given[key], "more than 0 ms")
+    size = spans["gap"] if name == "SESSION" else spans["size"]
+    step = spans.get("slide", 0)
+    if step and size % step:
+        raise call.wrong(
+            f"{call.name} has windows of {size} ms every {step} ms",
+            given["size"],
+            "a size that is a multiple of the slide",
+        )
+    return GroupWindow(call, TimeWindow(_KINDS[name], size, step), time)
+
+
+def window_property(
+    node: exp.Expr, binder: ExpressionBinder, window: GroupWindow | None
+) -> tuple[int, LogicalType] | None:
+    """What an expression tells of the window in GROUP BY: its number among the properties, and its type; None for
+    another expression.
+
+    Raises:
+        SqlError: SQL119, there is no such window.
+    """
+    if not isinstance(node, exp.Anonymous) or function_name(node) not in PROPERTIES:
+        return None
+    name, told = PROPERTIES[function_name(node)]
+    asked = group_window(node, binder, name)
+    assert asked is not None
+    if window is None or not window.same(asked):
+        raise asked.wrong(
+            f"{function_name(node)} tells of a window that is not in GROUP BY",
+            f"the same {name}(...) in GROUP BY",
+            node,
+        )
+    known = group_window_properties(window.time.type)
+    for number, ((_, kind), t) in enumerate(known):
+        if kind == told:
+            return number, t
+    raise asked.wrong(f"{function_name(node)} needs a window of event time", "a column with a WATERMARK", node)
