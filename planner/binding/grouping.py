@@ -12,6 +12,7 @@ from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.expressions import ExpressionBinder
@@ -22,6 +23,7 @@ from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, 
 from stateplan.planner.catalog.functions import FoundFunction, Functions, require_kind
 from stateplan.planner.dialect import function_name, to_sql
 from stateplan.planner.expressions.normal import equal
+from stateplan.planner.expressions.ops import call as rex_call
 from stateplan.planner.expressions.ops import kind
 from stateplan.planner.positions import not_supported, place_of, text_of
 
@@ -337,7 +339,9 @@ class GroupingBinder(ExpressionBinder):
         if self.sets != [tuple(range(self.group_count))]:
             raise not_supported("a window in GROUPING SETS, ROLLUP or CUBE", place)
         group = tuple(i for i in range(self.group_count) if i != window.key)
-        made = GroupWindowAggregate(below, group, tuple(self.calls), window.window, window.key, self.tells, place)
+        # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
+        calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]
+        made = GroupWindowAggregate(below, group, tuple(calls_of), window.window, window.key, self.tells, place)
         fields = made.fields
         calls, told = len(group), len(group) + len(self.calls)
 
@@ -348,10 +352,21 @@ class GroupingBinder(ExpressionBinder):
         keys = [ref(group.index(i)) if i in group else nobody for i in range(self.group_count)]
         known = group_window_properties(window.time.type)
         properties = [ref(told + i) if self.tells else Literal(t.as_nullable(), None) for i, (_, t) in enumerate(known)]
-        exprs = (*keys, *properties, *(ref(calls + i) for i in range(len(self.calls))))
+        results = [ref(calls + i) for i in range(len(self.calls))]
+        pairs = zip(results, self.calls, strict=True)
+        results = [r if r.type == c.type else rex_call("CAST", (r,), c.type) for r, c in pairs]
+        exprs = (*keys, *properties, *results)
         names = [below.fields[i][0] for i in range(self.group_count)]
         names += [*(name for (name, _), _ in known), *(n for n, _ in fields[calls:told])]
         return Project(made, exprs, tuple(unique_names(names)))
+
+    @staticmethod
+    def _ungrouped(c: AggCall, below: Rel) -> LogicalType:
+        """The type of a call over all rows."""
+        function = find_aggregate(c.function)
+        if function is None or c.function == "COUNT":
+            return c.type
+        return function.infer([below.fields[a][1] for a in c.args], None, grouped=False, filtered=c.filter >= 0)
 
 
 class _Inside(ExpressionBinder):

@@ -27,6 +27,7 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.ops import (
     and_,
@@ -54,10 +55,16 @@ from stateplan.planner.metadata.window_properties import window_properties
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:
     """Aggregates straight over the input of a projection that only picks fields, unless it leaves out some."""
-    if not isinstance(rel, Aggregate) or not isinstance(rel.input, Project):
+    if not isinstance(rel, (Aggregate, GroupWindowAggregate)) or not isinstance(rel.input, Project):
         return None
     project = rel.input
-    used = {*rel.group, *(a for c in rel.calls for a in c.args), *(c.filter for c in rel.calls if c.filter >= 0)}
+    times = [rel.time] if isinstance(rel, GroupWindowAggregate) else []
+    used = {
+        *times,
+        *rel.group,
+        *(a for c in rel.calls for a in c.args),
+        *(c.filter for c in rel.calls if c.filter >= 0),
+    }
     if not all(isinstance(project.exprs[i], InputRef) for i in used):
         return None
     if project.input.width > max(1, project.width):
@@ -72,6 +79,10 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
         replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
+    if isinstance(rel, GroupWindowAggregate):
+        if group != sorted(group):
+            return None
+        return replace(rel, input=project.input, group=tuple(group), calls=calls, time=where[rel.time])
     merged = replace(rel, input=project.input, group=tuple(sorted(group)), calls=calls)
     if group == sorted(group):
         return merged

