@@ -8,13 +8,7 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.literals import symbol
 from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
 from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.types import BOOLEAN, STRING, LogicalType
-
-
-def json_value(operands: Sequence[Rex], returning: LogicalType | None = None) -> Rex:
-    """``JSON_VALUE(text, path RETURNING type ...)``: operands as in the plan, that is text, path and the symbols and
-    defaults of ON EMPTY and ON ERROR."""
-    return Call((returning or STRING).as_nullable(), tuple(operands), "$JSON_VALUE$1")
+from stateplan.execnodes.types import BOOLEAN, STRING
 
 
 def _constructor(name: str, on_null: str) -> Rewrite:

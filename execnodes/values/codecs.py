@@ -12,7 +12,7 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import INT, STRING, LogicalType
 from stateplan.execnodes.values.atomic import ATOMIC, Codec, FieldStyle, NoValueError, Opaque, of_class, quoted
-from stateplan.execnodes.values.java_hash import hash_map_order
+from stateplan.execnodes.values.java_hash import hash_map_order, java_order
 from stateplan.execnodes.values.row import Row
 
 
@@ -173,8 +173,10 @@ class _Row(Opaque):
         return pl.when(e.is_not_null()).then(_concat(texts, style.separator))
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        values = [part.json(field, style) for part, field in self._fields(e)]
-        return pl.when(e.is_not_null()).then(json_object(self.names, values, style))
+        fields = list(zip(self.names, (part.json(field, style) for part, field in self._fields(e)), strict=True))
+        if style.functions:
+            fields.sort(key=lambda f: java_order(f[0]))
+        return pl.when(e.is_not_null()).then(json_object([n for n, _ in fields], [v for _, v in fields], style))
 
     def null_keys(self, e: pl.Expr) -> pl.Expr | None:
         found = [x for x in (part.null_keys(field) for part, field in self._fields(e)) if x is not None]

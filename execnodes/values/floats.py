@@ -194,7 +194,8 @@ def _far_text(series: pl.Series, shortest: pl.Series) -> pl.Series:
 
     width = _DOUBLE if series.dtype == pl.Float64 else _FLOAT
     size = np.abs(series.cast(pl.Float64).to_numpy())
-    fractions, exponents = np.frexp(size)
+    with np.errstate(invalid="ignore"):  # some processors warn of NaN and infinity
+        fractions, exponents = np.frexp(size)
     whole = (size >= width.whole_from) & (size < _LONG_END)
     if whole.any():
         cut = np.array(_POWERS_OF_TEN)[np.clip(exponents[whole] - width.bits - 2, 0, None)]

@@ -1,4 +1,4 @@
-"""The order of entries in a ``java.util.HashMap``."""
+"""Java's orders: of texts, and of entries in a ``java.util.HashMap``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def _java_hash(value: Any) -> int | None:
             result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
         return result
     return None
+
+
+def java_order(text: str) -> bytes:
+    """What texts are sorted by in the order of ``String.compareTo``."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def hash_map_order(keys: list[Any], long_keys: bool = False) -> list[int]:

@@ -20,7 +20,6 @@ from stateplan.execnodes.functions.literals import (
     null_literal,
     number_literal,
     string_literal,
-    symbol,
     time_literal,
     timestamp_literal,
     trim_flag,
@@ -29,6 +28,7 @@ from stateplan.execnodes.functions.literals import (
 from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.binding.json_calls import JSON_CALLS, bind_json_call
 from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.subqueries import exists, in_query, quantified, scalar_query
@@ -186,13 +186,13 @@ class ExpressionBinder:
 
     def _not(self, node: exp.Expr) -> Rex:
         inner = node.this
-        if isinstance(inner, exp.Is):
+        if isinstance(inner, exp.Is) and not nodes.is_json(inner):
             return self._is(inner, negated=True)
         return make_call("NOT", [self.bind(inner)], self.place(node))
 
     def _is(self, node: exp.Expr, negated: bool = False) -> Rex:
         what = node.expression
-        word = {exp.Null: "NULL", exp.Boolean: "TRUE" if what.args.get("this") else "FALSE"}.get(type(what), "UNKNOWN")
+        word = {exp.Null: "NULL", exp.Boolean: "TRUE" if what.args.get("this") else "FALSE"}.get(type(what), what.name)
         operand = self.bind(node.this)
         name = f"IS {'NOT ' if negated else ''}{'NULL' if word == 'UNKNOWN' else word}"
         return make_call(name, [operand], self.place(node))
@@ -258,6 +258,8 @@ class ExpressionBinder:
             raise SqlError("SQL105", name=name, place=place)
         if find_scalar(name) is None:
             raise unknown_function(name, [*names(), *aggregate_names()], place)
+        if name in JSON_CALLS:
+            return bind_json_call(self, name, node)
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
@@ -283,17 +285,12 @@ class ExpressionBinder:
         bound = [self._argument(name, a) for a in arguments]
         if name == "TRIM" and len(bound) == 1:
             return [trim_flag("BOTH"), string_literal(" "), bound[0]]
-        if name == "JSON_QUERY" and len(bound) == 2:
-            nothing = symbol("JSON_QUERY_ON_EMPTY_OR_ERROR", "NULL")
-            return [*bound, symbol("JSON_QUERY_WRAPPER", "WITHOUT_ARRAY"), nothing, nothing]
         return bound
 
     def _argument(self, name: str, node: exp.Expr) -> Rex:
         if isinstance(node, exp.Var):
             if name == "TRIM":
                 return trim_flag(node.name)
-            if name.startswith("JSON"):
-                raise not_supported(f"{node.name} in a call of {name}", self.place(node))
             return unit_literal(node.name.removeprefix("SQL_TSI_"), self.place(node))
         return self.bind(node)
 

@@ -94,27 +94,12 @@ class Ordering:
             known = nodes[number - 1]
             return number - 1 if known is None else _bare(known)
         if isinstance(node, exp.Column):
-            found = self._named(node, names)
+            found = _named(node, names, self.source)
             if found is not None:
                 known = nodes[found]
                 return found if known is None else _bare(known)
             return node
-        copy = node.copy()
-        for column in list(copy.find_all(exp.Column)):
-            found = self._named(column, names)
-            known = None if found is None else nodes[found]
-            if known is not None and column.find_ancestor(exp.Subquery, exp.Exists) is None:
-                column.replace(_bare(known).copy())
-        return copy
-
-    def _named(self, node: exp.Column, names: Sequence[str | None]) -> int | None:
-        """The position of the column of the select list that an unqualified name means."""
-        if node.args.get("table") is not None or isinstance(node.this, exp.Star):
-            return None
-        found = [i for i, n in enumerate(names) if n == node.this.name]
-        if len(found) > 1:
-            raise SqlError("SQL101", name=node.this.name, place=self._place(node))
-        return found[0] if found else None
+        return unaliased(node, names, nodes, self.source)
 
     def _column(self, rex: Rex, node: exp.Expr, exprs: Sequence[Rex], add: bool) -> int:
         for i, e in enumerate((*exprs, *(r for _, r in self.added))):
@@ -141,6 +126,38 @@ class Ordering:
             return made
         kept = range(self.width)
         return Project(made, tuple(refs_to(made, kept)), tuple(field_names(made)[: self.width]))
+
+
+def unaliased(node: exp.Expr, names: Sequence[str | None], nodes: Sequence[exp.Expr | None], source: str) -> exp.Expr:
+    """``node`` with the names of the select list replaced by what they stand for.
+
+    Args:
+        node: an expression.
+        names: of the select list.
+        nodes: of the select list; None for what a star stands for.
+        source: the text that positions point into.
+
+    Raises:
+        SqlError: SQL101, for a name of several columns of the select list.
+    """
+    around = exp.Paren(this=node.copy())
+    for column in list(around.find_all(exp.Column)):
+        found = _named(column, names, source)
+        known = None if found is None else nodes[found]
+        if known is not None and column.find_ancestor(exp.Subquery, exp.Exists) is None:
+            column.replace(_bare(known).copy())
+    meaning: exp.Expr = around.this
+    return meaning
+
+
+def _named(node: exp.Column, names: Sequence[str | None], source: str) -> int | None:
+    """The position of the column of the select list that an unqualified name means."""
+    if node.args.get("table") is not None or isinstance(node.this, exp.Star):
+        return None
+    found = [i for i, n in enumerate(names) if n == node.this.name]
+    if len(found) > 1:
+        raise SqlError("SQL101", name=node.this.name, place=place_of(node, source))
+    return found[0] if found else None
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

@@ -32,6 +32,7 @@ from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregat
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.ordering import Ordering, order_query
+from stateplan.planner.binding.qualify import bind_qualify, qualified
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
 from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
@@ -184,7 +185,9 @@ class QueryBinder:
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
             exprs += _ordered(ordering, binder.bind, items, exprs, node)
-            rel = Project(rel, tuple(exprs), tuple(unique_names([*_names(items), *(n for n, _ in ordering.added)])))
+            condition = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
+            names = unique_names([*_names(items), *(n for n, _ in ordering.added)])
+            rel = qualified(rel, exprs, names, condition)
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
         return ordering.sorted(rel)
@@ -220,13 +223,14 @@ class QueryBinder:
             condition = binder.condition(having.this, "HAVING")
         self._typed(items, exprs)
         exprs += _ordered(ordering, binder.bind, items, exprs, node)
+        qualify = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
         aggregate = binder.build(ttl, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
         names = unique_names([*_names(items), *(n for n, _ in ordering.added)])
-        if is_identity(exprs, aggregate) and names == [n for n, _ in aggregate.fields]:
+        if qualify is None and is_identity(exprs, aggregate) and names == [n for n, _ in aggregate.fields]:
             return aggregate
-        return Project(aggregate, tuple(exprs), tuple(names))
+        return qualified(aggregate, exprs, names, qualify)
 
     def _grouped_star(self, binder: GroupingBinder, item: _Item, node: exp.Expr) -> Rex:
         from stateplan.planner.expressions.normal import equal

@@ -3,8 +3,9 @@
 **Every function call is** ``exp.Anonymous``: ``this`` is the name as written, ``expressions`` the arguments
 in the order of the plain call form. So ``SUBSTRING(x FROM 2 FOR 3)`` and ``SUBSTRING(x, 2, 3)`` are the same
 tree, ``COUNT(*)`` has one ``exp.Star``, ``COUNT(DISTINCT a)`` one ``exp.Distinct``, words that are symbols
-(``EXTRACT(YEAR FROM t)``, ``TRIM(BOTH ..)``) are ``exp.Var``, named arguments ``exp.Kwarg``. Around a call
-may stand ``exp.Filter``, ``exp.WithinGroup``, ``exp.IgnoreNulls`` and, outermost, ``exp.Window`` (OVER).
+(``EXTRACT(YEAR FROM t)``, ``TRIM(BOTH ..)``) are ``exp.Var``, named arguments ``exp.Kwarg``. The clauses of JSON
+functions are arguments too (json_calls.py). Around a call may stand ``exp.Filter``, ``exp.WithinGroup``,
+``exp.IgnoreNulls`` and, outermost, ``exp.Window`` (OVER).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from stateplan.execnodes.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
-from stateplan.planner.dialect.types import TypeParser
+from stateplan.planner.dialect.json_calls import JsonCallParser
 
 #: Functions that are called without parentheses.
 NO_PARENTHESES = frozenset(
@@ -56,7 +57,7 @@ def function_name(call: exp.Expr) -> str:
     return call.name.upper()
 
 
-class CallParser(TypeParser):
+class CallParser(JsonCallParser):
     """The part of the parser that reads calls of functions."""
 
     def _query(self) -> exp.Expr:  # in queries.py
@@ -69,9 +70,6 @@ class CallParser(TypeParser):
         raise NotImplementedError
 
     def _table_argument(self) -> nodes.TableArgument:  # in queries.py
-        raise NotImplementedError
-
-    def _expression(self) -> exp.Expr:  # in expressions.py
         raise NotImplementedError
 
     def _sum(self) -> exp.Expr:  # in expressions.py
@@ -257,43 +255,6 @@ class CallParser(TypeParser):
             found.append(self._expression())
         return found
 
-    def _json_arguments(self) -> list[exp.Expr]:
-        """Arguments of the JSON functions; their trailing clauses (RETURNING, ON EMPTY...) become one
-        ``exp.Var`` each."""
-        found: list[exp.Expr] = []
-        if not self._is(")") and not self._is("NULL", "ON") and not self._is("ABSENT", "ON"):
-            found = self._csv(self._json_argument)
-        while not self._at_end() and not self._is(")"):
-            found.append(self._json_clause())
-        return found
-
-    def _json_argument(self) -> exp.Expr:
-        start = self._curr
-        named = self._accept("KEY")
-        key = self._expression()
-        if self._accept("VALUE"):
-            return self._mark(exp.JSONKeyValue(this=key, expression=self._expression()), start)
-        if named:
-            raise self._unexpected("VALUE")
-        return key
-
-    @marked
-    def _json_clause(self) -> exp.Var:
-        if self._accept("RETURNING"):
-            return exp.Var(this=f"RETURNING {self._base_type()}")
-        words = []
-        while not self._at_end() and not self._is(")") and not self._is("RETURNING"):
-            token = self._curr
-            words.append(
-                self.sql[token.start : token.end + 1] if token.token_type == TokenType.STRING else token.text.upper()
-            )
-            self._advance()
-            if len(words) >= 2 and words[-1] in ("EMPTY", "ERROR", "NULL", "WRAPPER") and "ON" in (words[-2], words[0]):
-                break
-            if words[-1] == "WRAPPER":
-                break
-        return exp.Var(this=" ".join(words))
-
     _SPECIAL: ClassVar[dict[str, Callable[[CallParser], list[exp.Expr]]]] = {
         "EXTRACT": _extract_arguments,
         "TRIM": _trim_arguments,
@@ -305,16 +266,5 @@ class CallParser(TypeParser):
         "FLOOR": _rounding_arguments,
         "TIMESTAMPADD": _unit_first_arguments,
         "TIMESTAMPDIFF": _unit_first_arguments,
-        **dict.fromkeys(
-            (
-                "JSON_VALUE",
-                "JSON_QUERY",
-                "JSON_EXISTS",
-                "JSON_OBJECT",
-                "JSON_ARRAY",
-                "JSON_OBJECTAGG",
-                "JSON_ARRAYAGG",
-            ),
-            _json_arguments,
-        ),
+        **JsonCallParser.JSON_ARGUMENTS,
     }

@@ -5,7 +5,7 @@ SIMILAR TO; ``+ -``; ``* / % ||``; signs; ``.`` and ``[]``.
 
 Calls of functions are ``exp.Anonymous`` (calls.py). Forms with a class of their own in sqlglot are of that
 class: CASE, CAST, TRY_CAST, EXISTS, IN, BETWEEN, LIKE, IS, operators. NOT IN is ``exp.Not`` around
-``exp.In``, and so on.
+``exp.In``, and so on, but IS NOT JSON is one ``exp.Is``: its negation is another function.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ _MULTIPLICATIVE: dict[TokenType, type[exp.Binary]] = {
     TokenType.DPIPE: exp.DPipe,
 }
 
+_TRUTH = ("NULL", "TRUE", "FALSE", "UNKNOWN")
+_JSON_KINDS = ("VALUE", "SCALAR", "ARRAY", "OBJECT")
 _NEXT = "an expression"
 _OPERATORS = ("AND", "OR", "BETWEEN", "IN", "LIKE", "IS", "NOT", "OVER", "FILTER")
 
@@ -92,25 +94,34 @@ class ExpressionParser(CallParser):
         start, left = self._curr, self._comparison()
         while self._is("IS"):
             self._advance()
+            if self._is("JSON") or self._is("NOT", "JSON"):
+                left = self._mark(exp.Is(this=left, expression=self._json_kind()), start)
+                continue
             negated = self._accept("NOT")
-            word = self._accept_any(("NULL", "TRUE", "FALSE", "UNKNOWN"))
-            if word is None:
-                if self._is("JSON"):
-                    raise self._unsupported("IS JSON", self._curr)
-                raise self._unexpected(
-                    "NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS",
-                    words=("NULL", "TRUE", "FALSE", "UNKNOWN", "NOT", "DISTINCT"),
-                )
-            operand: exp.Expr = {
-                "NULL": exp.Null(),
-                "TRUE": exp.Boolean(this=True),
-                "FALSE": exp.Boolean(this=False),
-                "UNKNOWN": exp.Var(this="UNKNOWN"),
-            }[word]
+            operand = self._truth_value()
             left = self._mark(exp.Is(this=left, expression=operand), start)
             if negated:
                 left = self._mark(exp.Not(this=left), start)
         return left
+
+    def _truth_value(self) -> exp.Expr:
+        """What follows IS; an ``exp.Var`` for UNKNOWN."""
+        word = self._accept_any(_TRUTH)
+        if word is None:
+            raise self._unexpected(
+                "NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM after IS",
+                words=(*_TRUTH, "JSON", "NOT", "DISTINCT"),
+            )
+        if word == "NULL":
+            return exp.Null()
+        return exp.Var(this=word) if word == "UNKNOWN" else exp.Boolean(this=word == "TRUE")
+
+    @marked
+    def _json_kind(self) -> exp.Var:
+        """``[NOT] JSON [VALUE | SCALAR | ARRAY | OBJECT]``, with VALUE where no kind is written."""
+        negation = "NOT " if self._accept("NOT") else ""
+        self._expect("JSON")
+        return exp.Var(this=f"{negation}JSON {self._accept_any(_JSON_KINDS) or 'VALUE'}")
 
     def _comparison(self) -> exp.Expr:
         start, left = self._curr, self._range()

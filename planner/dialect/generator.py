@@ -35,6 +35,8 @@ _FORMS: dict[type[exp.Expr], str] = {
     exp.Partition: "PARTITION {expressions*}",
     exp.OnConflict: "ON CONFLICT DO {action}",
     nodes.TypedLiteral: "{kind} {this}",
+    nodes.JsonReturning: "RETURNING {this}",
+    nodes.JsonDefault: "DEFAULT {this} ON {event}",
     nodes.PhysicalColumn: "{this} {kind} {primary_key} {comment:COMMENT}",
     nodes.MetadataColumn: "{this} {kind} METADATA {key:FROM} {virtual?VIRTUAL} {comment:COMMENT}",
     nodes.ComputedColumn: "{this} AS {expression} {comment:COMMENT}",
@@ -64,6 +66,13 @@ words in front of it, ``{key*}`` is a list in parentheses, ``{key,}`` one withou
 flag is set."""
 
 _PART = re.compile(r"\{(\w+)([*,])?(?:([?:])([^}]*))?\}|\S+")
+
+
+def _is_clause(argument: exp.Expr) -> bool:
+    """Whether an argument of a JSON function is one of its clauses."""
+    if isinstance(argument, exp.Var):
+        return " " in argument.name
+    return isinstance(argument, (nodes.JsonReturning, nodes.JsonDefault))
 
 
 class FlinkGenerator(Generator):
@@ -112,12 +121,8 @@ class FlinkGenerator(Generator):
         if form:
             return f"{name}({form.format(*arguments)})"
         if word.startswith("JSON_"):
-            plain = [
-                a for a, node in zip(arguments, expression.expressions, strict=True) if not isinstance(node, exp.Var)
-            ]
-            clauses = [
-                a for a, node in zip(arguments, expression.expressions, strict=True) if isinstance(node, exp.Var)
-            ]
+            first = next((i for i, a in enumerate(expression.expressions) if _is_clause(a)), len(arguments))
+            plain, clauses = arguments[:first], arguments[first:]
             return f"{name}({' '.join(p for p in (', '.join(plain), *clauses) if p)})"
         return f"{name}({', '.join(arguments)})"
 
@@ -138,7 +143,7 @@ class FlinkGenerator(Generator):
 
     def not_sql(self, expression: exp.Not) -> str:
         inner = expression.this
-        if isinstance(inner, exp.Is):
+        if isinstance(inner, exp.Is) and not nodes.is_json(inner):
             return f"{self.sql(inner, 'this')} IS NOT {self.sql(inner, 'expression')}"
         if isinstance(inner, (exp.In, exp.Between, exp.Like, exp.SimilarTo)):
             left = self.sql(inner, "this")

@@ -73,7 +73,8 @@ STATEMENTS: tuple[Grammar, ...] = (
         "SELECT",
         (
             "SELECT [DISTINCT] expression [[AS] name], ... FROM table, ... [WHERE condition]",
-            "  [GROUP BY expression, ...] [HAVING condition] [ORDER BY ...] [LIMIT n]",
+            "  [GROUP BY expression, ...] [HAVING condition] [QUALIFY condition]",
+            "  [ORDER BY ...] [LIMIT n]",
             "WITH name AS (query), ... SELECT ...",
             "VALUES (expression, ...), ...",
         ),

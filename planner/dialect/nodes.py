@@ -40,6 +40,23 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar = _parts("this partition_by? order?")
 
 
+def is_json(node: exp.Is) -> bool:
+    """Whether it is ``x IS [NOT] JSON ...``."""
+    return isinstance(node.expression, exp.Var) and node.expression.name != "UNKNOWN"
+
+
+class JsonReturning(exp.Expression):
+    """``RETURNING type`` in a call of JSON_VALUE or JSON_QUERY."""
+
+    arg_types: ClassVar = _parts("this")
+
+
+class JsonDefault(exp.Expression):
+    """``DEFAULT x ON EMPTY`` or ``ON ERROR`` in a call of JSON_VALUE; ``event`` is EMPTY or ERROR."""
+
+    arg_types: ClassVar = _parts("this event")
+
+
 # what CREATE TABLE is made of
 
 

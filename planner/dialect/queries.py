@@ -2,7 +2,7 @@
 INSERT.
 
 Trees are sqlglot's: ``exp.Select`` (``hint``, ``distinct``, ``expressions``, ``from_``, ``joins``, ``where``,
-``group``, ``having``, ``windows``, ``order``, ``limit``, ``offset``, ``with_``), ``exp.Union`` /
+``group``, ``having``, ``windows``, ``qualify``, ``order``, ``limit``, ``offset``, ``with_``), ``exp.Union`` /
 ``Intersect`` / ``Except`` (``distinct`` is False for ALL), ``exp.Values`` (rows are ``exp.Tuple``). Table
 references:
 
@@ -48,6 +48,7 @@ _AFTER_TABLE = (
     "GROUP",
     "HAVING",
     "WINDOW",
+    "QUALIFY",
     "ORDER",
     "LIMIT",
     "OFFSET",
@@ -61,7 +62,6 @@ _AFTER_TABLE = (
 
 # What may follow a query, by the words it starts with, and is not supported.
 _REFUSED_CLAUSES = {
-    "QUALIFY": "QUALIFY",
     "PIVOT": "PIVOT",
     "UNPIVOT": "UNPIVOT",
     "TABLESAMPLE": "TABLESAMPLE",
@@ -208,6 +208,9 @@ class QueryParser(ExpressionParser):
             select.set("having", self._mark(exp.Having(this=self._expression()), token))
         if self._accept("WINDOW"):
             select.set("windows", self._csv(self._named_window))
+        if self._accept("QUALIFY"):
+            token = self._prev
+            select.set("qualify", self._mark(exp.Qualify(this=self._expression()), token))
         self._refuse_clause()
         if not self._ends_query():
             raise self._unexpected(
@@ -236,6 +239,7 @@ class QueryParser(ExpressionParser):
             "GROUP",
             "HAVING",
             "WINDOW",
+            "QUALIFY",
             "ON",
             *_REFUSED_CLAUSES,
         )

@@ -108,12 +108,17 @@ class TypeParser(ParserBase):
     def _flink_type(self) -> exp.DataType:
         return data_type(self._logical_type())
 
-    def _logical_type(self) -> LogicalType:
+    @marked
+    def _type_before_null(self) -> exp.DataType:
+        """A type; NULL behind it does not belong to it."""
+        return data_type(self._logical_type(nullability=False))
+
+    def _logical_type(self, *, nullability: bool = True) -> LogicalType:
         base = self._deeper(self._base_type)
         while True:
-            if self._accept("NOT", "NULL"):
+            if nullability and self._accept("NOT", "NULL"):
                 base = base.not_null()
-            elif self._accept("NULL"):
+            elif nullability and self._accept("NULL"):
                 base = base.as_nullable()
             elif self._is("ARRAY") or self._is("MULTISET"):
                 base = LogicalType(self._accept_any(("ARRAY", "MULTISET")) or "", children=(base,))

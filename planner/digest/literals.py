@@ -61,7 +61,20 @@ def _number(value: Any, t: LogicalType) -> str:
     return format(Decimal(str(value)), "f") if t.root == "DECIMAL" else str(value)
 
 
-_SYMBOLS = {"JSON_QUERY_ON_EMPTY_OR_ERROR": "SqlJsonQueryEmptyOrErrorBehavior[{}]"}
+_SYMBOLS = {
+    "JSON_QUERY_ON_EMPTY_OR_ERROR": "SqlJsonQueryEmptyOrErrorBehavior[{}]",
+    "JSON_VALUE_ON_EMPTY_OR_ERROR": "{}",
+    "JSON_EMPTY_OR_ERROR": "ON {}",
+    "JSON_ON_NULL": "{}_ON_NULL",
+}
+"""How Calcite shows the values of an enum, where it does not show their names."""
+_RENAMED = {("JSON_QUERY_WRAPPER", "CONDITIONAL_ARRAY"): "WITH_CONDITIONAL_ARRAY"}
+"""Values whose names in plans are not Calcite's."""
+
+
+def _symbol(literal: Literal) -> str:
+    name = str(literal.symbol)
+    return _RENAMED.get((name, str(literal.value)), _SYMBOLS.get(name, "{}").format(literal.value))
 
 
 def plain_literal(literal: Literal) -> str:
@@ -70,7 +83,7 @@ def plain_literal(literal: Literal) -> str:
     if literal.sarg is not None:
         return _sarg(literal)
     if literal.symbol is not None:
-        return _SYMBOLS.get(literal.symbol, "{}").format(value)
+        return _symbol(literal)
     if value is None:
         return f"null:{calcite_type(t)}"
     if isinstance(value, bool):
@@ -119,7 +132,7 @@ def typed_literal(literal: Literal) -> str:
     """A constant with its type where the value does not say it, as filters of a scan show it."""
     t, value = literal.type, literal.value
     if literal.symbol is not None:
-        return f"FLAG({value})"
+        return f"FLAG({_symbol(literal)})"
     if value is None:
         return f"null:{full_type(t)}"
     if isinstance(value, bool) or t.root == "INTEGER":

@@ -35,6 +35,18 @@ COLUMN_A = "Column(this=Identifier(this='a'))"
             "Is(this=EQ(this=Column(this=Identifier(this='a')), expression=Literal(this='1')), "
             "expression=Boolean(this=True))",
         ),
+        ("a IS JSON", f"Is(this={COLUMN_A}, expression=Var(this='JSON VALUE'))"),
+        ("a IS NOT JSON ARRAY", f"Is(this={COLUMN_A}, expression=Var(this='NOT JSON ARRAY'))"),
+        (
+            "JSON_VALUE(a, '$' DEFAULT 1 ON EMPTY NULL ON ERROR)",
+            f"Anonymous(this='JSON_VALUE', expressions=[{COLUMN_A}, Literal(this='$', is_string=True), "
+            "JsonDefault(this=Literal(this='1'), event='EMPTY'), Var(this='NULL ON ERROR')])",
+        ),
+        (
+            "JSON_OBJECT('k' VALUE a)",
+            "Anonymous(this='JSON_OBJECT', expressions=[JSONKeyValue(this=Literal(this='k', is_string=True), "
+            f"expression={COLUMN_A})])",
+        ),
         ("COUNT(*)", "Anonymous(this='COUNT', expressions=[Star()])"),
         ("count(DISTINCT a)", f"Anonymous(this='count', expressions=[Distinct(expressions=[{COLUMN_A}])])"),
         ("COALESCE(a, 1)", f"Anonymous(this='COALESCE', expressions=[{COLUMN_A}, Literal(this='1')])"),

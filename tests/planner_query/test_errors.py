@@ -175,7 +175,6 @@ CASES = [
     ("SELECT x FROM t CROSS JOIN UNNEST(b) AS v(x)", "SQL203", "b", "UNNEST cannot be applied to BIGINT", None),
     ("SELECT x FROM t, UNNEST(ARRAY[a]) AS v(x, y)", "SQL115", "AS v(x, y)", "'v' has 1 column", None),
     ("SELECT a, APPROX_COUNT_DISTINCT(b) FROM t GROUP BY a", "SQL201", "APPROX_COUNT_DISTINCT", "batch queries", None),
-    ("SELECT a, JSON_ARRAYAGG(c RETURNING INT) FROM t GROUP BY a", "SQL150", "RETURNING INT", "RETURNING INT", None),
 ]  # fmt: skip
 
 INSERTS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,10 +14,10 @@ from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.types import STRING, LogicalType
 from stateplan.execnodes.values.atomic import FieldStyle
 from stateplan.execnodes.values.codecs import codec, json_fields, json_items
-from stateplan.execnodes.values.floats import double_text
+from stateplan.execnodes.values.java_hash import java_order
 
 _LISTED = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
 
@@ -53,23 +54,17 @@ def _reject(text: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _parse(text: str) -> Any:
+    """JSON text; numbers with a fraction or exponent are Decimals, which keep their digits."""
     try:
-        return json.loads(text, parse_constant=_reject)
-    except (ValueError, RecursionError) as cause:
+        return json.loads(text, parse_constant=_reject, parse_float=Decimal)
+    except (ValueError, RecursionError, ArithmeticError) as cause:
         raise _MissingError from cause
 
 
 def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
     for i, step in enumerate(steps):
         if step is None:
-            items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
-            found = []
-            for x in items:
-                try:
-                    found.append(_walk(x, steps[i + 1 :]))
-                except _MissingError:
-                    continue
-            return found
+            return _each(value, steps[i + 1 :])
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
                 raise _MissingError
@@ -79,13 +74,42 @@ def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
     return value
 
 
-def _lookup(text: str, path: str) -> Any:
+def _each(value: Any, steps: tuple[str | int | None, ...]) -> list[Any]:
+    """What ``steps`` lead to from each item of ``value``, as one list; items that they lead nowhere from are left
+    out."""
+    found: list[Any] = []
+    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+        try:
+            one = _walk(item, steps)
+        except _MissingError:
+            continue
+        if None in steps:
+            found += one
+        else:
+            found.append(one)
+    return found
+
+
+def _lookup(text: str, path: str) -> tuple[Any, bool]:
+    """What ``path`` leads to, and whether it is lax, where a path that leads nowhere is NULL, or [] with a wildcard.
+
+    Raises:
+        _MissingError: a strict path leads nowhere, or the text is ``null`` or, for a strict path, no JSON.
+    """
     lax, steps = _path(path)
     try:
-        return _walk(_parse(text), steps)
+        document = _parse(text)
     except _MissingError:
         if lax:
-            return None
+            return None, lax
+        raise
+    if document is None:
+        raise _MissingError
+    try:
+        return _walk(document, steps), lax
+    except _MissingError:
+        if lax:
+            return [] if None in steps else None, lax
         raise
 
 
@@ -99,55 +123,66 @@ def _scalar(value: Any, t: LogicalType) -> Any:
     if t.is_string:
         if isinstance(value, bool):
             return "true" if value else "false"
-        return double_text(value) if isinstance(value, float) else str(value)
+        return str(value)
     try:
         if t.root == "BOOLEAN":
             return value if isinstance(value, bool) else _TRUE_TEXT[str(value).lower()]
         if isinstance(value, bool):
             raise _MissingError
-        return float(value) if t.root == "DOUBLE" else int(value)
-    except (ValueError, KeyError, TypeError) as cause:
+        number = Decimal(value)
+        if t.root == "DOUBLE":
+            return float(number)
+        if not -(2**31) <= number < 2**31:
+            raise _MissingError
+        return int(number)
+    except (ValueError, KeyError, TypeError, ArithmeticError) as cause:
         raise _MissingError from cause
 
 
-def _behaviours(operands: tuple[Rex, ...]) -> dict[str, tuple[str, Any]]:
-    """``ON EMPTY`` and ``ON ERROR``: NULL, ERROR or DEFAULT, and the default."""
-    out: dict[str, tuple[str, Any]] = {"EMPTY": ("NULL", None), "ERROR": ("NULL", None)}
+def _behaviours(operands: tuple[Rex, ...]) -> tuple[dict[str, tuple[str, int | None]], list[Rex]]:
+    """``ON EMPTY`` and ``ON ERROR``: NULL, ERROR or DEFAULT, and which of the defaults; the defaults."""
+    out: dict[str, tuple[str, int | None]] = {}
+    defaults: list[Rex] = []
     behaviour, default = "NULL", None
     for operand in operands:
         if isinstance(operand, Literal) and operand.symbol == "JSON_EMPTY_OR_ERROR":
-            out[str(operand.value)] = (behaviour, default)
+            out.setdefault(str(operand.value), (behaviour, default))
             behaviour, default = "NULL", None
         elif isinstance(operand, Literal) and operand.symbol is not None:
             behaviour = str(operand.value)
-        elif isinstance(operand, Literal):
-            default = operand.value
         else:
-            raise RunError("RUN303.behaviours")
-    return out
+            default = len(defaults)
+            defaults.append(operand)
+    return out, defaults
 
 
 @renders("JSON_VALUE")
 def json_value(r: Renderer, call: Call) -> pl.Expr:
-    text, path = call.operands[:2]
-    behaviours = _behaviours(call.operands[2:])
+    """As all functions NULL where an operand is, so where a DEFAULT is NULL, too."""
+    behaviours, defaults = _behaviours(call.operands[2:])
 
-    def otherwise(event: str) -> Any:
-        behaviour, default = behaviours[event]
+    def otherwise(event: str, values: tuple[Any, ...]) -> Any:
+        behaviour, default = behaviours.get(event, ("NULL", None))
         if behaviour == "ERROR":
             raise DataError("DATA302", wording="nothing" if event == "EMPTY" else "no value")
-        return default if behaviour == "DEFAULT" else None
-
-    def one(value: str, where: str) -> Any:
+        if behaviour == "NULL" or default is None:
+            return None
         try:
-            found = _lookup(value, where)
-            if isinstance(found, dict | list) and _path(where)[0]:
-                return None
-            return otherwise("EMPTY") if found is None else _scalar(found, call.type)
-        except _MissingError:
-            return otherwise("ERROR")
+            return _scalar(values[default], call.type)
+        except _MissingError as cause:
+            raise DataError("DATA302.default", type=call.type.summary()) from cause
 
-    return rowwise(one, [r.expr(text), r.expr(path)], call.type.polars(), _LISTED)
+    def one(value: str, where: str, *values: Any) -> Any:
+        try:
+            found, lax = _lookup(value, where)
+            if found is None or (lax and isinstance(found, dict | list)):
+                return otherwise("EMPTY", values)
+            return _scalar(found, call.type)
+        except _MissingError:
+            return otherwise("ERROR", values)
+
+    exprs = [r.expr(o) for o in (*call.operands[:2], *defaults)]
+    return rowwise(one, exprs, call.type.polars(), _LISTED)
 
 
 @renders("JSON_EXISTS")
@@ -157,7 +192,7 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
 
     def one(value: str, where: str) -> bool | None:
         try:
-            return _lookup(value, where) is not None
+            return _lookup(value, where)[0] is not None
         except _MissingError:
             if on_error == "ERROR":
                 raise DataError("DATA302.one") from None
@@ -167,34 +202,50 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """JSON without blanks, its keys in Java's order."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_compact(k)}:{_compact(value[k])}" for k in sorted(value, key=java_order)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_compact, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _texts(value: Any) -> list[str | None]:
+    """The items of a JSON array as texts. Raises _MissingError for an object."""
+    if isinstance(value, dict):
+        raise _MissingError
+    return [None if x is None else _compact(x) if isinstance(x, dict | list) else _scalar(x, STRING) for x in value]
 
 
 @renders("JSON_QUERY")
 def json_query(r: Renderer, call: Call) -> pl.Expr:
     wrapper, *outcomes = [str(o.value) for o in call.operands[2:] if isinstance(o, Literal)] or ["WITHOUT_ARRAY"]
+    wrapper = wrapper.removeprefix("WITH_")
     on = dict(zip(("EMPTY", "ERROR"), outcomes, strict=False))
-    empty = {"EMPTY_ARRAY": "[]", "EMPTY_OBJECT": "{}"}
+    of_array = call.type.root == "ARRAY"
+    empty: dict[str, object] = {"EMPTY_ARRAY": [] if of_array else "[]", "EMPTY_OBJECT": "{}"}
 
-    def otherwise(event: str) -> str | None:
+    def otherwise(event: str) -> object:
         behaviour = on.get(event, "NULL")
         if behaviour == "ERROR":
             raise DataError("DATA302.otherwise")
         return empty.get(behaviour)
 
-    def one(value: str, where: str) -> str | None:
+    def one(value: str, where: str) -> object:
         try:
-            found = _lookup(value, where)
+            found, lax = _lookup(value, where)
+            unwrapped = found is None or wrapper == "WITHOUT_ARRAY"
+            if not unwrapped and (wrapper == "UNCONDITIONAL_ARRAY" or not isinstance(found, list)):
+                found = [found]
+            if found is None or (lax and not isinstance(found, dict | list)):
+                return otherwise("EMPTY")
+            if not isinstance(found, dict | list):
+                return otherwise("ERROR")
+            return _texts(found) if of_array else _compact(found)
         except _MissingError:
             return otherwise("ERROR")
-        container = isinstance(found, dict | list)
-        if wrapper == "WITH_UNCONDITIONAL_ARRAY" or (wrapper == "CONDITIONAL_ARRAY" and not container):
-            return _compact([found])
-        if found is None:
-            return otherwise("EMPTY")
-        return _compact(found) if container else otherwise("ERROR")
 
-    return rowwise(one, r.args(call)[:2], pl.String, _LISTED)
+    return rowwise(one, r.args(call)[:2], call.type.polars(), _LISTED)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {"VALUE": (object,), "OBJECT": (dict,), "ARRAY": (list,)}
@@ -229,7 +280,11 @@ def json_string(r: Renderer, call: Call) -> pl.Expr:
 def _json(r: Renderer, operand: Rex) -> pl.Expr:
     """A value as JSON. A call that makes JSON is put in as it is."""
     e = r.expr(operand)
-    embedded = isinstance(operand, Call) and operand.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON_QUERY")
+    embedded = (
+        isinstance(operand, Call)
+        and operand.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON_QUERY")
+        and operand.type.is_string
+    )
     return e if embedded else codec(operand.type).json(e, _STYLE)
 
 
@@ -240,12 +295,20 @@ def _on_null(call: Call) -> bool:
 
 @renders("JSON_OBJECT")
 def json_object(r: Renderer, call: Call) -> pl.Expr:
-    pairs = call.operands[1:]
-    fields: dict[object, tuple[pl.Expr, pl.Expr]] = {}
-    for key, value in zip(pairs[0::2], pairs[1::2], strict=True):
-        label = codec(key.type).json(r.expr(key), _STYLE)
-        fields[key.value if isinstance(key, Literal) else key] = (label, _json(r, value))
-    return json_fields(list(fields.values()), _on_null(call))
+    """In the order of its keys, of which the last of those that are the same counts."""
+    keys, values = call.operands[1::2], [_json(r, v) for v in call.operands[2::2]]
+    absent = _on_null(call)
+    constant = {str(k.value): v for k, v in zip(keys, values, strict=True) if isinstance(k, Literal)}
+    if len(constant) == len(keys):
+        return json_fields([(pl.lit(_compact(k)), constant[k]) for k in sorted(constant, key=java_order)], absent)
+
+    def one(*cells: str | None) -> str:
+        pairs = zip(cells[::2], cells[1::2], strict=True)
+        found = {str(k): v or "null" for k, v in pairs if v is not None or not absent}
+        return "{" + ",".join(f"{_compact(k)}:{found[k]}" for k in sorted(found, key=java_order)) + "}"
+
+    cells = [e for k, v in zip(keys, values, strict=True) for e in (r.expr(k), v)]
+    return rowwise(one, cells, pl.String, "JSON_OBJECT", nulls=True)
 
 
 @renders("JSON_ARRAY")

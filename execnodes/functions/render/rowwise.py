@@ -25,6 +25,7 @@ BY_ROW = {
     "INSTR": "with a start or an occurrence",
     "JSON_QUOTE": "texts with characters beyond ASCII",
     "JSON_UNQUOTE": "texts in quotes",
+    "JSON_OBJECT": "if a key is not a constant, or is there twice",
     "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON": "Polars has no SQL/JSON paths with ON EMPTY and ON ERROR",
     "LIKE, SIMILAR TO, REGEXP, ...": "if the pattern is not a constant, or has look-around or back references",
     "MAP['key']": "if the key is not a constant",
