@@ -11,6 +11,7 @@ from benchmarks.chaos import SINKS, Storm, compile_plan, effective, result, run_
 from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_killed_while_ttls_change(spark: object, tmp_path: Path) -> None:
     folder = tmp_path / "storm"

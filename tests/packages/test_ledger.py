@@ -72,6 +72,7 @@ def run(books: Books, env: dict[str, str], mode: str, parallelism: int, kill: st
     return done.returncode
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_stream_is_exact_through_kills_and_another_parallelism(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
