@@ -146,7 +146,7 @@ def _reducible(c: AggCall, distinct: bool = False) -> bool:
 def reduce_aggregates(rel: Rel) -> Rel | None:
     """Writes AVG and SUM with ``$SUM0`` and COUNT, where these are fewer calls; variances always with the sum of
     squared differences."""
-    if not isinstance(rel, Aggregate):
+    if not isinstance(rel, (Aggregate, GroupWindowAggregate)):
         return None
     variances = any(c.function in VARIANCES for c in rel.calls)
     if not variances and not any(_reducible(c) for c in rel.calls):
@@ -174,10 +174,12 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
             exprs.append(_reduced(c, rel, add, once=variances))
     if len(made) >= len(rel.calls) and not variances:
         return None
-    return Project(replace(rel, calls=tuple(made)), tuple(exprs), tuple(field_names(rel)))
+    inner = replace(rel, calls=tuple(made))
+    exprs += refs_to(inner, range(keys + len(made), inner.width))  # what is told of windows
+    return Project(inner, tuple(exprs), tuple(field_names(rel)))
 
 
-def _variance(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
+def _variance(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[AggCall], int]) -> Rex:
     """A variance as the sum of squared differences divided by COUNT (of a sample: by one less); a deviation as the root
     of that."""
     sample, root = VARIANCES[c.function]
@@ -197,7 +199,7 @@ def _variance(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int]) -> Rex:
     return value if same_type(value.type, c.type) else call("CAST", (value,), c.type)
 
 
-def _reduced(c: AggCall, rel: Aggregate, add: Callable[[AggCall], int], once: bool) -> Rex:
+def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[AggCall], int], once: bool) -> Rex:
     """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT; with ``once`` AVG as SUM
     divided by COUNT."""
     argument = rel.input.fields[c.args[0]][1]
