@@ -180,7 +180,8 @@ class TimeField(PlanModel):
 def _read_length(value: Any) -> str | int:
     """A duration as it is written, or a number of rows. Raises PlanError PLAN044."""
     _read_duration(value)
-    return value  # type: ignore[no-any-return]
+    length: str | int = value
+    return length
 
 
 Length = Annotated[str | int, PlainValidator(_read_length), WithJsonSchema({"type": ["string", "integer"]})]

@@ -67,10 +67,14 @@ class _OfWindows(ExecNode):
         return f"each {keys} in {text}" if keys else text
 
     def _properties(self, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
-        found = []
-        for p in named:
-            found.append((p.property.kind, property_type(p).polars()))
-        return tuple(found)
+        return tuple((p.property.kind, property_type(p).polars()) for p in named)
+
+    def _output_types(
+        self, inputs: Sequence[LogicalType], named: Sequence[NamedWindowProperty]
+    ) -> Sequence[LogicalType]:
+        """The types of keys, calls and what is told of the window."""
+        types = field_types(inputs[0])
+        return (*(types[k] for k in self.grouping), *(c.type for c in self.agg_calls), *map(property_type, named))
 
     def _in_one_phase(
         self,
@@ -177,9 +181,7 @@ class _Emitting(_Windowed):
     need_retraction: NeedRetraction = None
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
-        types = field_types(inputs[0])
-        told = (property_type(p) for p in self.named_window_properties)
-        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+        return self._output_types(inputs, self.named_window_properties)
 
 
 @exec_node("local-window-aggregate")
@@ -305,10 +307,8 @@ class GroupWindowAggregate(_OfWindows):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         if any(p.property.kind in ("Rowtime", "Proctime") for p in self.named_window_properties):
-            return None
-        types = field_types(inputs[0])
-        told = (property_type(p) for p in self.named_window_properties)
-        return (*(types[key] for key in self.grouping), *(call.type for call in self.agg_calls), *told)
+            return None  # Flink gives these other NULL constraints than those of window functions
+        return self._output_types(inputs, self.named_window_properties)
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY

@@ -45,13 +45,6 @@ class GroupWindow:
     time: InputRef
     key: int = -1
 
-    @property
-    def node(self) -> exp.Expr:
-        return self.call.node
-
-    def wrong(self, what: str, expected: str, where: exp.Expr) -> SqlError:
-        return self.call.wrong(what, where, expected)
-
     def same(self, other: GroupWindow) -> bool:
         """Whether the windows are the same."""
         return self.window == other.window and equal(self.time, other.time)
@@ -66,7 +59,8 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
         name: of the function of the window, where the call is of one that tells something of it.
 
     Raises:
-        SqlError: SQL119, for arguments that the function does not take.
+        SqlError: SQL119, for arguments that the function does not take; SQL163, for hopping windows whose slide does
+            not divide them.
     """
     while isinstance(node, exp.Paren):
         node = node.this
@@ -95,11 +89,7 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
     size = spans["gap"] if name == "SESSION" else spans["size"]
     step = spans.get("slide", 0)
     if step and size % step:
-        raise call.wrong(
-            f"{call.name} has windows of {size} ms every {step} ms",
-            given["size"],
-            "a size that is a multiple of the slide",
-        )
+        raise SqlError("SQL163", size=size, step=step, place=call.place)
     return GroupWindow(call, TimeWindow(_KINDS[name], size, step), time)
 
 
@@ -118,13 +108,13 @@ def window_property(
     asked = group_window(node, binder, name)
     assert asked is not None
     if window is None or not window.same(asked):
-        raise asked.wrong(
+        raise asked.call.wrong(
             f"{function_name(node)} tells of a window that is not in GROUP BY",
-            f"the same {name}(...) in GROUP BY",
             node,
+            f"the same {name}(...) in GROUP BY",
         )
     known = group_window_properties(window.time.type)
     for number, ((_, kind), t) in enumerate(known):
         if kind == told:
             return number, t
-    raise asked.wrong(f"{function_name(node)} needs a window of event time", "a column with a WATERMARK", node)
+    raise asked.call.wrong(f"{function_name(node)} needs a window of event time", node, "a column with a WATERMARK")

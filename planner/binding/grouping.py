@@ -107,7 +107,7 @@ class GroupingBinder(ExpressionBinder):
     def _windowed(self, window: GroupWindow) -> int:
         """The key that a window is: its time attribute."""
         if self.window is not None:
-            raise self.window.wrong("there is a second window in this GROUP BY", "one window", window.node)
+            raise window.call.wrong("there is a second window in this GROUP BY", None, "one window")
         self.window = window
         self.input.exprs.append(window.time)
         self.input.names.append(None)
@@ -338,6 +338,12 @@ class GroupingBinder(ExpressionBinder):
         place, what is told of the window, and calls."""
         if self.sets != [tuple(range(self.group_count))]:
             raise not_supported("a window in GROUPING SETS, ROLLUP or CUBE", place)
+        if any(c.is_user_defined for c in self.calls):
+            raise not_supported(
+                "a Python aggregate function over a window in GROUP BY",
+                place,
+                "group by window_start and window_end of TABLE(TUMBLE(TABLE t, ...))",
+            )
         group = tuple(i for i in range(self.group_count) if i != window.key)
         # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
         calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]

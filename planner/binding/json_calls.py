@@ -45,15 +45,7 @@ def _exists(binder: Binder, call: exp.Expr) -> Rex:
 
 
 def _value(binder: Binder, call: exp.Expr) -> Rex:
-    clauses, result = _returning(call.expressions[2:])
-    if result.root not in _SCALARS:
-        raise SqlError(
-            "SQL203.returning",
-            name="JSON_VALUE",
-            type=result.summary(),
-            place=binder.place(call.expressions[2]),
-            expected="STRING, BOOLEAN, INT or DOUBLE",
-        )
+    clauses, result = _returning(binder, "JSON_VALUE", call, _is_scalar, "STRING, BOOLEAN, INT or DOUBLE")
     operands = [binder.bind(a) for a in call.expressions[:2]]
     for clause in clauses:
         if isinstance(clause, nodes.JsonDefault):
@@ -85,16 +77,8 @@ def _default(binder: Binder, clause: nodes.JsonDefault, result: LogicalType) -> 
 
 
 def _query(binder: Binder, call: exp.Expr) -> Rex:
-    clauses, result = _returning(call.expressions[2:])
-    of_array = result.root == "ARRAY" and result.children[0].is_string
-    if result.root != "VARCHAR" and not of_array:
-        raise SqlError(
-            "SQL203.returning",
-            name="JSON_QUERY",
-            type=result.summary(),
-            place=binder.place(call.expressions[2]),
-            expected="STRING or ARRAY<STRING>",
-        )
+    clauses, result = _returning(binder, "JSON_QUERY", call, _is_text_or_texts, "STRING or ARRAY<STRING>")
+    of_array = result.root == "ARRAY"
     wrapper, on = "WITHOUT WRAPPER", {"EMPTY": "NULL", "ERROR": "NULL"}
     for clause in clauses:
         if clause.name in _WRAPPERS:
@@ -112,11 +96,26 @@ def _query(binder: Binder, call: exp.Expr) -> Rex:
     return replace(make_call("JSON_QUERY", operands, binder.place(call)), type=result)
 
 
-def _returning(clauses: Sequence[exp.Expr]) -> tuple[Sequence[exp.Expr], LogicalType]:
-    """The other clauses, and the type of the result."""
-    if clauses and isinstance(clauses[0], nodes.JsonReturning):
-        return clauses[1:], logical_type(clauses[0].this)
-    return clauses, STRING
+def _is_scalar(result: LogicalType) -> bool:
+    return result.root in _SCALARS
+
+
+def _is_text_or_texts(result: LogicalType) -> bool:
+    return result.root == "VARCHAR" or (result.root == "ARRAY" and result.children[0].is_string)
+
+
+def _returning(
+    binder: Binder, name: str, call: exp.Expr, fits: Callable[[LogicalType], bool], expected: str
+) -> tuple[Sequence[exp.Expr], LogicalType]:
+    """The clauses behind RETURNING, and the type of the result. Raises SqlError SQL203, for one that does not fit."""
+    clauses = call.expressions[2:]
+    if not clauses or not isinstance(clauses[0], nodes.JsonReturning):
+        return clauses, STRING
+    result = logical_type(clauses[0].this)
+    if not fits(result):
+        place = binder.place(clauses[0])
+        raise SqlError("SQL203.returning", name=name, type=result.summary(), place=place, expected=expected)
+    return clauses[1:], result
 
 
 def _object(binder: Binder, call: exp.Expr) -> Rex:

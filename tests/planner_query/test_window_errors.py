@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.errors import SqlError
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.script import read_script
 
@@ -108,7 +109,7 @@ def test_a_window_function_outside_of_from_and_group_by() -> None:
         ("COUNT(*)", "TUMBLE(ts, INTERVAL '1' MONTH)", "SQL119", "in months"),
         ("COUNT(*)", "TUMBLE(ts, v)", "SQL119", "constant interval"),
         ("COUNT(*)", "SESSION(ts, INTERVAL '0' SECOND)", "SQL119", "is 0 ms"),
-        ("COUNT(*)", "HOP(ts, INTERVAL '3' SECOND, INTERVAL '4' SECOND)", "SQL119", "4000 ms every 3000 ms"),
+        ("COUNT(*)", "HOP(ts, INTERVAL '3' SECOND, INTERVAL '4' SECOND)", "SQL163", "4000 ms every 3000 ms"),
         ("COUNT(*)", "TUMBLE(ts, INTERVAL '5' SECOND), TUMBLE(ts, INTERVAL '9' SECOND)", "SQL119", "second window"),
         ("COUNT(*)", "ROLLUP(TUMBLE(ts, INTERVAL '5' SECOND))", "SQL150", "GROUPING SETS"),
         (
@@ -136,3 +137,25 @@ def test_a_window_function_outside_of_from_and_group_by() -> None:
 def test_windows_in_group_by(select: str, group: str, code: str, words: str) -> None:
     error = refused(f"SELECT k, {select} FROM t GROUP BY k, {group}")
     assert (error.code, words in f"{error.message} {error.expected}") == (code, True), error
+
+
+def test_python_aggregates_over_windows_in_group_by() -> None:
+    session = TableEnvironment.create()
+    for statement in read_script(TABLES):
+        session.execute_statement(statement)
+    session.create_temporary_function("total", udaf(Total(), input_types=["INT"], result_type="BIGINT"))
+    with pytest.raises(SqlError, match="a Python aggregate function over a window in GROUP BY") as caught:
+        session.compile_plan_sql("INSERT INTO s SELECT k, total(v) FROM t GROUP BY k, TUMBLE(ts, INTERVAL '5' SECOND)")
+    assert caught.value.code == "SQL150"
+    assert caught.value.place is not None
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> list[int]:
+        return [0]
+
+    def accumulate(self, accumulator: list[int], value: int) -> None:
+        accumulator[0] += value
+
+    def get_value(self, accumulator: list[int]) -> int:
+        return accumulator[0]

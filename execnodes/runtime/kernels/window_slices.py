@@ -135,6 +135,11 @@ def _counted(counts: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(counts)), counts), within(counts)
 
 
+def _wall_clock(now: int, zone: str) -> Ints:
+    """What the clock on the wall shows at an instant, as one local time."""
+    return local_times(pl.Series([now]).cast(pl.Datetime("ms", "UTC")), zone)
+
+
 @dataclass(frozen=True)
 class SliceAlarms:
     """The instants at which windows of processing time may end: the ends of their slices.
@@ -146,8 +151,7 @@ class SliceAlarms:
     slicing: Slicing
 
     def last(self, now: int) -> int:
-        local = local_times(pl.Series([now]).cast(pl.Datetime("ms", "UTC")), self.slicing.zone)
-        end = self.slicing.slice_ends(local)[0]
+        end = self.slicing.slice_ends(_wall_clock(now, self.slicing.zone))[0]
         due = self.slicing.due(end + self.slicing.step * np.arange(-_BACK, 1))
         return int(due[due <= now].max())
 
@@ -163,8 +167,7 @@ def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -
     """
     if time is not None:
         return local_times(frame[column(time)], zone)
-    local = local_times(pl.Series([now]).cast(pl.Datetime("ms", "UTC")), zone)
-    return np.repeat(local, frame.height)
+    return np.repeat(_wall_clock(now, zone), frame.height)
 
 
 @dataclass(frozen=True)
