@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -327,7 +328,16 @@ def test_a_connection_that_breaks_while_rows_come(
     def again(breaks: bool) -> None:
         database.execute(f"UPDATE breaks SET now = {breaks}")
 
-    monkeypatch.setattr("time.sleep", lambda seconds: again(False))  # the pause before the next attempt
+    sleep, reader = time.sleep, threading.current_thread()
+
+    def pause(seconds: float) -> None:
+        """What comes before the next attempt; other threads of this process sleep as ever."""
+        if threading.current_thread() is reader:
+            again(False)
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr("time.sleep", pause)
     copied, there = source(database, "v", "id INT, s STRING"), source(database, "v", "id INT, s STRING")
     copied.folder = tmp_path / "source"
     assert sorted(row[0] for row in rows_of(copied, splits_of(copied))) == [*range(1, 150_001)]
