@@ -34,6 +34,8 @@ _ROWS: tuple[Option, ...] = (
     # state and plans
     Option("table.exec.state.ttl", _DURATION, "Default TTL of state, from its last write. 0 never expires. The "
            "compiler writes it into the plan, where each state can have its own TTL.", default=0),
+    Option("table.exec.time-bound-state.ttl", _DURATION, "TTL of state that operators drop by event time or by the "
+           "clock: windows, interval joins, sorts. For input that falls idle. Flink has no such TTL.", default=0),
     Option("table.plan.force-recompile", _BOOLEAN, "Whether COMPILE PLAN overwrites an existing file.", default=False),
     Option("table.plan.compile.catalog-objects", _ENUM, "What a plan stores of its tables: everything (ALL), "
            "everything except the options (SCHEMA), or only the name (IDENTIFIER).",

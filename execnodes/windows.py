@@ -234,6 +234,13 @@ class SessionGroupWindow(PlanModel):
         return SessionWindow(gap=_read_duration(self.gap))
 
 
+def window_length(window: WindowSpec) -> int:
+    """The size of windows, ms; of SESSION the gap, after which it ends."""
+    if isinstance(window, SessionWindow):
+        return window.gap
+    return window.max_size if isinstance(window, CumulativeWindow) else window.size
+
+
 GroupWindow = Annotated[TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow, Field(discriminator="kind")]
 
 

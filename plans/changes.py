@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.node_text import agg_text, rex_text
-from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.redaction import is_secret, outline, redacted, redacted_value
 from stateplan.execnodes.rex import rex_from_json
 from stateplan.execnodes.specs import AggCall
@@ -34,7 +34,7 @@ _RULES: tuple[tuple[str, Kind], ...] = (
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/primaryKey/name", "words"),
     (rf"{_SOURCE}/table/resolvedTable/schema/.*", "tuning"),
     (r"/state/\d+/(ttl|updateType|visibility)", "ttl"),
-    (rf"/configuration/{re.escape(STATE_TTL)}", "ttl"),
+    (rf"/configuration/({'|'.join(map(re.escape, TTL_OPTIONS))})", "ttl"),
     (r"/configuration/table\.exec\.mini-batch\..*", "tuning"),
     (r"/inputProperties/\d+/(damBehavior|priority)", "tuning"),
     (rf"{_SOURCE}/table/resolvedTable/options/source\.monitor-interval", "tuning"),
@@ -174,7 +174,7 @@ def _fields(node: ExecNode) -> dict[str, Any]:
     data["state"] = [
         {
             "name": s.name,
-            "ttl": s.ttl_text if s.source != "none" else "the session's TTL",
+            "ttl": s.ttl_text if s.source not in ("none", "time") else "the session's TTL",
             "updateType": s.update_type,
             "visibility": s.visibility,
             "timeCharacteristic": s.time_characteristic,

@@ -13,7 +13,7 @@ from typing import Any
 
 from stateplan.execnodes.flink import FLINK_NODES, FlinkNode
 from stateplan.execnodes.graph import FLINK_VERSIONS
-from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import registered
 from stateplan.execnodes.specs import StateMetadata
@@ -244,7 +244,7 @@ def _configuration() -> Schema:
     return {
         "description": WORDS["configuration"],
         "type": ["object", "null"],
-        "properties": {STATE_TTL: ttl},
+        "properties": dict.fromkeys(TTL_OPTIONS, ttl),
         "additionalProperties": {"type": "string"},
     }
 

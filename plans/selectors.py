@@ -166,13 +166,15 @@ class Selectors:
     def _select(self, wanted: Selector) -> tuple[StateView, ...]:
         found = self._found(wanted)
         if wanted.operator == ALL and wanted.which is None and wanted.state is None:
-            return self.views
+            return tuple(view for _, views in found for view in views)
         fits = [
             (operator, *((0, views) if wanted.state is None else self._states(operator, wanted.state)))
             for operator, views in found
         ]
         best = min((level for _, level, views in fits if views), default=0)
         matches = [(operator, views) for operator, level, views in fits if views and (wanted.many or level == best)]
+        if len(matches) > 1 and not wanted.many:  # states that only time drops give way
+            matches = [match for match in matches if any(v.source != "time" for v in match[1])] or matches
         if not matches:
             raise _MissError(lambda: self._no_state(wanted, [operator for operator, _ in found]))
         if len(matches) > 1 and not wanted.many:
@@ -216,6 +218,8 @@ class Selectors:
         if wanted.which is None and name is not None and name != ALL:
             return self._by_word(wanted, name)
         pool = self._stateful if name is None or name == ALL else self._of_type(wanted, name)
+        if name == ALL and wanted.which is None:  # what time alone drops has to be named
+            pool = [o for o in pool if any(view.source != "time" for view in o.views)]
         if wanted.which is not None and wanted.which != (ALL,):
             pool = self._within(wanted, wanted.which, pool)
         stateful = [operator for operator in pool if operator.views]

@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
+from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, CompiledTtl, ExecNode
 from stateplan.execnodes.ttl import NEVER, format_ttl
 
-Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "none"]
+Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "time", "none"]
 """Who says how long a state lives.
 
 ``plan``: the plan, and nothing tells where it has that from; somebody may have edited it. ``hint``, ``option``: the
 STATE_TTL hint of the query, the option when it was compiled. ``default``: neither was there when it was compiled.
-``none``: nobody, so it never expires.
+``time``: nobody, and time drops it. ``none``: nobody, so it never expires.
 """
 
 _SOURCES: dict[Source, str] = {
     "plan": "from the plan",
     "hint": "from the STATE_TTL hint",
-    "option": f"from the option {STATE_TTL}",
+    "option": "from the option {option}",
     "default": "no TTL given",
     "node configuration": "from the node configuration",
-    "session option": f"from the session option {STATE_TTL}",
+    "session option": "from the session option {option}",
+    "time": "time drops it",
     "none": "no TTL given anywhere",
 }
 
@@ -38,6 +39,7 @@ class StateView:
         index, name: which of its states.
         ttl: milliseconds, 0 for never.
         source: who says so.
+        option: the one that gives the TTL where the plan does not.
         compiled: what the compiler wrote, where that has been edited since; else None.
         update_type, visibility, time_characteristic: as FLIP-25 has them; None for the default.
     """
@@ -49,6 +51,7 @@ class StateView:
     name: str
     ttl: int
     source: Source
+    option: str = STATE_TTL
     compiled: CompiledTtl | None = None
     update_type: str | None = None
     visibility: str | None = None
@@ -56,15 +59,16 @@ class StateView:
 
     @property
     def ttl_text(self) -> str:
-        """``ttl 1 h``, or ``never expires``."""
-        return ttl_words(self.ttl)
+        """``ttl 1 h``, ``never expires``, or ``no ttl`` for what time drops."""
+        return "no ttl" if self.source == "time" else ttl_words(self.ttl)
 
     @property
     def source_text(self) -> str:
         """``source`` in words, and what was compiled when that is something else."""
         if self.compiled is None:
-            return _SOURCES[self.source]
-        was = "" if self.compiled.origin == "default" else f" {_SOURCES[self.compiled.origin]}"
+            return _SOURCES[self.source].format(option=self.option)
+        origin = self.compiled.origin
+        was = "" if origin == "default" else f" {_SOURCES[origin].format(option=self.option)}"
         return f"edited in the plan, compiled as {ttl_words(self.compiled.ttl)}{was}"
 
     @property
@@ -105,9 +109,11 @@ def _source(
         if compiled is None:
             return "plan", None
         return (compiled.origin, None) if compiled.ttl == ttl else ("plan", compiled)
-    if node.configuration and STATE_TTL in node.configuration:
+    if node.configuration and node.ttl_option in node.configuration:
         return "node configuration", None
-    return ("session option" if session and STATE_TTL in session else "none"), None
+    if session and node.ttl_option in session:
+        return "session option", None
+    return ("time" if node.ttl_option == TIMED_STATE_TTL else "none"), None
 
 
 def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = None) -> tuple[StateView, ...]:
@@ -131,6 +137,7 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
                 entry.name if entry else name,
                 ttl,
                 source,
+                node.ttl_option,
                 compiled,
                 entry.update_type if entry else None,
                 entry.visibility if entry else None,

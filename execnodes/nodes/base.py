@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""
 
+TIMED_STATE_TTL = "table.exec.time-bound-state.ttl"
+"""The same for the states of :class:`TimeBoundNode`."""
+
+TTL_OPTIONS = (STATE_TTL, TIMED_STATE_TTL)
+
 StateList = Annotated[tuple[StateMetadata, ...], NULL_IS_EMPTY]
 
 _HEAD = ("id", "type", "configuration")
@@ -142,6 +147,8 @@ class ExecNode(PlanModel):
         if known is None:
             fields = {entry[0]: entry for entry in super().layout()}
             own = [name for name in fields if name not in (*_HEAD, *_TAIL, *cls.WRITTEN_LAST)]
+            if issubclass(cls, TimeBoundNode):  # its base has it, so it would come first
+                own.sort(key=lambda name: name == "state")
             known = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL[:-1], *cls.WRITTEN_LAST, _TAIL[-1]))
             cls._layout = known
         return known
@@ -242,6 +249,11 @@ class ExecNode(PlanModel):
         return tuple(CompiledTtl(parse_ttl(e["ttl"]), e["from"]) for e in entries or ())
 
     @property
+    def ttl_option(self) -> str:
+        """The option that gives the TTL of states that the plan does not."""
+        return STATE_TTL
+
+    @property
     def ttl_home(self) -> Literal["state", "configuration"] | None:
         """The key under which this node's TTLs are written; None where a plan cannot say them."""
         if not self.state_names:
@@ -257,8 +269,8 @@ class ExecNode(PlanModel):
         if self.states or not self.state_names:
             return tuple(entry.ttl for entry in self.states)
         for options in (self.configuration, session):
-            if options and STATE_TTL in options:
-                return (parse_ttl(options[STATE_TTL]),) * len(self.state_names)
+            if options and self.ttl_option in options:
+                return (parse_ttl(options[self.ttl_option]),) * len(self.state_names)
         return (NEVER,) * len(self.state_names)
 
     def ttl_configs(self, session: Mapping[str, str] | None = None) -> tuple[TtlConfig, ...]:
@@ -335,14 +347,6 @@ class ExecNode(PlanModel):
         raise NotImplementedError
 
 
-class InsertOnlyNode(ExecNode):
-    """A node that keeps state, takes insertions alone and emits insertions alone."""
-
-    KEEPS_STATE: ClassVar[bool] = True
-    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
-    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
-
-
 class StatefulNode(ExecNode):
     """A node that keeps state with a TTL per entry of ``state``."""
 
@@ -368,12 +372,45 @@ class StatefulNode(ExecNode):
         entries, names = self._entries(), self.state_names
         if entries and names:
             check_states(entries, names, self.title)
-        if self.configuration and STATE_TTL in self.configuration:
+        if self.configuration and self.ttl_option in self.configuration:
             try:
-                parse_ttl(self.configuration[STATE_TTL])
+                parse_ttl(self.configuration[self.ttl_option])
             except PlanError as error:
-                raise custom_error(error, f"/configuration/{STATE_TTL}") from None
+                raise custom_error(error, f"/configuration/{self.ttl_option}") from None
         return self
+
+
+class TimeBoundNode(StatefulNode):
+    """A node that drops its state by itself, once event time or the clock has passed it.
+
+    Flink's plans have no ``state`` for such a node. One that is written here gives its states a TTL beside that, for
+    input that falls idle; Flink passes over it. ``table.exec.state.ttl`` does not apply, as in Flink.
+    """
+
+    state: StateList = ()
+
+    @property
+    def ttl_option(self) -> str:
+        """The option that gives the TTL of states that the plan does not."""
+        return TIMED_STATE_TTL
+
+    def retention(self, index: int) -> int:
+        """How long a row of the state ``index`` is kept before time drops it, ms; 0 where the plan does not say."""
+        return 0
+
+    @model_validator(mode="after")
+    def _ages_by_writes(self) -> Self:
+        for position, entry in enumerate(self.state):
+            if not entry.ttl_config(entry.ttl).is_plain:
+                raise custom_error(PlanError("PLAN192", title=self.title, name=entry.name), f"/state/{position}")
+        return self
+
+
+class InsertOnlyNode(TimeBoundNode):
+    """A time-bound node that takes insertions alone and emits insertions alone."""
+
+    EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
 
 
 def _own_index(name: str, names: Sequence[str]) -> str | None:

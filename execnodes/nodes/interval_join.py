@@ -33,7 +33,7 @@ class IntervalJoinSpec(PlanModel):
     window_bounds: Annotated[WindowBounds, Ref()]
 
 
-@exec_node("interval-join", inputs=2)
+@exec_node("interval-join", inputs=2, states=("leftState", "rightState"))
 class IntervalJoin(InsertOnlyNode):
     """Joins rows whose times are near each other; a row is kept until no row that may come can meet it.
 
@@ -45,6 +45,10 @@ class IntervalJoin(InsertOnlyNode):
     """
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
+
+    def retention(self, index: int) -> int:
+        bounds = self.interval_join_spec.window_bounds
+        return max(bounds.left_upper_bound if index else -bounds.left_lower_bound, 0)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)

@@ -11,12 +11,13 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, InsertOnlyNode, Stateful, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.ttl import outlives
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ class OverSpec(PlanModel):
         return rex
 
 
-@exec_node("over-aggregate")
+@exec_node("over-aggregate", states=("overState",))
 class OverAggregate(InsertOnlyNode):
     """Emits each row with aggregates of the rows before it in its partition, by a time attribute.
 
-    Flink writes no ``state`` for it: its TTL is that of the session; a RANGE frame with a bound has none.
+    Flink writes no ``state`` for it: its TTL is that of the session. A RANGE frame with a bound drops its rows by time;
+    a ``state`` that is written for it may drop them earlier.
 
     .. code-block:: sql
 
@@ -101,29 +103,33 @@ class OverAggregate(InsertOnlyNode):
     unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        return ("overState",)
-
-    @property
     def _bounded_range(self) -> OverGroup | None:
         """The group of calls, when its frame is a RANGE with a bound: that says how long rows are kept."""
         group = self.over_spec.groups[0] if self.over_spec.groups else None
         return None if group is None or group.is_rows or group.lower_bound.kind != "BOUNDED_WINDOW" else group
 
     @property
+    def ttl_option(self) -> str:
+        return STATE_TTL if self._bounded_range is None else TIMED_STATE_TTL
+
+    @property
     def ttl_home(self) -> Literal["state", "configuration"] | None:
-        return "configuration" if self._bounded_range is None else None
+        return "configuration" if self._bounded_range is None else "state"
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
-        """As of any node; of a RANGE frame with a bound what the bound makes of it."""
-        group = self._bounded_range
+        """As of any node; of a RANGE frame of processing time with a bound not more than what the bound makes of it."""
+        given, group = super().ttls(session), self._bounded_range
         if group is None:
-            return super().ttls(session)
+            return given
         (order,) = group.order_by.fields[:1] or (None,)
         fields = self.output_type.fields
         if order is not None and order.index < len(fields) and fields[order.index].type.kind == "PROCTIME":
-            return (range_ttl(self._preceding(group) or 0),)
-        return (0,)
+            needed = range_ttl(self._preceding(group) or 0)
+            return (needed if outlives(given[0], needed) else given[0],)
+        return given
+
+    def retention(self, index: int) -> int:
+        return 0 if self._bounded_range is None else self._preceding(self._bounded_range) or 0
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()

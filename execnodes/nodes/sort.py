@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.nodes.base import ExecNode, Stateful
+from stateplan.execnodes.nodes.base import Stateful, TimeBoundNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("sort")
-class Sort(ExecNode):
+@exec_node("sort", states=("sortState",))
+class Sort(TimeBoundNode):
     """Emits all rows in an order once there are no more to come; of unbounded input, nothing.
 
     .. code-block:: sql
@@ -24,7 +24,6 @@ class Sort(ExecNode):
         INSERT INTO ordered SELECT id, amount FROM orders ORDER BY amount
     """
 
-    KEEPS_STATE: ClassVar[bool] = True
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
     KEEPS_FIELDS: ClassVar[bool] = True

@@ -13,7 +13,7 @@ from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
 
-@exec_node("temporal-sort")
+@exec_node("temporal-sort", states=("sortState",))
 class TemporalSort(InsertOnlyNode):
     """Emits rows in the order of a time attribute, rows of the same time by further fields.
 
@@ -25,6 +25,16 @@ class TemporalSort(InsertOnlyNode):
     KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        return self.STATE_NAMES if self.keeps_state else ()
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether rows wait: those of a micro-batch have the same processing time."""
+        index, fields = self.order_by.fields[0].index, self.output_type.fields
+        return index >= len(fields) or fields[index].type.kind != "PROCTIME"
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         from stateplan.execnodes.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel

@@ -11,7 +11,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, field_types
+from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, TimeBoundNode, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
 from stateplan.execnodes.nodes.window_table_function import slicing_of, zone_of
 from stateplan.execnodes.registry import exec_node
@@ -29,6 +29,7 @@ from stateplan.execnodes.windows import (
     WindowSpec,
     group_windowing,
     property_type,
+    window_length,
     window_text,
 )
 
@@ -172,13 +173,14 @@ def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...
     return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
 
 
-class _Emitting(_Windowed):
+class _Emitting(_Windowed, TimeBoundNode):
     """What those that emit windows have in common."""
-
-    KEEPS_STATE: ClassVar[bool] = True
 
     named_window_properties: tuple[NamedWindowProperty, ...]
     need_retraction: NeedRetraction = None
+
+    def retention(self, index: int) -> int:
+        return window_length(self.windowing.window)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return self._output_types(inputs, self.named_window_properties)
@@ -213,7 +215,7 @@ class LocalWindowAggregate(_Windowed):
         )
 
 
-@exec_node("global-window-aggregate")
+@exec_node("global-window-aggregate", states=(_STATE,))
 class GlobalWindowAggregate(_Emitting):
     """Merges partial results of each key and window, and emits a window when the watermark has come to its end.
 
@@ -261,7 +263,7 @@ class GlobalWindowAggregate(_Emitting):
         return f"emits {call_texts(self.agg_calls, names)} of {self._whose(inputs)}, from partial results"
 
 
-@exec_node("window-aggregate")
+@exec_node("window-aggregate", states=(_STATE,))
 class WindowAggregate(_Emitting):
     """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end; one of
     processing time when the clock has.
@@ -287,8 +289,8 @@ class WindowAggregate(_Emitting):
         return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)}"
 
 
-@exec_node("group-window-aggregate")
-class GroupWindowAggregate(_OfWindows):
+@exec_node("group-window-aggregate", states=(_STATE,))
+class GroupWindowAggregate(_OfWindows, TimeBoundNode):
     """Aggregates the rows of each key and window of ``GROUP BY TUMBLE(...)``, HOP or SESSION, and emits a window when
     the watermark has come to its end; one of processing time when the clock has.
 
@@ -299,11 +301,13 @@ class GroupWindowAggregate(_OfWindows):
     """
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
-    KEEPS_STATE: ClassVar[bool] = True
 
     window: Annotated[GroupWindow, Ref()]
     named_window_properties: tuple[NamedWindowProperty, ...]
     need_retraction: NeedRetraction = None
+
+    def retention(self, index: int) -> int:
+        return 0 if self.window.spec is None else window_length(self.window.spec)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         if any(p.property.kind in ("Rowtime", "Proctime") for p in self.named_window_properties):

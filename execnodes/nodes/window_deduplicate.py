@@ -12,10 +12,10 @@ from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful
 from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
 
 
-@exec_node("window-deduplicate")
+@exec_node("window-deduplicate", states=("windowDeduplicateState",))
 class WindowDeduplicate(InsertOnlyNode):
     """Keeps the first or the last row of each key in each window, and emits it when the watermark closes the window.
 
@@ -33,6 +33,9 @@ class WindowDeduplicate(InsertOnlyNode):
     order_key: Annotated[Index, Ref()]
     keep_last_row: Flag
     windowing: Annotated[Windowing, Ref()]
+
+    def retention(self, index: int) -> int:
+        return window_length(self.windowing.window)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel

@@ -12,11 +12,11 @@ from stateplan.execnodes.nodes.window_table_function import slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
 from stateplan.execnodes.zone import local_time_zone
 
 
-@exec_node("window-join", inputs=2)
+@exec_node("window-join", inputs=2, states=("leftState", "rightState"))
 class WindowJoin(InsertOnlyNode):
     """Joins rows that are in the same window, when the watermark has come to its end.
 
@@ -31,6 +31,9 @@ class WindowJoin(InsertOnlyNode):
     join_spec: Annotated[JoinSpec, Ref()]
     left_windowing: Annotated[Windowing, Ref(0)]
     right_windowing: Annotated[Windowing, Ref(1)]
+
+    def retention(self, index: int) -> int:
+        return window_length(self.left_windowing.window)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)

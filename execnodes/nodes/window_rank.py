@@ -21,10 +21,10 @@ from stateplan.execnodes.ranking import (
 )
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import BIGINT, LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_text
+from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
 
 
-@exec_node("window-rank")
+@exec_node("window-rank", states=("windowRankState",))
 class WindowRank(InsertOnlyNode):
     """Keeps the first rows of each partition in each window, and emits them when the watermark closes the window.
 
@@ -42,6 +42,9 @@ class WindowRank(InsertOnlyNode):
     rank_range: Annotated[RankRange, Ref()]
     output_row_number: Flag
     windowing: Annotated[Windowing, Ref()]
+
+    def retention(self, index: int) -> int:
+        return window_length(self.windowing.window)
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])

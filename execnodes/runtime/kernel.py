@@ -63,7 +63,7 @@ class Access:
         shared: rows of other inputs write it too.
         entries: rows of its own input read no rows but those that agree with them; else all that are looked up.
         reads: whether looking a row up is an access.
-        lasting: its rows never expire by event time, in which other rows of the state may outlive them.
+        lasting: its rows never expire, as other rows of the operator must not outlive them: one that counts arrivals.
     """
 
     entry: tuple[str, ...] = ()

@@ -210,7 +210,7 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
     slots = [
         (spec.level, graph.slot(i, group))
         for i, spec in enumerate(graph.operators)
-        if any(config.ttl for config in spec.ttl) and not spec.kernel.by_event_time
+        if any(config.ttl for config in spec.ttl) and (not spec.kernel.by_event_time or spec.kernel.by_clock)
         for group in range(graph.key_groups)
     ]
     turns = -(-len(slots) // SWEPT_WITHIN)

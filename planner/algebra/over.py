@@ -24,6 +24,7 @@ class OverAggregate(Single):
     calls: tuple[AggCall, ...]
     constants: tuple[Literal, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -45,6 +45,8 @@ class IntervalJoin(Joined):
     left_time: int
     right_time: int
     place: Place | None = field(default=None, compare=False, repr=False)
+    left_ttl: int | None = None
+    right_ttl: int | None = None
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ class WindowAggregate(Single):
     position: WindowPosition
     properties: tuple[Property, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -197,6 +198,7 @@ class GroupWindowAggregate(Single):
     time: int
     tells: bool
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def time_type(self) -> LogicalType:
@@ -310,3 +312,5 @@ class WindowJoin(Joined):
     left_position: WindowPosition
     right_position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
+    left_ttl: int | None = None
+    right_ttl: int | None = None

@@ -330,10 +330,10 @@ class GroupingBinder(ExpressionBinder):
             names = project_names(self.input.exprs, named, self.rel, through_casts=False)
             below = Project(self.rel, tuple(self.input.exprs), tuple(names))
         if self.window is not None:
-            return self._of_windows(self.window, below, place)
+            return self._of_windows(self.window, below, ttl, place)
         return aggregated(below, self.group_count, self.sets, self.calls, ttl, place)
 
-    def _of_windows(self, window: GroupWindow, below: Rel, place: Place) -> Rel:
+    def _of_windows(self, window: GroupWindow, below: Rel, ttl: int | None, place: Place) -> Rel:
         """The aggregate by windows, and a projection to what expressions are bound over: keys, with the window in its
         place, what is told of the window, and calls."""
         if self.sets != [tuple(range(self.group_count))]:
@@ -347,7 +347,7 @@ class GroupingBinder(ExpressionBinder):
         group = tuple(i for i in range(self.group_count) if i != window.key)
         # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
         calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]
-        made = GroupWindowAggregate(below, group, tuple(calls_of), window.window, window.key, self.tells, place)
+        made = GroupWindowAggregate(below, group, tuple(calls_of), window.window, window.key, self.tells, place, ttl)
         fields = made.fields
         calls, told = len(group), len(group) + len(self.calls)
 

@@ -10,9 +10,11 @@ from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.binding.lookup_hints import read_lookup_hint
 from stateplan.planner.binding.scope import Relation
-from stateplan.planner.positions import not_supported, place_of
+from stateplan.planner.positions import place_of
 
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
+"""How joins of batch mode run in Flink; its streaming mode checks their names, and nothing more."""
+
 _KNOWN = ("STATE_TTL", "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
 
 
@@ -29,24 +31,27 @@ class TtlHints:
         source: str,
         multi: Mapping[str, exp.Expr] | None = None,
         lookups: Mapping[str, exp.Expr] | None = None,
+        joins: Sequence[tuple[str, str, exp.Expr]] = (),
     ) -> None:
         self.lifetimes = dict(lifetimes)
         self.places = dict(places)
         self.source = source
         self.multi = dict(multi or {})
         self.lookups = dict(lookups or {})
+        self.joins = tuple(joins)
 
     @classmethod
     def read(cls, hint: exp.Expr | None, source: str) -> TtlHints:
         """The hints of ``SELECT /*+ ... */``.
 
         Raises:
-            SqlError: SQL120 (unknown hint), SQL121 (malformed), SQL122 (a lifetime that cannot be read), SQL150.
+            SqlError: SQL120 (unknown hint), SQL121 (malformed), SQL122 (a lifetime that cannot be read).
         """
         merged: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         multi: dict[str, exp.Expr] = {}
         lookups: dict[str, exp.Expr] = {}
+        joins: list[tuple[str, str, exp.Expr]] = []
         for item in hint.expressions if hint is not None else ():
             name = item.name.upper()
             if name == "MULTI_JOIN":
@@ -57,13 +62,14 @@ class TtlHints:
                 lookups.setdefault(table, where_named)
                 continue
             if name in _JOIN_HINTS:
-                raise not_supported(f"the hint {name}", place_of(item, source))
+                joins += [(name, table, node) for table, node in cls._read_tables(item, source).items()]
+                continue
             if name != "STATE_TTL":
                 raise SqlError("SQL120", name=item.name, place=place_of(item, source), hint=nearest(name, _KNOWN))
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
-        return cls(merged, places, source, multi, lookups)
+        return cls(merged, places, source, multi, lookups, joins)
 
     @staticmethod
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
@@ -129,23 +135,24 @@ class TtlHints:
         """
         names = [r.name for r in relations]
         paths = [r.path for r in relations if r.path]
-        for what, keys in (("MULTI_JOIN", self.multi), ("LOOKUP", self.lookups), ("STATE_TTL", self.places)):
-            for key, node in keys.items():
-                if key in names or (with_queries and key in QUERY_STATES):
-                    continue
-                if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
-                    continue
-                if what == "STATE_TTL" and "," in key and _follow(_parts(key), names):
-                    continue
-                known = [n for n in names if n]
-                raise SqlError(
-                    "SQL123",
-                    what=what,
-                    key=key,
-                    place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
-                    expected=one_of(known) or "no hint: there is no table",
-                    hint=nearest(key, known) or "a table with an alias is known by its alias only",
-                )
+        kinds = (("MULTI_JOIN", self.multi), ("LOOKUP", self.lookups), ("STATE_TTL", self.places))
+        named = [(what, key, node) for what, keys in kinds for key, node in keys.items()]
+        for what, key, node in (*named, *self.joins):
+            if key in names or (with_queries and what == "STATE_TTL" and key in QUERY_STATES):
+                continue
+            if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
+                continue
+            if what == "STATE_TTL" and "," in key and _follow(_parts(key), names):
+                continue
+            known = [n for n in names if n]
+            raise SqlError(
+                "SQL123",
+                what=what,
+                key=key,
+                place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
+                expected=one_of(known) or "no hint: there is no table",
+                hint=nearest(key, known) or "a table with an alias is known by its alias only",
+            )
 
 
 QUERY_STATES = ("leftState", "rightState")

@@ -32,12 +32,13 @@ WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "N
 
 @dataclass(frozen=True)
 class _Window:
-    """The window of a call; ``frame`` is None where none is written."""
+    """The window of a call; ``frame`` is None where none is written, ``ttl`` the lifetime of its state, ms."""
 
     partition: tuple[Rex, ...]
     order: tuple[tuple[Rex, bool, bool], ...]
     frame: Frame | None
     place: Place
+    ttl: int | None
 
     @property
     def never_empty(self) -> bool:
@@ -48,7 +49,8 @@ class _Window:
         self, function: str, operands: Sequence[Rex], result: LogicalType, distinct: bool = False, rows: bool = False
     ) -> Over:
         frame = self.frame or (SO_FAR if rows else DEFAULT if self.order else WHOLE)
-        return Over(result, function, tuple(operands), self.partition, self.order, distinct, frame, self.place)
+        keys = self.partition, self.order
+        return Over(result, function, tuple(operands), *keys, distinct, frame, self.place, self.ttl)
 
 
 def bind_over(binder: Binder, node: exp.Expr) -> Rex:
@@ -217,7 +219,8 @@ def _window(binder: Binder, node: exp.Expr) -> _Window:
         for o in (() if order is None else order.expressions)
     )
     written = spec.args.get("spec")
-    return _Window(partition, keys, None if written is None else _frame(binder, written), binder.place(node))
+    frame = None if written is None else _frame(binder, written)
+    return _Window(partition, keys, frame, binder.place(node), binder.scope.over_ttl)
 
 
 def _named(binder: Binder, name: exp.Expr) -> exp.Expr:

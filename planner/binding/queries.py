@@ -181,7 +181,8 @@ class QueryBinder:
         if aggregated:
             rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering)
         else:
-            binder = ExpressionBinder(scope, "SELECT", windows=True, named_windows=windows)
+            over = replace(scope, over_ttl=hints.of(only))
+            binder = ExpressionBinder(over, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
             exprs += _ordered(ordering, binder.bind, items, exprs, node)

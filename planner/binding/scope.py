@@ -45,8 +45,9 @@ class Scope:
     """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
 
     ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
-    there can be none, ``query_ttls`` are the lifetimes of the states of their joins; ``outer`` is what columns of the
-    query around mean, for a query inside an expression. ``functions`` finds user-defined functions.
+    there can be none, ``query_ttls`` are the lifetimes of the states of their joins, ``over_ttl`` that of OVER;
+    ``outer`` is what columns of the query around mean, for a query inside an expression. ``functions`` finds
+    user-defined functions.
     """
 
     source: str
@@ -55,6 +56,7 @@ class Scope:
     subqueries: SubQueries | None = None
     outer: Callable[[exp.Expr], Rex] | None = None
     query_ttls: tuple[int | None, int | None] = (None, None)
+    over_ttl: int | None = None
     functions: Functions | None = None
 
     @classmethod

@@ -88,7 +88,8 @@ _SYNTAX = {
 class Over(Rex):
     """A window function: ROW_NUMBER, or an aggregate over a frame of a partition and an order.
 
-    ``order`` holds (expression, ascending, nulls last). It never reaches a plan: passes turn it into a node.
+    ``order`` holds (expression, ascending, nulls last), ``ttl`` the lifetime of its state, ms. It never reaches a plan:
+    passes turn it into a node.
     """
 
     function: str = ""
@@ -98,6 +99,7 @@ class Over(Rex):
     distinct: bool = False
     frame: Frame = DEFAULT
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def children(self) -> tuple[Rex, ...]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode
+from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode, TimeBoundNode
 from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
@@ -45,12 +45,19 @@ class Lowering:
     def states(
         self, node: ExecNode, hints: Sequence[int | None]
     ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
-        """The state entries of a node, and where their TTLs come from.
+        """The state entries of a node, and where their TTLs come from. A time-bound node has none where nobody gives
+        it a TTL, as in Flink's plans.
 
         Args:
             hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
         """
-        job = CompiledTtl(self.ttl, "option" if STATE_TTL in self.options else "default")
+        given = node.ttl_option in self.options
+        if isinstance(node, TimeBoundNode):
+            if all(hint is None for hint in hints) and not (given and node.ttl_home == "state"):
+                return (), []
+            hints = hints or (None,) * len(node.state_names)
+        ttl = self.ttl if node.ttl_option == STATE_TTL else parse_ttl(self.options.get(node.ttl_option, "0 ms"))
+        job = CompiledTtl(ttl, "option" if given else "default")
         ttls = [job if hint is None or self.batch else CompiledTtl(hint, "hint") for hint in hints]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls

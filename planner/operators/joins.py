@@ -296,6 +296,9 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin, node=Interva
         spec = IntervalJoinSpec(join_spec=keys, window_bounds=bounds)
         return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
 
+    def state_ttls(self, rel: IntervalJoin) -> Sequence[int | None]:
+        return rel.left_ttl, rel.right_ttl
+
     def distribute(self, rel: IntervalJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.rest)
 

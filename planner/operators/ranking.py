@@ -291,6 +291,9 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             f"select=[{', '.join([*inputs, *map(text, rel.calls, field_names(rel)[len(inputs) :])])}]",
         ]
 
+    def state_ttls(self, rel: OverAggregate) -> Sequence[int | None]:
+        return (rel.ttl,)
+
     def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.input.width
 

@@ -86,6 +86,9 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
             need_retraction=not node.input.is_insert_only,
         )
 
+    def state_ttls(self, rel: WindowAggregate) -> Sequence[int | None]:
+        return (rel.ttl,)
+
     def distribute(self, rel: WindowAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
@@ -139,6 +142,9 @@ class GroupWindowAggregateOperator(
             need_retraction=not node.input.is_insert_only,
         )
 
+    def state_ttls(self, rel: GroupWindowAggregate) -> Sequence[int | None]:
+        return (rel.ttl,)
+
     def distribute(self, rel: GroupWindowAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
 
@@ -191,6 +197,9 @@ class GlobalWindowAggregateOperator(
             local_agg_input_row_type=rel_type(rel.before),
         )
 
+    def state_ttls(self, rel: GlobalWindowAggregate) -> Sequence[int | None]:
+        return (rel.original.ttl,)
+
 
 class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNode, clause="a join within windows"):
     options = TIME_ZONE
@@ -213,6 +222,9 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNod
             left_windowing=rel.left_position.windowing,
             right_windowing=rel.right_position.windowing,
         )
+
+    def state_ttls(self, rel: WindowJoin) -> Sequence[int | None]:
+        return rel.left_ttl, rel.right_ttl
 
     def distribute(self, rel: WindowJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)

@@ -324,6 +324,8 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
         first.left_time,
         first.right_time,
         join.place,
+        join.left_ttl,
+        join.right_ttl,
     )
 
 
@@ -413,7 +415,8 @@ def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
         return WindowPosition(found.window, found.time_type, start=starts[0][side], end=ends[0][side])
 
     rest = and_([*keys, *others])
-    return WindowJoin(left, right, rest, join.join_type, position(0), position(1), join.place)
+    ttls = join.left_ttl, join.right_ttl
+    return WindowJoin(left, right, rest, join.join_type, position(0), position(1), join.place, *ttls)
 
 
 # Joins with a versioned table: by which key versions are told apart, and what keeps such a join from running.

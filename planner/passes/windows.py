@@ -90,7 +90,7 @@ def split_windows(rel: Rel) -> Rel | None:
             return width + _place(e, pool) if isinstance(e, Literal) else at(e)
 
         calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
-        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place)
+        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.ttl)
 
     def change(e: Rex) -> Rex | None:
         if isinstance(e, Over):
@@ -289,7 +289,7 @@ def window_aggregate(rel: Rel) -> Rel | None:
     properties += [("window_end", "WindowEnd")] * len(ends)
     properties += [last] * len(times)
     position = WindowPosition(window, found.time_type, start=starts[0], end=ends[0])
-    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place)
+    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place, rel.ttl)
     pulled = _pulled_up(made, found)
     fields = pulled.fields
     first = len(keys) + len(rel.calls)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import CheckpointError, StateplanError
 from stateplan.execnodes.node_tables import table_of
-from stateplan.execnodes.nodes.base import STATE_TTL
+from stateplan.execnodes.nodes.base import TTL_OPTIONS
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.ttl import outlives
 from stateplan.planner.catalog.manager import CatalogManager
@@ -170,13 +170,13 @@ def _hash_of(table: CatalogTable) -> str | None:
 
 def _options_in_vain(document: PlanDocument, options: Mapping[str, str]) -> Iterator[str]:
     frozen: dict[str, set[str]] = {}
-    ttls = [entry.ttl for node in document.graph.nodes for entry in node.states]
     for node in document.graph.nodes:
         for key, text in (node.configuration or {}).items():
             frozen.setdefault(key, set()).add(text)
     for key, wanted in options.items():
-        if key == STATE_TTL:
-            if any(ttl != value(options, STATE_TTL) for ttl in ttls):
+        if key in TTL_OPTIONS:
+            ttls = [s.ttl for node in document.graph.nodes if node.ttl_option == key for s in node.states]
+            if any(ttl != value(options, key) for ttl in ttls):
                 many = len(ttls)
                 own = "the TTL in the plan" if many == 1 else f"the TTLs of {many} states in the plan"
                 yield f"the session option '{key}' does not change {own}"

@@ -9,13 +9,13 @@ from functools import cached_property
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
-from stateplan.execnodes.ttl import outlives
+from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode
+from stateplan.execnodes.ttl import NEVER, outlives
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
 
-_PER_INPUT = frozenset({"join", "multi-join", "temporal-join"})
+_PER_INPUT = frozenset({"join", "multi-join", "temporal-join", "interval-join", "window-join"})
 """Operators with a state for each input; of others all states are of the first input."""
 
 
@@ -170,8 +170,8 @@ class Subject:
                 entries = getattr(node, "state", ())
                 position = next(i for i, entry in enumerate(entries) if entry.index == state)
                 pointer = f"/state/{position}/ttl"
-            elif node.configuration and STATE_TTL in node.configuration:
-                pointer = f"/configuration/{STATE_TTL}"
+            elif node.configuration and node.ttl_option in node.configuration:
+                pointer = f"/configuration/{node.ttl_option}"
         return self.document.place(at + pointer, on_key)
 
     @cached_property
@@ -179,22 +179,24 @@ class Subject:
         return {}
 
 
-def states_of(graph: ExecGraph, session: Mapping[str, str]) -> dict[int, tuple[State, ...]]:
-    """The states of each operator that has some, by its id.
+def states_of(graph: ExecGraph, session: Mapping[str, str], timed: bool = False) -> dict[int, tuple[State, ...]]:
+    """The states of each operator that has some, by its id; those that time alone drops only with ``timed``.
 
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
     out = {}
     for node in graph.nodes:
-        # Flink ignores entries of a node that keeps none; a frame with a bound lives as long as it has to.
+        # Flink ignores entries of a node that keeps none.
         if node.state_names and node.ttl_home is not None:
             names = [s.name for s in node.states] or list(node.state_names)
             per_input = node.title in _PER_INPUT
-            out[node.id] = tuple(
+            found = tuple(
                 State(node, index, name, ttl, index if per_input else 0)
                 for index, (name, ttl) in enumerate(zip(names, node.ttls(session), strict=True))
             )
+            if timed or node.ttl_option != TIMED_STATE_TTL or any(state.ttl != NEVER for state in found):
+                out[node.id] = found
     return out
 
 

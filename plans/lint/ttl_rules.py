@@ -7,7 +7,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, TimeBoundNode
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
@@ -257,7 +257,7 @@ class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
     a group without rows for the TTL restarts within its window.
 
     Best practice: use a TTL of several windows. A window aggregation (`GROUP BY window_start, window_end` directly
-    after the window function) needs no TTL.
+    after the window function) needs no TTL, except for input that falls idle.
 
     Source: Flink's documentation of window table-valued functions (window operators drop state when the window ends,
     other operators keep it for their TTL), and FLIP-145.
@@ -301,7 +301,8 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
 def _length(node: ExecNode, which: str) -> int:
     """The size of an operator's windows, or the time between two of their ends, ms; 0 where it is not known."""
     windowing: Any = getattr(node, "windowing", None) or getattr(node, "left_windowing", None)
-    window = getattr(windowing, "window", None)
+    window = getattr(windowing or node, "window", None)
+    window = getattr(window, "spec", window)
     if isinstance(window, TumblingWindow):
         return window.size
     if isinstance(window, SessionWindow):
@@ -413,7 +414,7 @@ class ShortenedOnCheckpoint(Rule, code="TTL010", name="shortened-on-checkpoint")
         names = subject.against.uids
         old = {
             (names[node_id], state.index): state
-            for node_id, states in states_of(subject.against.graph, subject.session).items()
+            for node_id, states in states_of(subject.against.graph, subject.session, timed=True).items()
             for state in states
         }
         for state in subject.all_states():
@@ -531,3 +532,32 @@ class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
                     f"{for_how_long(found.ttl)}, and then also counts the next row of the key"
                 )
                 yield raised(subject, front, found.ttl, message)
+
+
+class ShorterThanRetention(Rule, code="TTL013", name="shorter-than-retention"):
+    """The TTL of a time-bound operator ends before time lets go of its rows.
+
+    Anti-pattern: a window aggregation of a day, or an interval join that looks back a day, has a TTL of an hour.
+
+    Why: such operators drop their rows by themselves, when the watermark has passed the window or the interval. A TTL
+    that ends earlier takes rows away that are still needed. A window then leaves out what it counted before the pause,
+    or is not emitted at all. An interval join finds no match, and an outer join does not emit the row without one. The
+    rows are counted as expired, and there is no other sign.
+
+    Best practice: set the TTL to the length of the window or interval, and add the watermark delay and the longest
+    pause of the input. It then only removes what an idle input has left behind.
+
+    Source: FLIP-25 (time to live) and FLIP-145 (window operators drop state when the window ends). Flink has no TTL for
+    these operators.
+    """
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for state in subject.all_states():
+            needed = state.node.retention(state.index) if isinstance(state.node, TimeBoundNode) else 0
+            if state.ttl != NEVER and state.ttl < needed:
+                yield at_state(
+                    state,
+                    f"{state} expires after {format_ttl(state.ttl)}, but {state.node.title} needs its rows for "
+                    f"{format_ttl(needed)}",
+                    f'set its TTL to more than "{format_ttl(needed)}", or to "0 ms" (never)',
+                )

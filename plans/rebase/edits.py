@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
+from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.redaction import redacted, redacted_value
 from stateplan.execnodes.ttl import format_ttl, parse_ttl
 from stateplan.plans.changes import is_rex
@@ -80,7 +80,7 @@ def same(one: Any, other: Any, path: Path) -> bool:
     """Whether two values mean the same: TTLs by their length, others by type and value."""
     if one is ABSENT or other is ABSENT:
         return one is other
-    if path[-1] == STATE_TTL and isinstance(one, str) and isinstance(other, str):
+    if path[-1] in TTL_OPTIONS and isinstance(one, str) and isinstance(other, str):
         with contextlib.suppress(PlanError):  # of an operator without state, where nobody reads it
             return parse_ttl(one) == parse_ttl(other)
     return type(one) is type(other) and bool(one == other)

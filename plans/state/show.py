@@ -204,7 +204,8 @@ def to_text(found: StateReport) -> str:
 
 
 def _ttl(state: StateOf) -> str:
-    return ttl_text(state.config.ttl) if state.view is not None else "none"
+    timed = state.view is None or (state.view.source == "time" and not state.config.ttl)
+    return "none" if timed else ttl_text(state.config.ttl)
 
 
 def _set_live(state: StateOf, batch: int) -> Setting | None:

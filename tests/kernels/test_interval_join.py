@@ -70,6 +70,7 @@ class TimeIntervalJoin:
         self.keyed, self.nulls, self.condition = keyed, nulls, condition
         self.reach = -bounds[0], bounds[1]
         self.caches = [], []
+        self.now = 0
 
     def matches(self, left, right):
         if self.keyed and (left[0] != right[1] or (left[0] is None and not self.nulls)):
@@ -87,14 +88,22 @@ class TimeIntervalJoin:
                 near = time - other <= entry[1] <= time + own
                 pair = (row, entry[0]) if side == 0 else (entry[0], row)
                 if near and self.matches(*pair):
-                    met = entry[2] = True
+                    met = True
+                    if self.keeps[1 - side] and not entry[2]:
+                        entry[3] = self.now
+                    entry[2] = True
                     out.append((*pair[0], *pair[1]))
             if clock < time + own:
-                self.caches[side].append([row, time, met])
+                self.caches[side].append([row, time, met, self.now])
                 return out
         if not met and self.keeps[side]:
             out.append(self.padded(side, row))
         return out
+
+    def forget(self, ttls):
+        """Rows whose TTL has passed since they were written; ours alone."""
+        for cache, ttl in zip(self.caches, ttls, strict=True):
+            cache[:] = [entry for entry in cache if not ttl or entry[3] + ttl > self.now]
 
     def expire(self, clock):
         out = []
@@ -132,12 +141,38 @@ def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) 
                 expected += flink.expire(after)
             inputs, watermark = [frame(LEFT, lefts), frame(RIGHT, rights)], Watermark(mark, after)
             mark = after
-            out = state.step(inputs, 1, (0,), watermark)
+            out = state.step(inputs, 1, (0, 0), watermark)
             assert KIND not in out.columns
             assert plain(changes_of(out)) == Counter(expected)
             runs = KeyedState(store, cache, kernel.tables, "here")
-            assert plain(changes_of(runs.step(kernel, inputs, 1, (0,), watermark))) == Counter(expected)
+            assert plain(changes_of(runs.step(kernel, inputs, 1, (0, 0), watermark))) == Counter(expected)
     assert not state.tables[0] and not state.tables[1]
+
+
+TTLS = st.tuples(st.sampled_from([0, 3, 9]), st.sampled_from([0, 3, 9]))
+
+
+@fewer(0.25)
+@given(SEGMENTS, TYPES, st.booleans(), BOUNDS, TTLS, CLOCK)
+def test_with_a_ttl_for_each_side(segments, join_type, keyed, bounds, ttls, clock) -> None:
+    kernel = kernel_of(join_type, keyed, False, False, bounds)
+    state, store, cache = MemoryState(kernel), MemoryRunStore(), RunCache(None)
+    flink = TimeIntervalJoin(join_type, keyed, False, False, bounds)
+    mark = NO_WATERMARK
+    for n, (rows, step) in enumerate([*segments, ([], 10**6)]):
+        flink.now += clock[n % len(clock)]
+        flink.forget(ttls)
+        after = mark if step < 0 else max(mark, 0) + step
+        lefts, rights = ([row for s, row in rows if s == side] for side in (0, 1))
+        expected = [r for row in lefts for r in flink.row(0, row, row[2], max(mark, 0))]
+        expected += [r for row in rights for r in flink.row(1, row, row[0], max(mark, 0))]
+        if after > mark:
+            expected += flink.expire(after)
+        inputs, watermark = [frame(LEFT, lefts), frame(RIGHT, rights)], Watermark(mark, after)
+        mark = after
+        assert plain(changes_of(state.step(inputs, flink.now, ttls, watermark))) == Counter(expected)
+        runs = KeyedState(store, cache, kernel.tables, "here")
+        assert plain(changes_of(runs.step(kernel, inputs, flink.now, ttls, watermark))) == Counter(expected)
 
 
 @fewer(0.25)
@@ -160,7 +195,7 @@ def test_by_processing_time(batches, join_type, keyed, condition, bounds, clock)
         lefts, rights = ([row for s, row in part if s == side] for side in (0, 1))
         for side, rows in ((0, lefts), (1, rights)):
             expected += [r for row in rows for r in flink.row(side, row, now, now)]
-        out = state.step([frame(LEFT, lefts), frame(RIGHT, rights)], now, (0,), Watermark(NO_WATERMARK, now))
+        out = state.step([frame(LEFT, lefts), frame(RIGHT, rights)], now, (0, 0), Watermark(NO_WATERMARK, now))
         assert plain(changes_of(out)) == Counter(expected)
 
 
@@ -168,17 +203,17 @@ def test_rows_leave_the_state_when_nothing_can_meet_them() -> None:
     kernel = kernel_of("INNER", True, False, False, (-5, 2))
     state = MemoryState(kernel)
     inputs = [frame(LEFT, [("a", 1, t) for t in (1, 5, 9)]), frame(RIGHT, [(t, "a", 1) for t in (3, 8, 30)])]
-    state.step(inputs, 1, (0,), Watermark(0, 10))
+    state.step(inputs, 1, (0, 0), Watermark(0, 10))
     assert sorted(r["@time"] for r in state.tables[0].values()) == [5, 9]
     assert sorted(r["@time"] for r in state.tables[1].values()) == [8, 30]
-    state.step([i.clear() for i in inputs], 2, (0,), Watermark(10, 11))
+    state.step([i.clear() for i in inputs], 2, (0, 0), Watermark(10, 11))
     assert sorted(r["@time"] for r in state.tables[0].values()) == [9]
     assert sorted(r["@time"] for r in state.tables[1].values()) == [30]
 
 
 def test_rows_that_can_never_match_are_not_kept() -> None:
     state = MemoryState(kernel_of("INNER", True, False, False, (-5, 2)))
-    state.step([frame(LEFT, [(None, 1, 9)]), frame(RIGHT, [(9, None, 1)])], 1, (0,), Watermark(0, 5))
+    state.step([frame(LEFT, [(None, 1, 9)]), frame(RIGHT, [(9, None, 1)])], 1, (0, 0), Watermark(0, 5))
     assert not state.tables[0] and not state.tables[1]
 
 
@@ -191,8 +226,8 @@ def test_two_left_columns_for_one_right_column() -> None:
         out = []
         for side in (first, 1 - first):
             inputs = [f if s == side else f.clear() for s, f in enumerate(frames)]
-            out += state.step(inputs, 1, (0,), Watermark(0, 2)).rows()
-        out += state.step([f.clear() for f in frames], 1, (0,), Watermark(2, 9)).rows()
+            out += state.step(inputs, 1, (0, 0), Watermark(0, 2)).rows()
+        out += state.step([f.clear() for f in frames], 1, (0, 0), Watermark(2, 9)).rows()
         assert [(r[1], r[5]) for r in out] == [("a", 7), ("b", None)]
 
 

@@ -88,7 +88,7 @@ def test_joins(events, join, keyed, filters, rest, cuts, marks) -> None:
         step = marks[now % len(marks)]
         after = END_OF_TIME if now == len(batches) else before if not step else max(before, -8) + step
         inputs = [frame(ROW, [(INSERT, r) for side, r in batch if side == own]) for own in (False, True)]
-        got = changes_of(state.step(inputs, now, [0], Watermark(before, after)))
+        got = changes_of(state.step(inputs, now, [0, 0], Watermark(before, after)))
         assert all(kind == INSERT for kind, _ in got)
         expected = flink.step(batch, before, after)
         assert sorted((r for _, r in got), key=repr) == sorted(expected, key=repr)
@@ -100,4 +100,4 @@ def test_joins(events, join, keyed, filters, rest, cuts, marks) -> None:
 def test_only_insertions_are_taken() -> None:
     kernel = WindowJoinKernel(ROW, ROW, spec_of("INNER", True, True, False), (2, 2), Slicing("TUMBLE", 4, 4))
     with pytest.raises(RunError, match="RUN061"):
-        MemoryState(kernel).step([frame(ROW, [(DELETE, (1, 1, EPOCH))]), frame(ROW, [])], 0, [0], Watermark())
+        MemoryState(kernel).step([frame(ROW, [(DELETE, (1, 1, EPOCH))]), frame(ROW, [])], 0, [0, 0], Watermark())

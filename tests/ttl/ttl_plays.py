@@ -178,13 +178,16 @@ KINDS = {
 
 
 @lru_cache
-def compiled(query: str, sink: str, options: tuple[tuple[str, str], ...], folder: str) -> PlanDocument:
-    """The plan of a query over :data:`TABLES` whose rows are in ``folder``."""
+def compiled(
+    query: str, sink: str, options: tuple[tuple[str, str], ...], folder: str, delay: str = ""
+) -> PlanDocument:
+    """The plan of a query over :data:`TABLES` whose rows are in ``folder``; ``delay`` comes behind ``AS ts`` in their
+    watermarks."""
     environment = TableEnvironment.create()
     for key, value in options:
         environment.get_config().set(key, value)
     *tables, insert = read_script(
-        TABLES.format(folder=folder)
+        TABLES.format(folder=folder).replace("AS ts)", f"AS ts{delay})")
         + f"CREATE TABLE snk ({sink}) WITH ('connector'='print');"
         + f"INSERT INTO snk {query};"
     )

@@ -151,7 +151,7 @@ class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
     """Keeps the row with the least time of each key and window (of equal ones the first to arrive), or with the
     greatest time (the last to arrive), and emits it when the watermark closes the window.
 
-    Rows of a closed window are dropped. Nothing has a TTL.
+    Rows of a closed window are dropped, and so is the row of a key whose TTL ends before its window closes.
 
     Attributes:
         key_fields: fields of the key, without those of the window.

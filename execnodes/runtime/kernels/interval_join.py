@@ -16,6 +16,7 @@ import polars as pl
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
+    Access,
     EventTimeKernel,
     Frames,
     StateTable,
@@ -74,8 +75,8 @@ class IntervalJoinKernel(EventTimeKernel):
     row so late that it will not be kept is padded at once. Within a micro-batch the left rows come first. By
     processing time the clock of the micro-batch takes the place of both the times of its rows and the watermark.
 
-    As in Flink nothing has a TTL, rows with NULL in a key where NULL matches nothing wait too in an outer join, and
-    bounds that no two times can meet keep nothing.
+    A row whose TTL ends while it waits meets nothing any more, and is not padded. As in Flink rows with NULL in a key
+    where NULL matches nothing wait too in an outer join, and bounds that no two times can meet keep nothing.
 
     Attributes:
         left_type, right_type: ROW types of the inputs.
@@ -136,8 +137,9 @@ class IntervalJoinKernel(EventTimeKernel):
         for i, name in enumerate(("leftCache", "rightCache")):
             lookup = tuple(dict.fromkeys(self._keys[i]))
             schema = {**field_columns(self._types[i], i), **own}
-            out.append(StateTable(name, 0, lookup, (*lookup, _NUMBER), schema, due=_DUE))
-        return (*out, StateTable("next", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
+            out.append(StateTable(name, i, lookup, (*lookup, _NUMBER), schema, due=_DUE))
+        number = own_columns({_NUMBER: pl.Int64()})
+        return (*out, StateTable("next", 0, (), (), number, access=Access(lasting=True)))
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         out: list[pl.DataFrame | None] = []

@@ -145,7 +145,8 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     The TTL of Flink's functions: without a bound, and of ROWS with one, a partition without waiting rows is gone
     between one and one and a half TTLs after it was last touched; of RANGE with a bound, when the watermark has come so
-    far that no frame can reach its rows, whatever the TTL. Values of DISTINCT calls are kept without a TTL; they count
+    far that no frame can reach its rows, or with a TTL, which Flink does not have there, that long after it was last
+    touched, unless rows wait. Values of DISTINCT calls are kept without a TTL; they count
     for the partition that they came to only.
 
     Attributes:
@@ -232,7 +233,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         if self._is_range:
             own[UNTIL] = _cleanup(owners, times, touched.column(UNTIL, NEVER), self.frame.preceding or 0)
             cleared = (own[UNTIL] <= watermark.now) & moved
-            stamps = np.full(ids.count, ALWAYS)
+            stamps = np.where(pending > 0, ALWAYS, now) if ttl[0] else np.full(ids.count, ALWAYS)
         else:
             mentioned = np.bincount(np.concatenate([arrived, codes]), minlength=ids.count) > 0
             was_waiting = touched.column(PENDING, 0) > 0

@@ -82,7 +82,8 @@ class SessionAggregateKernel(EventTimeKernel):
 
     A row makes a window of the length of the gap; windows of a key that overlap or touch are one session. A row is late
     when the watermark has come to the end of its window and no session is there that the window can be merged with; a
-    late row is dropped. A session whose rows have all been retracted is not emitted. Nothing has a TTL.
+    late row is dropped. A session whose rows have all been retracted is not emitted,
+    nor is one whose TTL ends.
 
     The start of a session tells it apart. When two sessions become one, the accumulators of the later one are merged
     into those of the earlier one; when a row comes before a session, the session moves to another start.
@@ -256,6 +257,7 @@ class SessionAggregateKernel(EventTimeKernel):
         as_before = np.zeros(sessions.height, bool)
         same = (of_all[: known.height] == starts) & (made["end"].to_numpy()[at[: known.height]] == ends)
         as_before[at[: known.height][same]] = True
+        as_before[at[known.height :]] = False  # a row refreshes its session, wherever it is in it
         return _Placed(rows, of_all[known.height :], of_all[: known.height], sessions, ~as_before)
 
     def _in_time(self, there: list[tuple[int, int]], times: Ints, late: Bools) -> list[bool]:

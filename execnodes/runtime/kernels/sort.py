@@ -18,6 +18,7 @@ from stateplan.execnodes.ranking import SortSpec
 from stateplan.execnodes.runtime.kernel import (
     END_OF_TIME,
     NO_WATERMARK,
+    Access,
     EventTimeKernel,
     Frames,
     Kernel,
@@ -71,7 +72,7 @@ class ProctimeSortKernel(Kernel):
 class RowtimeSortKernel(EventTimeKernel):
     """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
 
-    A row that is not later than the last one that was emitted is dropped. Nothing has a TTL.
+    A row that is not later than the last one that was emitted is dropped; so is one whose TTL ends while it waits.
 
     Attributes:
         input_type: ROW type of the input.
@@ -84,10 +85,11 @@ class RowtimeSortKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         waiting = {**field_columns(self.input_type), **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        last = own_columns({_LAST: pl.Int64()})
         return (
             StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), waiting, due=_DUE),
-            StateTable("sortState.emitted", 0, (), (), own_columns({_LAST: pl.Int64()})),
-            StateTable("sortState.arrived", 0, (), (), own_columns({_LAST: pl.Int64()})),
+            StateTable("sortState.emitted", 0, (), (), last, access=Access(lasting=True)),
+            StateTable("sortState.arrived", 0, (), (), last, access=Access(lasting=True)),
         )
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
@@ -119,7 +121,7 @@ class RowtimeSortKernel(EventTimeKernel):
 @dataclass(frozen=True)
 class SortKernel(EventTimeKernel):
     """Keeps each different row with the number of its occurrences, and emits all as insertions when the input ends; a
-    job that is started again on more input emits what is new at its end. Nothing has a TTL.
+    job that is started again on more input emits what is new at its end.
 
     Retracting a row that is not there does nothing and is counted (in Flink it fails the job).
 

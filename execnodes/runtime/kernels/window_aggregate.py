@@ -59,8 +59,9 @@ class WindowAggregateKernel(EventTimeKernel):
     """Keeps accumulators per key and slice, and emits those of a window when the watermark closes it.
 
     A row is late when the last window that has its slice is closed; a late row is dropped. A window whose rows have all
-    been retracted is not emitted. Nothing has a TTL. By processing time the clock of the micro-batch takes the place of
-    both the times of its rows and the watermark, so no row is late.
+    been retracted is not emitted. A slice whose TTL ends is missing in its windows, and begins anew with its next row.
+    By processing time the clock of the micro-batch takes the place of both the times of its rows and the watermark, so
+    no row is late.
 
     State: that of the group aggregate by key and slice. Slices and their DISTINCT values are due when the next window
     that has them closes; they are removed with the last one.

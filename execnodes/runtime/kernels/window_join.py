@@ -16,6 +16,7 @@ from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
+    Access,
     EventTimeKernel,
     Frames,
     StateTable,
@@ -50,7 +51,7 @@ _NUMBER, _DUE, _END = "@n", "@due", "@end"
 class WindowJoinKernel(EventTimeKernel):
     """Keeps the rows of both sides until the watermark closes their window, and joins them then.
 
-    Rows of a closed window are dropped. Nothing has a TTL.
+    Rows of a closed window are dropped. A row whose TTL ends before its window closes is not joined.
 
     Attributes:
         left_type, right_type: ROW types of the inputs.
@@ -87,8 +88,9 @@ class WindowJoinKernel(EventTimeKernel):
         for i, name in enumerate(("left-records", "right-records")):
             own = own_columns({_END: pl.Int64(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})
             schema = {**field_columns(self._types[i], i), **own}
-            out.append(StateTable(name, 0, (_NUMBER,), (_NUMBER,), schema, due=_DUE))
-        return (*out, StateTable("arrived", 0, (), (), own_columns({_NUMBER: pl.Int64()})))
+            out.append(StateTable(name, i, (_NUMBER,), (_NUMBER,), schema, due=_DUE))
+        number = own_columns({_NUMBER: pl.Int64()})
+        return (*out, StateTable("arrived", 0, (), (), number, access=Access(lasting=True)))
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return [None, None, lookup_frame(next((f for f in inputs if f.height), inputs[0]), ())]

@@ -143,6 +143,13 @@ def _as_written(table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.drop(ACCESS_TIME).rename({WRITTEN: ACCESS_TIME}).select([*table.schema, ACCESS_TIME])
 
 
+def _lasting(upserts: pl.DataFrame, config: TtlConfig) -> pl.DataFrame:
+    """The rows of a table that never expire."""
+    if config.by_event_time:
+        upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
+    return upserts.with_columns(pl.lit(_ALWAYS).alias(ACCESS_TIME))
+
+
 class _Accesses:
     """The accesses of one step to the state of its operator."""
 
@@ -177,8 +184,11 @@ class _Accesses:
         for table, upserts, deletes in zip(tables, step.upserts, step.deletes, strict=True):
             config = self._configs[table.slot]
             now, ttl = expiry_clock(config, self._now, self._watermark.before)
-            if config.by_event_time and upserts is not None and upserts.height:
-                upserts = self._stamped(table, config, upserts)
+            if upserts is not None and upserts.height:
+                if table.access.lasting:
+                    upserts = _lasting(upserts, config)
+                elif config.by_event_time:
+                    upserts = self._stamped(table, config, upserts)
             if config.reads_refresh or config.finds_expired:
                 upserts, deletes = self._after_reads(table, config, upserts, deletes, now, ttl)
             yield Written(table, upserts, deletes, now, ttl)
@@ -186,8 +196,6 @@ class _Accesses:
     def _stamped(self, table: StateTable, config: TtlConfig, upserts: pl.DataFrame) -> pl.DataFrame:
         """The rows that the kernel wrote, accessed at the event time of the rows that wrote them."""
         access, own = table.access, self._own(table)
-        if access.lasting:
-            return upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN), pl.lit(_ALWAYS).alias(ACCESS_TIME))
         count = upserts.height
         times, done = np.zeros(count, np.int64), np.zeros(count, bool)
         others = config.reads_refresh or access.shared
