@@ -177,7 +177,7 @@ class OverAggregate(ExecNode):
             raise self.not_supported("an OVER frame with a bound in the order of a field that is not a time attribute")
         if any(call.function == "LAG" for call in group.agg_calls):
             raise self.not_supported("LAG in the order of a field that is not a time attribute")
-        return Stateful(NonTimeOverKernel(*made, order), (keys,))
+        return Stateful(NonTimeOverKernel(*made, order.index, order.null_is_last), (keys,))
 
     def _frame(self, group: OverGroup) -> Frame:
         from stateplan.execnodes.runtime.kernels.common.walks import Frame

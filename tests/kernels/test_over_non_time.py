@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.ranking import SortField
 from stateplan.execnodes.runtime.kernels.common.walks import Frame
 from stateplan.execnodes.runtime.kernels.over_non_time import NonTimeOverKernel
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
@@ -36,7 +35,6 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, -2, 0, 1, 5]),
     st.just(None),
 )
-UP = SortField(index=1, is_ascending=True, null_is_last=False)
 KEYS = st.sampled_from([(0,), (), (0, 2)])
 TTLS = st.sampled_from([0, 10])
 
@@ -91,8 +89,7 @@ class Flink:
 
 
 def kernel(keys: tuple[int, ...], rows: bool, nulls_last: bool = False) -> NonTimeOverKernel:
-    order = SortField(index=1, is_ascending=True, null_is_last=nulls_last)
-    return NonTimeOverKernel(ROW, keys, CALLS, Frame(rows), order=order)
+    return NonTimeOverKernel(ROW, keys, CALLS, Frame(rows), order=1, nulls_last=nulls_last)
 
 
 def hashable(changes: Sequence[Change]) -> list[Change]:
@@ -147,7 +144,7 @@ def test_over_sorted_runs(changes, keys, rows, ttl, cuts, clock) -> None:
 
 
 def test_what_did_not_change_is_neither_emitted_nor_written() -> None:
-    made = NonTimeOverKernel(ROW, (0,), (COUNTS[0].call,), Frame(True), order=UP)
+    made = NonTimeOverKernel(ROW, (0,), (COUNTS[0].call,), Frame(True), order=1)
     state = MemoryState(made)
     first = [(INSERT, ("a", n, n, None)) for n in (1, 2, 4, 5)]
     state.step([frame(ROW, first)], 0, [0])
@@ -188,7 +185,7 @@ def test_rows_are_written_anew_at_most_every_half_of_the_ttl() -> None:
 @pytest.mark.parametrize(("rows", "left"), [(True, "b,a"), (False, "a,b")])
 def test_of_equal_rows_the_first_leaves_in_rows_and_the_last_in_range(rows: bool, left: str) -> None:
     listed = AggCall(name="x", internal_name="$LISTAGG$1", arg_list=(0,), type=STRING)
-    state = MemoryState(NonTimeOverKernel(ROW, (2,), (listed,), Frame(rows), order=UP))
+    state = MemoryState(NonTimeOverKernel(ROW, (2,), (listed,), Frame(rows), order=1))
     a, b = ("a", 1, 1, None), ("b", 1, 1, None)
     out = changes_of(state.step([frame(ROW, [(INSERT, a), (INSERT, b), (INSERT, a)])], 0, [0]))
     out += changes_of(state.step([frame(ROW, [(DELETE, a)])], 0, [0]))
@@ -198,8 +195,7 @@ def test_of_equal_rows_the_first_leaves_in_rows_and_the_last_in_range(rows: bool
 @pytest.mark.parametrize("rows", [True, False])
 def test_floating_point_order(rows: bool) -> None:
     count = AggCall(name="x", internal_name="$COUNT$1", type=BIGINT)
-    order = SortField(index=3, is_ascending=True, null_is_last=False)
-    state = MemoryState(NonTimeOverKernel(ROW, (0,), (count,), Frame(rows), order=order))
+    state = MemoryState(NonTimeOverKernel(ROW, (0,), (count,), Frame(rows), order=3))
     values = [float("nan"), 1.0, None, -0.0, 0.0, float("-inf")]
     out = changes_of(state.step([frame(ROW, [(INSERT, ("a", n, 1, v)) for n, v in enumerate(values)])], 0, [0]))
     found = {row[1]: row[4] for _, row in out}

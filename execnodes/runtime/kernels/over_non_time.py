@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
-from stateplan.execnodes.ranking import SortField
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, StateTable, Step, lookup_frame, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -25,6 +24,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     levels,
     narrow,
     signs,
+    stable_order,
     stamped,
     with_kind,
 )
@@ -46,9 +46,11 @@ class NonTimeOverKernel(OverKernel):
 
     Attributes:
         order: the field that rows are ordered by, upwards.
+        nulls_last: whether NULL comes last.
     """
 
-    order: SortField = SortField(index=0, is_ascending=True, null_is_last=False)
+    order: int = 0
+    nulls_last: bool = False
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -69,7 +71,7 @@ class NonTimeOverKernel(OverKernel):
         arrived = without(frame, KIND) if KIND in frame.columns else frame
         held, stale = self._reached(state[1], known)
         rows = pl.concat([held[list(self._fields)], arrived], rechunk=True)
-        first = int(max(known[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[type-var, arg-type]
+        first = int(max(known[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type]
         numbers = np.concatenate([held[NUMBER].to_numpy(), first + np.arange(arrived.height)])
         old = np.arange(rows.height) < held.height
         stays, done = self._left(rows, held.height, change)
@@ -121,38 +123,15 @@ class NonTimeOverKernel(OverKernel):
             return stays, np.ones(rows.height - held, bool)
         codes = key_ids(rows, list(self._fields)).codes
         steps = np.concatenate([np.ones(held, np.int64), change])
-        level = levels(codes, steps, np.zeros(int(codes.max(initial=-1)) + 1, np.int64))
-        added = steps > 0
-        # Equal rows in a row, and how many of them there are after each change. A change of none is a missed retraction.
-        order = np.argsort(codes, kind="stable")
-        firsts = np.ones(len(order), bool)
-        firsts[1:] = codes[order][1:] != codes[order][:-1]
-        before = np.empty(len(order), np.int64)
-        before[order] = np.where(firsts, 0, np.concatenate([[0], level[order][:-1]]) if len(order) else 0)
-        done = added | (before > 0)
-        if self.frame.rows:
-            return self._last_added(codes, added, level, order, firsts), done[held:]
-        # A stack: a row stays where the level never falls below its own.
-        span = int(level.max(initial=0)) + 1
-        group = np.cumsum(firsts) - 1
-        shifted = level[order] + group * span
-        lowest = np.minimum.accumulate(shifted[::-1])[::-1]
-        lowest = np.minimum(lowest, shifted)
-        stays[order] = added[order] & (lowest >= shifted)
+        order = stable_order(codes)
+        groups, added = codes[order], steps[order] > 0
+        level = levels(codes, steps, np.zeros(int(codes.max(initial=-1)) + 1, np.int64))[order]
+        first = np.append(True, groups[1:] != groups[:-1])[: len(order)]
+        before = np.where(first, 0, np.append(0, level[:-1])[: len(order)])
+        done = np.empty(len(order), bool)
+        done[order] = added | (before > 0)
+        stays[order] = added & (_queue(added, level, first) if self.frame.rows else _stack(level, first))
         return stays, done[held:]
-
-    @staticmethod
-    def _last_added(codes: Ints, added: Bools, level: Ints, order: Ints, firsts: Bools) -> Bools:
-        """A queue: of equal rows the last ones stay, as many as there are in the end."""
-        group = np.cumsum(firsts) - 1
-        ends = np.append(np.flatnonzero(firsts)[1:], len(order)) - 1 if len(order) else np.zeros(0, np.int64)
-        final = level[order][ends]
-        total = np.bincount(group, weights=added[order]).astype(np.int64)
-        number = np.cumsum(added[order])
-        number = number - (number[np.flatnonzero(firsts)] - added[order][firsts])[group]
-        stays = np.empty(len(codes), bool)
-        stays[order] = added[order] & (number > (total - final)[group])
-        return stays
 
     # what changes of the values
 
@@ -198,9 +177,9 @@ class NonTimeOverKernel(OverKernel):
 
     def _ordered(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, chosen: Ints) -> tuple[Ints, Ints]:
         """The chosen rows by partition, order and arrival; and ascending numbers, equal for rows of equal order."""
-        by = rows[column(self.order.index)][chosen].alias("v")
+        by = rows[column(self.order)][chosen].alias("v")
         frame = pl.DataFrame([pl.Series("p", parts[chosen]), by, pl.Series("n", numbers[chosen])])
-        nulls = [False, self.order.null_is_last, False]
+        nulls = [False, self.nulls_last, False]
         turn = frame.select(pl.arg_sort_by(["p", "v", "n"], nulls_last=nulls)).to_series().to_numpy()
         turn = turn.astype(np.int64)
         sorted_parts, values = parts[chosen][turn], by[turn]
@@ -259,3 +238,30 @@ def _first_values(walk: Walk, name: str) -> Bools:
     first = np.zeros(len(walk.owners), bool)
     first[key_ids(keyed, ["p", "v"]).first] = True
     return first
+
+
+def _queue(added: Bools, level: Ints, first: Bools) -> Bools:
+    """Which of equal rows stay when the first one leaves first: the last ones, as many as there are in the end.
+
+    Args:
+        added: per change, equal rows together, whether it adds one.
+        level: how many there are after it.
+        first: whether it is the first change of its rows.
+    """
+    begins = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    final = level[np.append(begins[1:], len(level)) - 1]
+    total = np.add.reduceat(added.astype(np.int64), begins)
+    number = np.cumsum(added)
+    number = number - (number - added)[begins][group]
+    late: Bools = number > (total - final)[group]
+    return late
+
+
+def _stack(level: Ints, first: Bools) -> Bools:
+    """Which of equal rows stay when the last one leaves first: those after which there are never fewer. Takes what
+    :func:`_queue` does."""
+    shifted = level + np.cumsum(first) * (int(level.max(initial=0)) + 1)
+    lowest: Ints = np.minimum.accumulate(shifted[::-1])[::-1]
+    stays: Bools = lowest >= shifted
+    return stays

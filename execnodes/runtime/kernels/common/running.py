@@ -129,8 +129,11 @@ class Folded(Running):
 
 
 class Counted(Running):
-    """COUNT and ROW_NUMBER: the number of values. So are RANK and DENSE_RANK in a stream: Flink's functions are not told
-    the order there, so to them no two rows are equal."""
+    """COUNT and ROW_NUMBER: the number of values.
+
+    On a stream, RANK and DENSE_RANK are the same: Flink's functions are not told the order there, so to them no two
+    rows are of equal order.
+    """
 
     def __init__(self, number: int) -> None:
         self._count = f"count{number}"
