@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from stateplan.execnodes.emission import Emission
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import JoinType
@@ -189,7 +190,8 @@ class WindowAggregate(Single):
 @dataclass(frozen=True)
 class GroupWindowAggregate(Single):
     """GROUP BY TUMBLE, HOP or SESSION of the field ``time``, and by the fields ``group``; output is the group fields,
-    the calls, and with ``tells`` the properties of the window."""
+    the calls, and with ``tells`` the properties of the window. ``emission`` is of windows that are emitted early or
+    late."""
 
     group: tuple[int, ...]
     calls: tuple[AggCall, ...]
@@ -197,6 +199,7 @@ class GroupWindowAggregate(Single):
     time: int
     tells: bool
     place: Place | None = field(default=None, compare=False, repr=False)
+    emission: Emission | None = None
 
     @property
     def time_type(self) -> LogicalType:

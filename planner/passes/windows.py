@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.rex import InputRef, Literal, Rex
@@ -22,6 +23,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     fresh_name,
     is_identity,
+    transform_up,
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
@@ -234,6 +236,29 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
 
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
+
+
+def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """Has windows of GROUP BY emitted early and late, as the options say (``WindowEmitStrategy``).
+
+    Raises:
+        SqlError: SQL165, for windows that cannot be.
+        OptionError: OPT005, OPT105, as :meth:`Emission.of`.
+    """
+
+    def change(rel: Rel) -> Rel | None:
+        if isinstance(rel, WindowAggregate):
+            raise SqlError("SQL165.emit_windows", place=rel.place)
+        if not isinstance(rel, GroupWindowAggregate):
+            return None
+        emission = Emission.of(options, rel.time_type.kind == "ROWTIME")
+        if rel.window.kind == "SESSION":
+            raise SqlError("SQL165", place=rel.place)
+        if emission is not None and emission.never_late:
+            raise SqlError("SQL165.emit_windows_2", key=ALLOW_LATENESS, place=rel.place)
+        return replace(rel, emission=emission)
+
+    return transform_up(rel, change)
 
 
 # Aggregates whose groups are windows become aggregates of windows, and take in the window table function below.

@@ -14,7 +14,6 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate, range_ttl
 from tests.nodes.node_plans import FROZEN
 
-
 ALL_CHANGES = frozenset(RowKind)
 
 
