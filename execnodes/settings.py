@@ -122,6 +122,16 @@ _ROWS: tuple[Option, ...] = (
            no_effect="the state cache determines its own size"),
     Option("table.exec.source.cdc-events-duplicate", _BOOLEAN, "Whether change events can be duplicated. They are "
            "then normalized by primary key.", default=False),
+    Option("table.exec.emit.early-fire.enabled", _BOOLEAN, "Whether windows of GROUP BY TUMBLE and HOP are emitted "
+           "before they end, and then updated. See [windows in GROUP BY](sql.md#windows-in-group-by).", default=False),
+    Option("table.exec.emit.early-fire.delay", _DURATION, "Time between two results of a window before its end. 0 is "
+           "one per micro-batch that changes it."),
+    Option("table.exec.emit.late-fire.enabled", _BOOLEAN, "Whether windows of GROUP BY TUMBLE and HOP are emitted "
+           "again for late rows. Needs windows that are kept: see `table.exec.emit.allow-lateness`.", default=False),
+    Option("table.exec.emit.late-fire.delay", _DURATION, "Time between two results of a window behind its end. 0 is "
+           "one per micro-batch that changes it."),
+    Option("table.exec.emit.allow-lateness", _DURATION, "How long in event time a window is kept behind its end, with "
+           "`table.exec.emit.late-fire.enabled`. Default: `table.exec.state.ttl`."),
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back the "
            "watermark. 0 disables this.", default=0),
     Option("table.exec.sink.not-null-enforcer", _ENUM, "How a sink treats NULL in a NOT NULL column: fail the job "
@@ -319,8 +329,14 @@ def is_batch(options: Mapping[str, str]) -> bool:
     return bool(value(options, "execution.runtime-mode") == "BATCH")
 
 
-_NOT_IN_BATCH = ("table.exec.state.ttl", "table.exec.mini-batch.enabled", "table.exec.source.idle-timeout")
-"""Options that batch mode does without: no state expires before the input ends."""
+_NOT_IN_BATCH = (
+    "table.exec.state.ttl",
+    "table.exec.mini-batch.enabled",
+    "table.exec.source.idle-timeout",
+    "table.exec.emit.early-fire.enabled",
+    "table.exec.emit.late-fire.enabled",
+)
+"""Options that batch mode does without: no state expires before the input ends, and nothing is emitted before."""
 
 
 def of_mode(options: Mapping[str, str]) -> dict[str, str]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, InsertOnlyNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, Stateful, TimeBoundNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
@@ -85,11 +86,13 @@ class OverSpec(PlanModel):
 
 
 @exec_node("over-aggregate", states=("overState",))
-class OverAggregate(InsertOnlyNode):
-    """Emits each row with aggregates of the rows before it in its partition, by a time attribute.
+class OverAggregate(TimeBoundNode):
+    """Emits each row with aggregates of the rows before it in its partition.
 
-    Flink writes no ``state`` for it: its TTL is that of the session. A RANGE frame with a bound drops its rows by time;
-    a ``state`` that is written for it may drop them earlier.
+    In the order of a time attribute it takes and emits insertions alone. In the order of another field it takes any
+    changes, and updates the rows that come behind those that change. Flink writes no ``state`` for it: its TTL is that
+    of the session. A RANGE frame with a bound drops its rows by time; a ``state`` that is written for it may drop them
+    earlier.
 
     .. code-block:: sql
 
@@ -121,15 +124,30 @@ class OverAggregate(InsertOnlyNode):
         given, group = super().ttls(session), self._bounded_range
         if group is None:
             return given
-        (order,) = group.order_by.fields[:1] or (None,)
-        fields = self.output_type.fields
-        if order is not None and order.index < len(fields) and fields[order.index].type.kind == "PROCTIME":
-            needed = range_ttl(self._preceding(group) or 0)
-            return (needed if outlives(given[0], needed) else given[0],)
-        return given
+        if self._time_kind != "PROCTIME":
+            return given
+        needed = range_ttl(self._preceding(group) or 0)
+        return (needed if outlives(given[0], needed) else given[0],)
 
     def retention(self, index: int) -> int:
         return 0 if self._bounded_range is None else self._preceding(self._bounded_range) or 0
+
+    @property
+    def _time_kind(self) -> str | None:
+        """Which time attribute orders the rows; None for another field."""
+        group = self.over_spec.groups[0] if self.over_spec.groups else None
+        (order,) = (group.order_by.fields[:1] if group else ()) or (None,)
+        fields = self.output_type.fields
+        return fields[order.index].type.kind if order is not None and order.index < len(fields) else None
+
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        return updating(True) if self._time_kind is None else INSERT_ONLY
+
+    def needs_update_before(self, position: int, update_before: bool) -> bool:
+        return self._time_kind is None
+
+    def takes(self, position: int) -> ChangelogMode | None:
+        return None if self._time_kind is None else INSERT_ONLY
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
@@ -145,22 +163,28 @@ class OverAggregate(InsertOnlyNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
+        from stateplan.execnodes.runtime.kernels.over_non_time import NonTimeOverKernel
 
         spec = self.over_spec
         if len(spec.groups) != 1:
             raise self.not_supported("OVER with different windows")
         (group,) = spec.groups
         if len(group.order_by.fields) != 1 or not group.order_by.fields[0].is_ascending:
-            raise self.not_supported("OVER in another order than one ascending time attribute")
-        rowtime = group.order_by.fields[0].index
-        kind = inputs[0].fields[rowtime].type.kind
-        if kind is None:
-            raise self.not_supported("OVER in the order of a field that is not a time attribute")
+            raise self.not_supported("OVER in another order than one field, ascending")
+        order = group.order_by.fields[0]
+        kind = inputs[0].fields[order.index].type.kind
         frame = self._frame(group)
         keys = spec.partition.fields
         types = tuple(c.type for c in spec.constants)
         made = (inputs[0], keys, group.agg_calls, frame, self._constants(len(inputs[0].fields)), types)
-        return Stateful(RowtimeOverKernel(*made, rowtime) if kind == "ROWTIME" else ProctimeOverKernel(*made), (keys,))
+        if kind is not None:
+            by_time = RowtimeOverKernel(*made, order.index) if kind == "ROWTIME" else ProctimeOverKernel(*made)
+            return Stateful(by_time, (keys,))
+        if frame.bounded:
+            raise self.not_supported("an OVER frame with a bound in the order of a field that is not a time attribute")
+        if any(call.function == "LAG" for call in group.agg_calls):
+            raise self.not_supported("LAG in the order of a field that is not a time attribute")
+        return Stateful(NonTimeOverKernel(*made, order.index, order.null_is_last), (keys,))
 
     def _frame(self, group: OverGroup) -> Frame:
         from stateplan.execnodes.runtime.kernels.common.walks import Frame

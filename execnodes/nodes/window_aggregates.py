@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
@@ -292,7 +293,8 @@ class WindowAggregate(_Emitting):
 @exec_node("group-window-aggregate", states=(_STATE,))
 class GroupWindowAggregate(_OfWindows, TimeBoundNode):
     """Aggregates the rows of each key and window of ``GROUP BY TUMBLE(...)``, HOP or SESSION, and emits a window when
-    the watermark has come to its end; one of processing time when the clock has.
+    the watermark has come to its end; one of processing time when the clock has. As options of the session say, it
+    emits windows before their end too, and late ones again.
 
     .. code-block:: sql
 
@@ -300,6 +302,7 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
         FROM orders GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), product
     """
 
+    EMITS: ClassVar[ChangelogMode | None] = None
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
 
     window: Annotated[GroupWindow, Ref()]
@@ -317,6 +320,13 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
 
+    def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
+        """Flink says in the description alone that windows are emitted more than once."""
+        emit = self.description.partition(", emit=[")[2]
+        by_clock = self.window.time_field.field_type.kind == "PROCTIME"
+        updates = emit.startswith("early") or (bool(emit) and not by_clock)
+        return updating(update_before, deletes=bool(self.need_retraction)) if updates else INSERT_ONLY
+
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         windowing = group_windowing(self.window, self.grouping)
         if windowing is None:
@@ -325,7 +335,36 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
         if isinstance(window, HoppingWindow) and window.size % window.slide:
             raise self.not_supported("a HOP window whose size is not a multiple of its slide")
         retraction = bool(self.need_retraction)
+        emission = Emission.of(session, windowing.is_rowtime)
+        if emission is not None and emission.updates:
+            if isinstance(window, SessionWindow):
+                raise self.not_supported("a SESSION window that is emitted early or late")
+            if emission.never_late:
+                raise self.not_supported(f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
+            return self._emitted(windowing, emission, retraction, inputs[0], session)
         return self._in_one_phase(windowing, self.named_window_properties, retraction, inputs[0], session)
+
+    def _emitted(
+        self,
+        windowing: TimeAttribute,
+        emission: Emission,
+        retraction: bool,
+        row: LogicalType,
+        session: Mapping[str, str],
+    ) -> Stateful:
+        """The aggregate of windows that are emitted more than once."""
+        from stateplan.execnodes.runtime.kernels.common.net import state_columns
+        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+        from stateplan.execnodes.runtime.kernels.window_emission import WindowEmissionKernel
+
+        sliced = self._sliced(windowing, row, session)
+        whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+        flags = (retraction,) * len(self.agg_calls)
+        keys = (*self.grouping, sliced.width)
+        inner = GroupAggregateKernel(whole, keys, self.agg_calls, flags, False, retraction, _STATE)
+        properties = self._properties(self.named_window_properties)
+        kernel = WindowEmissionKernel(inner, sliced.slicing, properties, emission)
+        return Stateful(kernel, (self.grouping,), (sliced,), (state_columns(whole),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         windowing = group_windowing(self.window, self.grouping)

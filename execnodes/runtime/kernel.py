@@ -125,6 +125,7 @@ class StateTable:
         due: of a kernel with event time, the Int64 column that says when a row is due, ms since 1970: once the
             watermark comes to it, the kernel is given the row, whatever keys it asks for. NULL is never.
         access: which rows of the input access which of its rows.
+        alarm: as ``due``, by the clock of the micro-batch; see :attr:`Kernel.alarms`.
     """
 
     name: str
@@ -134,6 +135,7 @@ class StateTable:
     columns: Mapping[str, StateColumn] = field(hash=False)
     due: str | None = None
     access: Access = field(default=Access(), hash=False, compare=False)
+    alarm: str | None = None
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
@@ -199,8 +201,8 @@ class Kernel(Frozen, ABC):
 
     @property
     def alarms(self) -> Alarms | None:
-        """Of a kernel by the clock, the instants at which its state may become due: each of them makes a micro-batch,
-        and every micro-batch visits all key groups. None for a kernel that can wait for rows."""
+        """Of a kernel whose state becomes due by the clock, the instants at which it may: each of them makes a
+        micro-batch, and every micro-batch visits all key groups. None for a kernel that can wait for rows."""
         return None
 
     @property
@@ -346,12 +348,12 @@ def fetch_state(
 
     Args:
         lookup: the live rows of a table for a frame of keys; no rows for None.
-        due: the live rows of a table that have become due; None without event time.
+        due: the live rows of a table that have become due; None where nothing does.
     """
 
     def first(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
         found = lookup(table, keys)
-        if due is None or table.due is None:
+        if due is None or (table.due is None and table.alarm is None):
             return found
         rows = due(table)
         if not found.height or not rows.height or not table.identity:

@@ -27,6 +27,11 @@ class OverAggregate(Single):
     ttl: int | None = None
 
     @property
+    def by_time(self) -> bool:
+        """Whether a time attribute orders the rows."""
+        return len(self.order) == 1 and self.input.fields[self.order[0][0]][1].kind is not None
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         taken = {n for n, _ in self.input.fields}
         out: list[Field] = []

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from stateplan.execnodes.emission import Emission
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import JoinType
@@ -190,7 +191,8 @@ class WindowAggregate(Single):
 @dataclass(frozen=True)
 class GroupWindowAggregate(Single):
     """GROUP BY TUMBLE, HOP or SESSION of the field ``time``, and by the fields ``group``; output is the group fields,
-    the calls, and with ``tells`` the properties of the window."""
+    the calls, and with ``tells`` the properties of the window. ``emission`` is of windows that are emitted early or
+    late."""
 
     group: tuple[int, ...]
     calls: tuple[AggCall, ...]
@@ -199,6 +201,7 @@ class GroupWindowAggregate(Single):
     tells: bool
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl: int | None = None
+    emission: Emission | None = None
 
     @property
     def time_type(self) -> LogicalType:

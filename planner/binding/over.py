@@ -22,10 +22,9 @@ from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, 
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.dialect import function_name
-from stateplan.planner.expressions.ops import Over, cast, same_type
+from stateplan.planner.expressions.ops import RANKING, Over, cast, same_type
 from stateplan.planner.positions import not_supported
 
-RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
 """Functions that need an OVER clause."""
 
@@ -88,22 +87,17 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
 
 def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) -> Rex:
     place = binder.place(node)
-    if name not in ("ROW_NUMBER", "LAG"):
-        raise SqlError(
-            "SQL162",
-            name=name,
-            place=place,
-            expected="ROW_NUMBER()" if name in RANKING else "LAG, or an aggregate function",
-        )
+    if name not in (*RANKING, "LAG"):
+        raise SqlError("SQL162", name=name, place=place, expected="LAG, ROW_NUMBER, or an aggregate function")
     window = _window(binder, node)
     if not window.order:
         raise SqlError("SQL105.window_function", name=name, place=place)
     if window.frame is not None:
         raise SqlError("SQL105.window_function_2", name=name, place=place)
-    if name == "ROW_NUMBER":
+    if name in RANKING:
         if call.expressions:
-            raise SqlError("SQL105.window_function_3", place=binder.place(call.expressions[0]))
-        return window.over(name, (), BIGINT.not_null(), rows=True)
+            raise SqlError("SQL105.window_function_3", name=name, place=binder.place(call.expressions[0]))
+        return window.over(name, (), BIGINT.not_null(), rows=name == "ROW_NUMBER")
     operands = [binder.bind(a) for a in call.expressions]
     if not 1 <= len(operands) <= 3:
         raise SqlError("SQL202.window_function", count=len(operands), place=binder.place(call))

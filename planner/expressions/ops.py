@@ -84,9 +84,13 @@ _SYNTAX = {
 }
 
 
+RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+"""Window functions that number rows."""
+
+
 @dataclass(frozen=True)
 class Over(Rex):
-    """A window function: ROW_NUMBER, or an aggregate over a frame of a partition and an order.
+    """A window function: one of :data:`RANKING`, LAG, or an aggregate over a frame of a partition and an order.
 
     ``order`` holds (expression, ascending, nulls last), ``ttl`` the lifetime of its state, ms. It never reaches a plan:
     passes turn it into a node.

@@ -77,6 +77,7 @@ class Operator(Generic[R]):
         options: those that the node consumes; their values are frozen in the plan.
         passes_deletions: whether deletions keep their form on the way through it.
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
+        stops_mini_batches: whether no row in front of it does.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
     """
 
@@ -85,6 +86,7 @@ class Operator(Generic[R]):
     options: ClassVar[tuple[str, ...]] = ()
     passes_deletions: ClassVar[bool] = False
     waits_for_mini_batches: ClassVar[bool] = True
+    stops_mini_batches: ClassVar[bool] = False
     named_calls: ClassVar[bool] = True
 
     def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:

@@ -48,7 +48,17 @@ from stateplan.planner.digest.literals import charset
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
 from stateplan.planner.operators.aggregates import agg_calls
-from stateplan.planner.operators.base import ALL, INSERT, MINI_BATCH, Lowering, Operator, exchanged, rebuilt, update
+from stateplan.planner.operators.base import (
+    ALL,
+    INSERT,
+    MINI_BATCH,
+    Lowering,
+    Operator,
+    exchanged,
+    insert_only,
+    rebuilt,
+    update,
+)
 from stateplan.planner.physical import Deduplicate, Kinds, Physical, UpdateKind
 
 _TOP_N = ("table.exec.rank.topn-cache-size",)
@@ -323,6 +333,12 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             ),
             unbounded_over_version=int(lowering.options.get("table.exec.unbounded-over.version", "2")),
         )
+
+    def provided(self, rel: OverAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return insert_only(self.clause, inputs, rel.place) if rel.by_time else ALL
+
+    def update(self, rel: OverAggregate, node: Physical, required: UpdateKind) -> Physical | None:
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
 
     def distribute(self, rel: OverAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))

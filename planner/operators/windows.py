@@ -41,11 +41,13 @@ from stateplan.planner.algebra.windows import (
 )
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names, order_text
 from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
-from stateplan.planner.operators.base import MINI_BATCH, TIME_ZONE, Lowering, Operator, exchanged
+from stateplan.planner.operators.base import INSERT, MINI_BATCH, TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
 from stateplan.planner.operators.ranking import sort_spec
-from stateplan.planner.physical import Physical
+from stateplan.planner.physical import Kinds, Physical
 from stateplan.planner.positions import not_supported
+
+_UPDATES: Kinds = frozenset({"INSERT", "UPDATE"})
 
 _GROUP_WINDOWS = {"TUMBLE": "TumblingGroupWindow", "HOP": "SlidingGroupWindow", "SESSION": "SessionGroupWindow"}
 _PROPERTIES = {"WindowStart": "start", "WindowEnd": "end", "Rowtime": "rowtime", "Proctime": "proctime"}
@@ -100,10 +102,11 @@ class GroupWindowAggregateOperator(
     Operator[GroupWindowAggregate], of=GroupWindowAggregate, node=GroupWindowAggregateNode
 ):
     options = (*MINI_BATCH, *TIME_ZONE)
+    stops_mini_batches = True
 
     def describe(self, rel: GroupWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
-        texts = [call_text(c, names, not node.input.is_insert_only) for c in rel.calls]
+        texts = [call_text(c, names, False) for c in rel.calls]
         told = [p for p, _ in rel.properties]
         texts += _told(told)
         named = (f"{text} AS {name}" for text, name in zip(texts, outputs[len(rel.group) :], strict=True))
@@ -114,7 +117,11 @@ class GroupWindowAggregateOperator(
             f"window=[{_GROUP_WINDOWS[rel.window.kind]}({window})]",
             *([f"properties=[{', '.join(name for name, _ in told)}]"] if told else []),
             f"select=[{', '.join([*(names[g] for g in rel.group), *named])}]",
+            *([f"emit=[{rel.emission.text}]"] if rel.emission is not None else []),
         ]
+
+    def provided(self, rel: GroupWindowAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        return _UPDATES if rel.emission is not None and rel.emission.updates else INSERT
 
     def lower(self, rel: GroupWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         window, (name, time_type) = rel.window, rel.input.fields[rel.time]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from stateplan.execnodes.emission import is_asked_for
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.settings import is_batch, value
 from stateplan.execnodes.zone import local_time_zone
@@ -119,6 +120,7 @@ from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phas
 from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
+    emit_windows,
     rank_in_window,
     split_windows,
     unnamed_below_group_windows,
@@ -320,6 +322,7 @@ PHASES: tuple[Phase, ...] = (
         enabled=lambda options: is_batch(options) or value(options, "__table.exec.sort.non-temporal.enabled__"),
     ),
     Phase("aggregates of windows", "sequence", (window_aggregate, rank_in_window)),
+    Phase("windows that are emitted early or late", "whole", with_options=emit_windows, enabled=is_asked_for),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
     Phase("calcs merged after joins", "whole", function=to_calcs),

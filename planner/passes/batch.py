@@ -7,6 +7,7 @@ only. Source of what a query gives: Flink's ``BatchPlanner``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from stateplan.execnodes.connectors.registry import find_connector
@@ -33,6 +34,8 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import WindowTable
+from stateplan.planner.expressions.ops import Over
+from stateplan.planner.expressions.ops import walk as parts
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import INSERT
 from stateplan.planner.physical import Physical
@@ -44,13 +47,16 @@ def bounded_input(sink: Sink) -> Rel:
     """``sink`` over input that ends, without event time before that, and with aggregates of nothing.
 
     Raises:
-        SqlError: SQL170, a table that does not end; SQL171, a window of processing time.
+        SqlError: SQL170, a table that does not end; SQL171, a window of processing time; SQL162, a RANK or DENSE_RANK,
+            which in Flink's batch mode tells rows of equal order from others, and on a stream does not.
     """
     for rel in walk(sink):
         if isinstance(rel, Scan) and not find_connector(rel.table.options).is_bounded(rel.table.options):
             raise SqlError("SQL170", summary=rel.table.identifier.summary, place=rel.place)
         if isinstance(rel, WindowTable) and rel.input.fields[rel.time][1].kind == "PROCTIME":
             raise SqlError("SQL171", place=rel.place)
+        for over in _ranks(rel):
+            raise SqlError("SQL162.bounded_input", name=over.function, place=over.place)
 
     def change(rel: Rel) -> Rel | None:
         if isinstance(rel, WatermarkAssigner):
@@ -58,6 +64,12 @@ def bounded_input(sink: Sink) -> Rel:
         return _of_nothing(rel) if isinstance(rel, Aggregate) and not rel.group else None
 
     return transform_up(sink, change)
+
+
+def _ranks(rel: Rel) -> Iterator[Over]:
+    """The calls of RANK and DENSE_RANK."""
+    for rex in rel.exprs if isinstance(rel, Project) else ():
+        yield from (e for e in parts(rex) if isinstance(e, Over) and e.function in ("RANK", "DENSE_RANK"))
 
 
 def _of_nothing(rel: Aggregate) -> Rel | None:

@@ -56,7 +56,7 @@ def merge_projects(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Project):
         return None
     below = rel.input
-    if any(isinstance(e, Over) for b in below.exprs for e in walk(b)) or not mergeable(rel.exprs, below.exprs):
+    if (_has_window(rel.exprs) and _has_window(below.exprs)) or not mergeable(rel.exprs, below.exprs):
         return None
     exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
     if exprs == below.exprs:

@@ -64,7 +64,7 @@ def rank_of_window(rel: Rel) -> Rel | None:
     """A calc whose condition bounds the row number of the window below becomes a rank with a calc on it.
 
     Raises:
-        SqlError: SQL161, for a range that has no end or no rows.
+        SqlError: SQL161, for a range that has no end or no rows; SQL162, for RANK and DENSE_RANK.
     """
     if not isinstance(rel, Calc) or not isinstance(rel.input, Window) or rel.condition is None:
         return None
@@ -84,6 +84,8 @@ def rank_of_window(rel: Rel) -> Rel | None:
             raise _bad_range(f"the last number is {end}", window.place)
         if given.start > end:
             raise _bad_range(f"the first number is {given.start} and the last one is {end}", window.place)
+    if window.function != "ROW_NUMBER":
+        raise SqlError("SQL162.rank_of_window", name=window.function, place=window.place)
     name = None
     if any(number in input_refs(e) for e in rel.exprs):
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]

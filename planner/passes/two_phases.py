@@ -127,6 +127,8 @@ def _assigned(rel: Rel, interval: int, below: bool, rowtime: bool) -> Rel:
     if isinstance(rel, Scan):
         return MiniBatchAssigner(rel, interval, rowtime) if below else rel
     operator = operator_of(type(rel))
+    if operator.stops_mini_batches:
+        return rel
     below = below or operator.waits_for_mini_batches
     rowtime = rowtime or operator.waits_for_watermarks(rel)
     out = replace_inputs(rel, [_assigned(i, interval, below, rowtime) for i in rel.inputs])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.over import OverAggregate
-from stateplan.planner.algebra.over_frames import SO_FAR
+from stateplan.planner.algebra.over_frames import DEFAULT, SO_FAR
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
@@ -22,6 +23,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     fresh_name,
     is_identity,
+    transform_up,
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
@@ -35,7 +37,7 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.expressions.normal import equal, key, member
-from stateplan.planner.expressions.ops import Over, input_refs, remap, rewrite, walk
+from stateplan.planner.expressions.ops import RANKING, Over, input_refs, remap, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
 from stateplan.planner.positions import not_supported
 
@@ -81,7 +83,7 @@ def split_windows(rel: Rel) -> Rel | None:
     keys = tuple(order.values())
     width = below.width
     window: Window | OverAggregate
-    if len(overs) == 1 and first.function == "ROW_NUMBER":
+    if len(overs) == 1 and first.function in RANKING:
         window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place)
     else:
         pool = _constants(overs)
@@ -202,46 +204,61 @@ def _level_zero(rel: Project) -> list[Rex]:
 
 
 def window_to_over_aggregate(rel: Rel) -> Rel | None:
-    """A row number that no condition bounds is counted for every row."""
+    """A number that no condition bounds is computed for every row."""
     if not isinstance(rel, Window):
         return None
-    if len(rel.order) != 1 or rel.input.fields[rel.order[0][0]][1].kind is None:
-        raise not_supported(
-            "ROW_NUMBER without a bound of its value and without the order of a time attribute",
-            rel.place,
-            "keep the first rows: SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (...) AS row_num "
-            "FROM ...) WHERE row_num <= 3",
-        )
     call = AggCall(rel.function, (), rel.type, rel.name, internal_name=f"${rel.function}$1")
-    return OverAggregate(rel.input, rel.partition, rel.order, SO_FAR, (call,), (), rel.place)
+    frame = SO_FAR if rel.function == "ROW_NUMBER" else DEFAULT
+    return OverAggregate(rel.input, rel.partition, rel.order, frame, (call,), (), rel.place)
 
 
 def check_over_aggregate(rel: Rel) -> Rel | None:
-    """Raises SqlError SQL164, for a window that no stream can have; SQL150, for one in the order of other fields."""
+    """Raises SqlError SQL164, for a window that no stream can have."""
     if not isinstance(rel, OverAggregate):
         return None
     if len(rel.order) != 1:
-        raise _refused("is not ordered by one field", rel, "ORDER BY a time attribute")
-    field, ascending, _ = rel.order[0]
+        raise _refused("is not ordered by one field", rel, "ORDER BY one column")
+    _, ascending, _ = rel.order[0]
     if not ascending:
-        raise _refused("is ordered downwards", rel, "ORDER BY a time attribute, ascending")
+        raise _refused("is ordered downwards", rel, "ORDER BY one column, ascending")
     if rel.frame.upper.kind != "CURRENT_ROW" or rel.frame.lower.kind == "FOLLOWING":
         raise _refused("has rows after the current one", rel, "a frame that ends with CURRENT ROW")
     if rel.frame.lower.kind == "CURRENT_ROW":
         raise _refused("begins with the current row", rel, "0 PRECEDING")
-    if rel.input.fields[field][1].kind is None:
-        if rel.frame.lower.kind == "PRECEDING":
-            raise _refused("has a bound and is not ordered by a time attribute", rel, "ORDER BY a time attribute")
-        raise not_supported(
-            "OVER in the order of a field that is not a time attribute",
-            rel.place,
-            "ORDER BY a processing time or rowtime attribute",
-        )
+    if rel.by_time:
+        return None
+    if rel.frame.lower.kind == "PRECEDING":
+        raise _refused("has a bound and is not ordered by a time attribute", rel, "ORDER BY a time attribute")
+    if any(call.function == "LAG" for call in rel.calls):
+        raise _refused("of LAG is not ordered by a time attribute", rel, "ORDER BY a time attribute")
     return None
 
 
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
+
+
+def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """Has windows of GROUP BY emitted early and late, as the options say (``WindowEmitStrategy``).
+
+    Raises:
+        SqlError: SQL165, for windows that cannot be.
+        OptionError: OPT005, OPT105, as :meth:`Emission.of`.
+    """
+
+    def change(rel: Rel) -> Rel | None:
+        if isinstance(rel, WindowAggregate):
+            raise SqlError("SQL165.emit_windows", place=rel.place)
+        if not isinstance(rel, GroupWindowAggregate):
+            return None
+        emission = Emission.of(options, rel.time_type.kind == "ROWTIME")
+        if rel.window.kind == "SESSION":
+            raise SqlError("SQL165", place=rel.place)
+        if emission is not None and emission.never_late:
+            raise SqlError("SQL165.emit_windows_2", key=ALLOW_LATENESS, place=rel.place)
+        return replace(rel, emission=emission)
+
+    return transform_up(rel, change)
 
 
 # Aggregates whose groups are windows become aggregates of windows, and take in the window table function below.

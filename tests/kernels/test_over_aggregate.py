@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunS
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
+from tests.kernels.over_functions import ANY_FRAME, Function, there
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
 from tests.support.examples import fewer
@@ -29,11 +30,6 @@ from tests.support.memory_state import MemoryState
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", STRING), ("ts", ROWTIME), ("v", INT), ("d", DOUBLE)])
 Event = tuple[str | None, int, int | None, float | None]
-Value = Callable[[list[Any]], Any]
-
-
-def there(values: list[Any]) -> list[Any]:
-    return [v for v in values if v is not None]
 
 
 def lag(values: list[Any]) -> Any:
@@ -44,44 +40,6 @@ def lag_or_seven(values: list[Any]) -> Any:
     return values[-3] if len(values) > 2 else 7
 
 
-@dataclass
-class Function:
-    """A function of the rows in a frame: its call, the field it reads, and its value from a list of that field."""
-
-    name: str
-    result: LogicalType
-    argument: int | None
-    value: Value
-    distinct: bool = False
-    more: tuple[int, ...] = ()
-
-    @property
-    def call(self) -> AggCall:
-        arguments = () if self.argument is None else (self.argument, *self.more)
-        return AggCall(
-            name="x",
-            internal_name=f"${self.name}$1",
-            arg_list=arguments,
-            distinct=self.distinct,
-            type=self.result,
-        )
-
-
-ANY_FRAME = [
-    Function("COUNT", BIGINT, None, len),
-    Function("COUNT", BIGINT, 2, lambda vs: len(there(vs))),
-    Function("COUNT", BIGINT, 2, lambda vs: len(set(there(vs))), distinct=True),
-    Function("$SUM0", INT.not_null(), 2, lambda vs: sum(there(vs))),
-    Function("$SUM0", INT.not_null(), 2, lambda vs: sum(set(there(vs))), distinct=True),
-    Function("SUM", INT, 2, lambda vs: sum(there(vs)) if there(vs) else None),
-    Function("MIN", INT, 2, lambda vs: min(there(vs), default=None)),
-    Function("MAX", INT, 2, lambda vs: max(there(vs), default=None)),
-    Function("MAX", STRING, 0, lambda vs: max(there(vs), default=None)),
-    Function("FIRST_VALUE", INT, 2, lambda vs: next(iter(there(vs)), None)),
-    Function("LAST_VALUE", INT, 2, lambda vs: next(iter(there(vs)[::-1]), None)),
-    Function("ARRAY_AGG", parse_type("ARRAY<INT>"), 2, lambda vs: vs or None),
-    Function("LISTAGG", STRING, 0, lambda vs: ",".join(there(vs)) or None),
-]
 WHOLE_FRAME = [
     Function("LAG", INT, 2, lag),
     Function("LAG", INT, 2, lag_or_seven, more=(4, 5)),

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate, range_ttl
 from tests.nodes.node_plans import FROZEN
+
+ALL_CHANGES = frozenset(RowKind)
 
 
 def data(name: str) -> dict[str, Any]:
@@ -40,6 +43,7 @@ def node_of(plan: dict[str, Any]) -> tuple[OverAggregate, ExecGraph]:
             "adds MAX(v), MIN(v) over the rows of the last INTERVAL '10' SECOND, by ts ASC, of each g",
         ),
         ("lag", "adds LAG(v), LAG(v, 2, 0) over the rows so far, by pt ASC, of each g"),
+        ("non-time-rank", "adds RANK(), SUM(w) over the rows so far, by v ASC, of each g"),
     ],
 )
 def test_what_is_said_of_it(name: str, text: str) -> None:
@@ -76,6 +80,15 @@ def broken(change: str) -> dict[str, Any]:
             group["upperBound"] = {"kind": "UNBOUNDED_FOLLOWING"}
         case "bound":
             group["lowerBound"]["offset"] = {"kind": "INPUT_REF", "inputIndex": 2, "type": "INT"}
+        case "lag":
+            return lag_by_value()
+    return plan
+
+
+def lag_by_value() -> dict[str, Any]:
+    plan = data("non-time-rank")
+    call = over(plan)["overSpec"]["groups"][0]["aggCalls"][1]
+    call["internalName"] = "$LAG$1"
     return plan
 
 
@@ -85,7 +98,8 @@ def broken(change: str) -> dict[str, Any]:
         ("windows", "different windows"),
         ("descending", "another order"),
         ("orders", "another order"),
-        ("no time", "not a time attribute"),
+        ("no time", "with a bound in the order of a field that is not a time attribute"),
+        ("lag", "LAG in the order of a field that is not a time attribute"),
         ("following", "after the current one"),
         ("bound", "not a constant"),
     ],
@@ -95,6 +109,15 @@ def test_windows_that_cannot_be_run(change: str, words: str) -> None:
     with pytest.raises(StateplanError, match=words) as caught:
         node.translate([i.output_type for i in graph.inputs(node)], {})
     assert caught.value.code == "PLAN035"
+
+
+def test_changes_that_it_takes_and_emits() -> None:
+    by_time, _ = node_of(data("lag"))
+    assert by_time.takes(0) == by_time.changelog_mode([INSERT_ONLY], True) == INSERT_ONLY
+    assert not by_time.needs_update_before(0, True)
+    by_value, _ = node_of(data("non-time-rank"))
+    assert by_value.takes(0) is None and by_value.needs_update_before(0, False)
+    assert by_value.changelog_mode([INSERT_ONLY], False) == ALL_CHANGES
 
 
 def test_a_constant_that_is_not_there() -> None:

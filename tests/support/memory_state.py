@@ -56,9 +56,8 @@ class MemoryState:
         """
         time = watermark or Watermark()
 
-        def due(table: StateTable, keys: pl.DataFrame | None, at: int, lifetime: int) -> pl.DataFrame:
-            rows = self._rows(table).values()
-            reached = [r for r in rows if r[table.due or ""] is not None and r[table.due or ""] <= time.now]
+        def due(table: StateTable, name: str, upto: int, at: int, lifetime: int) -> pl.DataFrame:
+            reached = [r for r in self._rows(table).values() if r[name] is not None and r[name] <= upto]
             return self._framed(table, reached, at, lifetime)
 
         taken = take_step(self.kernel, inputs, now, ttl_configs(ttl), time, fields or InputFields(), self._find, due)

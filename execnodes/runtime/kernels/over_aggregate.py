@@ -29,7 +29,6 @@ from stateplan.execnodes.runtime.kernel import (
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
-    absent,
     ids_of,
     insertions,
     narrow,
@@ -52,6 +51,7 @@ from stateplan.execnodes.runtime.kernels.common.over import (
     UNTIL,
     OverKernel,
     Played,
+    joined,
     wide,
 )
 from stateplan.execnodes.runtime.kernels.common.walks import first_after
@@ -111,7 +111,7 @@ class ProctimeOverKernel(OverKernel):
             stamps = np.full(played.count, now)
             written, gone = self._rows_written(played.walk, played.walk.times)
         whole = wide(played.keys, played.after, own)
-        return Step(self._arranged(played), [stamped(whole, stamps), written], [None, _joined(gone, stale, written)])
+        return Step(self._arranged(played), [stamped(whole, stamps), written], [None, joined(gone, stale, written)])
 
     def _unbounded(self, rows: pl.DataFrame, known: pl.DataFrame, values: Sequence[pl.DataFrame], now: int) -> Step:
         held = pl.DataFrame(schema={**self._row_table().schema, ACCESS_TIME: pl.Int64()})
@@ -264,8 +264,8 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
                 rows = stamped(held.drop(ACCESS_TIME)[again], rows_stamps[old[again]])
                 others[0][0] = rows if others[0][0] is None else pl.concat([others[0][0], rows])
             gone_rows = held[[*self._keys, NUMBER]][np.flatnonzero(cleared[old])]
-            others[1][0] = _joined(others[1][0], gone_rows, None)
-            others[1][0] = _joined(others[1][0], stale, others[0][0])
+            others[1][0] = joined(others[1][0], gone_rows, None)
+            others[1][0] = joined(others[1][0], stale, others[0][0])
         write, gone = np.flatnonzero(kept & ~cleared), np.flatnonzero(touched.known & cleared)
         whole = wide(self._key_frame((frame, waiting, known, held), ids.first), after, own)
         return Step(
@@ -369,11 +369,3 @@ def _retained(until: Ints, waiting: Bools, mentioned: Bools, now: int, ttl: int)
     late = waiting & (until <= now)
     out = np.where(late, until + ((now - until) // plan + 1) * plan, until)
     return np.where(mentioned & (now + ttl > out), now + plan, out)
-
-
-def _joined(some: pl.DataFrame | None, more: pl.DataFrame, written: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Deletions and further ones, without those of rows that are written."""
-    if written is not None and more.height:
-        more = more[absent(more, more.columns, written)]
-    both = more if some is None else pl.concat([some, more])
-    return both if both.height else None

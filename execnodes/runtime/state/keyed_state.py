@@ -183,9 +183,9 @@ class KeyedState:
         wanted = wanted_hashes(table, keys)
         return lookup(table, runs.newest_first(wanted), wanted, now, ttl)
 
-    def due(self, table: StateTable, upto: int, now: int, ttl: int) -> pl.DataFrame:
-        """Live rows of ``table`` that are due at ``upto`` (see :attr:`StateTable.due`)."""
-        return due_rows(table, list(self._runs[table.name].newest_first()), upto, now, ttl)
+    def due(self, table: StateTable, name: str, upto: int, now: int, ttl: int) -> pl.DataFrame:
+        """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
+        return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
 
     def write(
         self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
@@ -241,7 +241,7 @@ class KeyedState:
             time,
             fields or InputFields(),
             self._find,
-            lambda table, _, at, lifetime: self.due(table, time.now, at, lifetime),
+            self.due,
         )
         started = clock.perf_counter()
         for w in taken.written:

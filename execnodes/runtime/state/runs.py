@@ -238,10 +238,10 @@ def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, t
     return live_rows(found, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
 
 
-def due_rows(table: StateTable, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
-    """The live state rows that are due at ``upto``, as a frame of :func:`state_schema`; ``parts`` are newest first."""
-    assert table.due is not None
-    late = pl.col(table.due) <= upto
+def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows whose column ``name`` is ``upto`` at most, as a frame of :func:`state_schema`; ``parts`` are
+    newest first."""
+    late = pl.col(name) <= upto
     found = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
     if not found:
         return pl.DataFrame(schema=state_schema(table))

@@ -46,6 +46,9 @@ Finder = Callable[[StateTable, pl.DataFrame | None, int, int], pl.DataFrame]
 """The rows of a table for a frame of keys that are not expired at a time with a TTL: its columns, ``@t``, and ``@w``
 where any of them has that."""
 
+DueFinder = Callable[[StateTable, str, int, int, int], pl.DataFrame]
+"""Likewise the rows that are due: those whose column of the given name is the first time at most."""
+
 
 @dataclass(frozen=True)
 class InputFields:
@@ -108,26 +111,36 @@ def take_step(
     watermark: Watermark,
     fields: InputFields,
     find: Finder,
-    find_due: Finder,
+    find_due: DueFinder,
 ) -> Taken:
     """Runs a micro-batch through ``kernel``.
 
     Args:
         find: looks rows up.
-        find_due: the rows of a table that are due at the watermark; its keys are None.
+        find_due: the rows of a table that are due.
     """
     accesses = _Accesses(inputs, now, configs, watermark, fields)
 
     def lookup(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
         return accesses.noted(table, keys, find(table, keys, *accesses.visible(table)))
 
+    timed = kernel.by_event_time and watermark.now > watermark.before
+
     def due(table: StateTable) -> pl.DataFrame:
-        return _as_written(table, find_due(table, None, *accesses.visible(table)))
+        asked = [(table.due, watermark.now)] if timed else []
+        parts = [
+            _as_written(table, find_due(table, name, upto, *accesses.visible(table)))
+            for name, upto in (*asked, (table.alarm, now))
+            if name is not None
+        ]
+        if not parts:
+            return pl.DataFrame(schema={**table.schema, ACCESS_TIME: pl.Int64()})
+        return parts[0] if len(parts) == 1 else pl.concat(parts).unique(list(table.identity), maintain_order=True)
 
     ttls = [config.ttl for config in configs]
-    timed = kernel.by_event_time and watermark.now > watermark.before
     started = time.perf_counter()
-    state = fetch_state(kernel, inputs, lookup, due if timed else None)
+    rings = timed or any(table.alarm is not None for table in kernel.tables)
+    state = fetch_state(kernel, inputs, lookup, due if rings else None)
     found = time.perf_counter()
     step = kernel.advance(inputs, state, now, ttls, watermark)
     computed = time.perf_counter()

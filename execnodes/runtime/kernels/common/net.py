@@ -339,22 +339,35 @@ def replay(codes: Ints, change: Ints, start: Ints) -> tuple[Ints, Ints]:
     order = stable_order(codes)
     groups = codes[order]
     begins, lengths = _segments(groups)
-    numbers = groups[begins]
-    steps = change[order]
+    level = _levels(change[order], begins, lengths, start[groups[begins]])
+    zeros = np.flatnonzero(level == 0)
+    done = np.zeros(len(start), np.int64)
+    done[groups[zeros]] = (np.arange(len(codes)) - np.repeat(begins, lengths))[zeros] + 1
+    final = start.copy()
+    final[groups[begins]] = level[begins + lengths - 1]
+    return done, final
+
+
+def levels(codes: Ints, change: Ints, start: Ints) -> Ints:
+    """Per row the counter of its number after it; the counters are those of :func:`replay`."""
+    order = stable_order(codes)
+    groups = codes[order]
+    begins, lengths = _segments(groups)
+    out = np.empty(len(codes), np.int64)
+    out[order] = _levels(change[order], begins, lengths, start[groups[begins]])
+    return out
+
+
+def _levels(steps: Ints, begins: Ints, lengths: Ints, start: Ints) -> Ints:
+    """Per step the counter after it, each segment of steps from ``start`` on, never below zero."""
     walk = np.cumsum(steps)
-    walk += np.repeat(start[numbers] - walk[begins] + steps[begins], lengths)
+    walk += np.repeat(start - walk[begins] + steps[begins], lengths)
     # The counter is the walk above its running minimum (or above zero). To restart the minimum at every group, each
     # group is moved far below those before it.
     span = int(np.abs(walk).max(initial=0)) * 2 + 1
     shift = np.repeat(np.arange(len(begins)) * span, lengths)
     lowest = np.minimum.accumulate(walk - shift) + shift
-    level = walk - np.minimum(lowest, 0)
-    zeros = np.flatnonzero(level == 0)
-    done = np.zeros(len(start), np.int64)
-    done[groups[zeros]] = (np.arange(len(codes)) - np.repeat(begins, lengths))[zeros] + 1
-    final = start.copy()
-    final[numbers] = level[begins + lengths - 1]
-    return done, final
+    return walk - np.minimum(lowest, 0)
 
 
 def _segments(groups: Ints) -> tuple[Ints, Ints]:

@@ -13,7 +13,16 @@ import polars as pl
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, KeyedKernel, StateTable, call_columns, own_columns
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, framed, ids_of, narrow, positions, stamped
+from stateplan.execnodes.runtime.kernels.common.net import (
+    Bools,
+    Ints,
+    absent,
+    framed,
+    ids_of,
+    narrow,
+    positions,
+    stamped,
+)
 from stateplan.execnodes.runtime.kernels.common.running import Running, Seen, running
 from stateplan.execnodes.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
 from stateplan.execnodes.specs import AggCall
@@ -152,11 +161,6 @@ class OverKernel(KeyedKernel):
             values: per table of values the ones found.
             born: per partition since when it is there; only values of then count.
         """
-        width = len(self.input_type.fields)
-        frame = walk.frame.with_columns(
-            pl.lit(v, dtype=self.constant_types[int(n[1:]) - width].polars()).alias(n)
-            for n, v in self.constants.items()
-        )
         first: dict[int, Bools] = {}
         fresh: list[pl.DataFrame] = []
         for a, known in zip(self._distinct, values, strict=True):
@@ -164,6 +168,24 @@ class OverKernel(KeyedKernel):
             names = list(_once([*self._keys, column(a)]))
             rows = np.flatnonzero(first[a])
             fresh.append(walk.frame[names][rows].with_columns(pl.Series(BORN, born[walk.owners[rows]])))
+        rows_out, after = self._values(walk, before, first)
+        return rows_out, after, fresh
+
+    def _values(
+        self, walk: Walk, before: pl.DataFrame, first: Mapping[int, Bools]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """(output rows, columns of the calls after).
+
+        Args:
+            before: the columns of the calls, one row per partition.
+            first: per argument of a DISTINCT call of a frame without a bound, the rows whose value is the first such
+                one of their partition.
+        """
+        width = len(self.input_type.fields)
+        frame = walk.frame.with_columns(
+            pl.lit(v, dtype=self.constant_types[int(n[1:]) - width].polars()).alias(n)
+            for n, v in self.constants.items()
+        )
         out: list[pl.Series] = []
         after: list[pl.Series] = []
         for call, run in zip(self.agg_calls, self.runs, strict=True):
@@ -172,8 +194,7 @@ class OverKernel(KeyedKernel):
             out.append(value.cast(call.type.polars()))
             after += [s.alias(n) for s, n in zip(kept, run.columns, strict=True)]
         results = [s.alias(column(width + i)) for i, s in enumerate(out)]
-        rows_out = walk.frame[list(self._fields)][walk.new].hstack(results)
-        return rows_out, framed(after, walk.parts), fresh
+        return walk.frame[list(self._fields)][walk.asked].hstack(results), framed(after, walk.parts)
 
     def _first_of(self, walk: Walk, name: str, known: pl.DataFrame, born: Ints) -> Bools:
         """The rows whose value their partition did not have before."""
@@ -190,7 +211,7 @@ class OverKernel(KeyedKernel):
         first &= ~old
         return first
 
-    def _seen(self, call: AggCall, run: Running, walk: Walk, frame: pl.DataFrame, first: dict[int, Bools]) -> Seen:
+    def _seen(self, call: AggCall, run: Running, walk: Walk, frame: pl.DataFrame, first: Mapping[int, Bools]) -> Seen:
         names = [column(a) for a in call.arg_list]
         values = frame[names[0]] if names else None
         if call.user_function is not None and len(names) > 1:
@@ -291,6 +312,14 @@ def wide(keys: pl.DataFrame, kept: pl.DataFrame, own: Mapping[str, Ints]) -> pl.
     """Rows of the table of partitions, without their time of access."""
     series = [*keys.get_columns(), *kept.get_columns(), *(pl.Series(n, v, dtype=pl.Int64) for n, v in own.items())]
     return framed(series, keys.height)
+
+
+def joined(some: pl.DataFrame | None, more: pl.DataFrame, written: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Deletions and further ones, without those of rows that are written."""
+    if written is not None and more.height:
+        more = more[absent(more, more.columns, written)]
+    both = more if some is None else pl.concat([some, more])
+    return both if both.height else None
 
 
 def _is_distinct(call: AggCall) -> bool:

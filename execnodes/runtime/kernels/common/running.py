@@ -1,7 +1,7 @@
 """Aggregates over the frames of OVER windows: one value per row.
 
 Source of the semantics: the functions that Flink's OVER operators call ``accumulate``, ``retract`` and ``getValue`` of
-row by row; ``LagAggFunction``, ``RowNumberAggFunction``, and those of
+row by row; ``LagAggFunction``, ``RowNumberAggFunction``, ``RankLikeAggFunctionBase``, and those of
 :mod:`execnodes.runtime.kernels.common.accumulators`.
 """
 
@@ -129,7 +129,11 @@ class Folded(Running):
 
 
 class Counted(Running):
-    """COUNT and ROW_NUMBER: the number of values."""
+    """COUNT and ROW_NUMBER: the number of values.
+
+    On a stream, RANK and DENSE_RANK are the same: Flink's functions are not told the order there, so to them no two
+    rows are of equal order.
+    """
 
     def __init__(self, number: int) -> None:
         self._count = f"count{number}"
@@ -336,7 +340,7 @@ class Lag(Running):
         order = np.argsort(owners, kind="stable")
         begins = np.cumsum(lengths + count) - lengths - count
         rows = np.searchsorted(walk.owners, np.arange(walk.parts))
-        owner = walk.owners[walk.new]
+        owner = walk.owners[walk.asked]
         back = lengths[owner] + (walk.highs - 1 - rows[owner]) - offset
         place = np.where(back >= 0, order[np.maximum(begins[owner] + back, 0)], -1)
         found = aligned(values, place).cast(self._result)
@@ -380,7 +384,7 @@ def running(
     if call.user_function is None:
         if name == "COUNT" and len(arguments) < 2:
             return Counted(number)
-        if name == "ROW_NUMBER" and not arguments and not bounded:
+        if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") and not arguments and not bounded:
             return Counted(number)
         if name == "LAG" and arguments and not bounded:
             return Lag(number, arguments[0], call.type, _offset(call, constants))

@@ -42,6 +42,7 @@ class Walk:
         times: per row its time, ms; only needed for RANGE with a bound or with peers.
         window: the frame.
         peers: whether rows of one time have one frame although it is not bounded.
+        silent: which of the rows that they do not hold give no output; None for none. Not for bounded frames.
     """
 
     frame: pl.DataFrame
@@ -51,11 +52,17 @@ class Walk:
     times: Ints
     window: Frame
     peers: bool = False
+    silent: Bools | None = None
 
     @cached_property
     def new(self) -> Ints:
-        """The rows that the aggregates do not hold: each gives an output, in this order."""
+        """The rows that the aggregates do not hold."""
         return np.flatnonzero(~self.held)
+
+    @cached_property
+    def asked(self) -> Ints:
+        """The rows that give an output, in its order."""
+        return self.new if self.silent is None else np.flatnonzero(~self.held & ~self.silent)
 
     @cached_property
     def _last_peer(self) -> Ints:
@@ -134,17 +141,17 @@ class Walk:
     @cached_property
     def outputs(self) -> Ints:
         """Per output the operation after which its value is taken."""
-        return np.searchsorted(self._operations[3], self._last_peer[self.new], side="right") - 1
+        return np.searchsorted(self._operations[3], self._last_peer[self.asked], side="right") - 1
 
     @cached_property
     def lows(self) -> Ints:
         """Per output the first row of its frame."""
-        return np.searchsorted(self.leaves, self._last_peer[self.new], side="right")
+        return np.searchsorted(self.leaves, self._last_peer[self.asked], side="right")
 
     @cached_property
     def highs(self) -> Ints:
         """Per output the first row behind its frame."""
-        return self._last_peer[self.new] + 1
+        return self._last_peer[self.asked] + 1
 
     @property
     def bounded(self) -> bool:
