@@ -76,7 +76,9 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
     name = function_name(call)
     if user_function(call, place, binder.scope.functions) is not None:
         raise not_supported(
-            f"the user-defined function {name} with OVER", place, "Flink runs no such function of Python here either"
+            f"the user-defined function {name} with OVER",
+            place,
+            "Flink runs functions on pandas here, in frames with a bound, and no others of Python",
         )
     if name in WINDOW_ONLY:
         return _window_function(binder, name, call, node)

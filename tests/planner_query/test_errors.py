@@ -266,3 +266,40 @@ def test_a_sink_is_not_ordered_where_the_option_says_so() -> None:
         env.execute_statement(statement)
     (statement,) = read_script("INSERT INTO keyed SELECT a + 1, COUNT(*) FROM t GROUP BY a;")
     assert env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source).nodes
+
+
+EARLY = "SET 'table.exec.emit.early-fire.enabled' = 'true';"
+LATE = "SET 'table.exec.emit.late-fire.enabled' = 'true';"
+NOW = "SET 'table.exec.emit.early-fire.delay' = '0 s'; SET 'table.exec.emit.late-fire.delay' = '0 s';"
+HOUR = "INTERVAL '1' HOUR"
+
+
+@pytest.mark.parametrize(
+    ("options", "query", "code", "message"),
+    [
+        (EARLY, f"GROUP BY TUMBLE(ts, {HOUR})", "OPT005", "needs 'table.exec.emit.early-fire.delay'"),
+        (LATE, f"GROUP BY TUMBLE(ts, {HOUR})", "OPT005", "needs 'table.exec.emit.late-fire.delay'"),
+        (LATE + NOW, f"GROUP BY TUMBLE(ts, {HOUR})", "SQL165", "kept behind their end"),
+        (EARLY + NOW, f"GROUP BY SESSION(ts, {HOUR})", "SQL165", "SESSION windows cannot"),
+        (EARLY + NOW, "GROUP BY window_start, window_end", "SQL165", "windows of window functions cannot"),
+    ],
+)
+def test_windows_that_cannot_be_emitted_early_or_late(options: str, query: str, code: str, message: str) -> None:
+    env = TableEnvironment.create()
+    table = "CREATE TABLE e (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = '/e', "
+    script = f"{options}{table}'format' = 'json'); CREATE TABLE n (n BIGINT) WITH ('connector' = 'blackhole');"
+    for statement in read_script(script):
+        env.execute_statement(statement)
+    of = f"TABLE(TUMBLE(TABLE e, DESCRIPTOR(ts), {HOUR}))" if "window_start" in query else "e"
+    error = error_of(env, f"INSERT INTO n SELECT COUNT(*) FROM {of} {query};")
+    assert error.code == code and message in error.message
+    assert error.place is not None
+
+
+def test_ranks_in_batch_mode() -> None:
+    env = TableEnvironment.create()
+    for statement in read_script(f"SET 'execution.runtime-mode' = 'batch';{TABLES}"):
+        env.execute_statement(statement)
+    error = error_of(env, "INSERT INTO snk SELECT a, RANK() OVER (PARTITION BY a ORDER BY b) FROM t;")
+    assert (error.code, underlined(error)) == ("SQL162", "RANK() OVER (PARTITION BY a ORDER BY b)")
+    assert "batch mode" in error.message
