@@ -127,8 +127,8 @@ class MatchParser(ExpressionParser):
         bounds = self._match_quantifier(start)
         if bounds is None:
             return inner
-        low, high = bounds
-        reluctant = self._accept("?")
+        low, high, exact = bounds
+        reluctant = self._accept("?") and not exact  # Flink drops the ? of {n}?
         if self._is("{") or self._word_at(0) in _OPTIONAL:
             raise self._unexpected("one quantifier for each variable")
         text = self.sql[start.start : self._prev.end + 1]
@@ -158,12 +158,12 @@ class MatchParser(ExpressionParser):
             return "an anchor ^ or $ in a pattern"
         return "PERMUTE in a pattern" if self._is("PERMUTE") else None
 
-    def _match_quantifier(self, start: Token) -> tuple[int, int] | None:
-        """The bounds of a quantifier."""
+    def _match_quantifier(self, start: Token) -> tuple[int, int, bool] | None:
+        """The bounds of a quantifier, and whether it is written as one number."""
         word = self._word_at(0)
         if word in _OPTIONAL:
             self._advance()
-            return _OPTIONAL[word]
+            return (*_OPTIONAL[word], False)
         if not self._is("{") or self._is("{", "-"):
             return None
         self._advance()
@@ -172,11 +172,11 @@ class MatchParser(ExpressionParser):
                 "a quantifier {,n} in a pattern", start, "write {0,n}: Flink compiles {,n} and then does not run it"
             )
         low = self._integer("a number of rows")
-        high = low
-        if self._accept(","):
+        high, exact = low, not self._accept(",")
+        if not exact:
             high = -1 if self._is("}") else self._integer("a number of rows or }")
-        self._expect("}", expected=", or }" if high == low else "}")
-        return low, high
+        self._expect("}", expected=", or }" if exact else "}")
+        return low, high, exact
 
     # calls
 

@@ -1,4 +1,4 @@
-"""Expressions over single values, by plain Python: comparisons, logic and arithmetic of whole numbers.
+"""Expressions over single values, by plain Python: comparisons, logic, and arithmetic of exact numbers.
 
 Conditions of MATCH_RECOGNIZE are asked for each row and each match that has begun; columns of one row would take far
 longer. What is not here, or could differ from columns in a last digit, is computed by these.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
@@ -40,6 +40,12 @@ _TESTS: dict[str, Callable[[Any], bool]] = {
     "IS FALSE": lambda v: v is False,
     "IS NOT FALSE": lambda v: v is not False,
 }
+
+
+_WIDE = Context(prec=120, rounding=ROUND_HALF_UP)
+"""Holds what DECIMALs are computed from exactly."""
+_ORDERED = ("CHAR", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE", "DECIMAL", *_BITS)
+"""Types whose values Python orders as columns do."""
 
 
 def wrapped(value: int, type_: LogicalType) -> int:
@@ -90,16 +96,110 @@ def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
     if name in _TESTS and len(operands) == 1:
         test, tested = _TESTS[name], operands[0]
         return lambda values: test(tested(values))
+    if name == "CAST" and len(operands) == 1:
+        return _cast(operands[0], rex.operands[0].type, rex.type)
     if len(operands) != 2:
         return None
     left, right = operands
     a, b = (o.type for o in rex.operands)
     if name in _COMPARED and _comparable(a, b):
         return _binary(_COMPARED[name], left, right)
-    if name in _COMPUTED and rex.type.root in _BITS and a.root in _BITS and b.root in _BITS:
+    if not _is_exact(a) or not _is_exact(b):
+        return None
+    if rex.type.root == "DECIMAL":
+        decimal = _DECIMALS.get(name)
+        return None if decimal is None else _binary(decimal(a.scale or 0, b.scale or 0, rex.type), left, right)
+    if name == "/" and rex.type.root in _BITS and "DECIMAL" not in (a.root, b.root):
+        return _binary(_quotient, left, right)
+    if name in _COMPUTED and rex.type.root in _BITS:
         compute, result = _COMPUTED[name], rex.type
         return _binary(lambda x, y: wrapped(compute(x, y), result), left, right)
     return None
+
+
+def _is_exact(t: LogicalType) -> bool:
+    return t.root in _BITS or t.root == "DECIMAL"
+
+
+def _quotient(x: int, y: int) -> int:
+    """A quotient without its fraction."""
+    if y == 0:
+        raise Inexact
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _cast(operand: Scalar, source: LogicalType, target: LogicalType) -> Scalar | None:
+    if not _is_exact(source) or (source.root == "DECIMAL" and target.root != "DECIMAL"):
+        return None
+    if target.root == "DECIMAL":
+        scale = source.scale or 0
+        return lambda values: None if (v := operand(values)) is None else _rescaled(_unscaled(v, scale), scale, target)
+    if target.root not in _BITS:
+        return None
+
+    def run(values: Sequence[Any]) -> Any:
+        value = operand(values)
+        if value is not None and wrapped(value, target) != value:
+            raise Inexact
+        return value
+
+    return run
+
+
+# DECIMAL: computed with whole numbers, as columns are
+
+
+def _unscaled(value: Any, scale: int) -> int:
+    return value if isinstance(value, int) else int(value.scaleb(scale, _WIDE))
+
+
+def _half_up(m: int, n: int) -> int:
+    """A quotient, halves away from zero."""
+    quotient = (2 * abs(m) + abs(n)) // (2 * abs(n))
+    return quotient if (m < 0) == (n < 0) else -quotient
+
+
+def _rescaled(m: int, scale: int, result: LogicalType) -> Decimal:
+    """The DECIMAL of an unscaled value. Raises Inexact where it has too many digits."""
+    grow = (result.scale or 0) - scale
+    value = m * 10**grow if grow >= 0 else _half_up(m, 10**-grow)
+    if abs(value) >= 10 ** (result.precision or 0):
+        raise Inexact
+    return Decimal(value).scaleb(-(result.scale or 0), _WIDE)
+
+
+_Decimals = Callable[[int, int, LogicalType], Callable[[Any, Any], Decimal]]
+"""An operator on DECIMALs of two scales."""
+
+
+def _sums(sign: int) -> _Decimals:
+    def of(a: int, b: int, result: LogicalType) -> Callable[[Any, Any], Decimal]:
+        scale = max(a, b)
+        left, right = 10 ** (scale - a), 10 ** (scale - b)
+        return lambda x, y: _rescaled(_unscaled(x, a) * left + sign * _unscaled(y, b) * right, scale, result)
+
+    return of
+
+
+def _products(a: int, b: int, result: LogicalType) -> Callable[[Any, Any], Decimal]:
+    return lambda x, y: _rescaled(_unscaled(x, a) * _unscaled(y, b), a + b, result)
+
+
+def _quotients(a: int, b: int, result: LogicalType) -> Callable[[Any, Any], Decimal]:
+    scale = result.scale or 0
+    grow = scale + b - a
+    up, down = 10 ** max(grow, 0), 10 ** max(-grow, 0)
+
+    def run(x: Any, y: Any) -> Decimal:
+        n = _unscaled(y, b)
+        if n == 0:
+            raise Inexact
+        return _rescaled(_half_up(_unscaled(x, a) * up, n * down), scale, result)
+
+    return run
+
+
+_DECIMALS: dict[str, _Decimals] = {"+": _sums(1), "-": _sums(-1), "*": _products, "/": _quotients}
 
 
 def _binary(compute: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Scalar:
@@ -146,8 +246,13 @@ def total(function: str, values: Sequence[Any], result: LogicalType) -> Any:
         return len(there)
     if not there:
         return None
-    if result.root not in _BITS:
-        raise Inexact
-    if function == "SUM":
+    if function != "SUM":
+        if result.root not in _ORDERED:
+            raise Inexact
+        return max(there) if function == "MAX" else min(there)
+    if result.root in _BITS:
         return wrapped(sum(there), result)
-    return max(there) if function == "MAX" else min(there)
+    if result.root != "DECIMAL":
+        raise Inexact
+    scale = result.scale or 0
+    return _rescaled(sum(_unscaled(v, scale) for v in there), scale, result)
