@@ -15,7 +15,7 @@ class FlinkNode(NamedTuple):
     """A node type of Flink.
 
     Attributes:
-        name: as in the plan, such as ``stream-exec-match``.
+        name: as in the plan, such as ``stream-exec-delta-join``.
         about: what it does, in a few words.
         fields: keys of its own, without those all nodes have.
         inputs: number of inputs.
@@ -51,7 +51,6 @@ FLINK_NODES: dict[str, FlinkNode] = {
             "GROUP BY with TUMBLE, HOP or SESSION as functions",
             "grouping aggCalls window namedWindowProperties needRetraction",
         ),
-        _node("match", "MATCH_RECOGNIZE", "matchSpec"),
         _node("ml-predict-table-function", "ML_PREDICT", "mlPredictSpec modelSpec asyncOptions"),
         _node(
             "python-group-window-aggregate",

@@ -228,7 +228,7 @@ def group_window_properties(time_type: LogicalType) -> tuple[tuple[Property, Log
         (("w$end", "WindowEnd"), TIMESTAMP),
     ]
     if time_type.kind == "ROWTIME":
-        known.append((("w$rowtime", "Rowtime"), time_type))
+        known.append((("w$rowtime", "Rowtime"), time_type.as_nullable()))
     return (*known, (("w$proctime", "Proctime"), PROCTIME))
 
 

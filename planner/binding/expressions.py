@@ -39,7 +39,7 @@ from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import and_, compare
 from stateplan.planner.positions import not_supported, place_of, text_of
 
-_BINARY: dict[type[exp.Expr], str] = {
+OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -59,6 +59,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
+"""The names of operators with two operands."""
 _TYPED = {"DATE": date_literal, "TIME": time_literal, "TIMESTAMP": timestamp_literal}
 
 
@@ -101,7 +102,7 @@ class ExpressionBinder:
             SqlError: SQL100 to SQL106 for names, SQL150 for what is not supported yet, SQL2xx for functions, types and
                 constants; each with its place.
         """
-        operator = _BINARY.get(type(node))
+        operator = OPERATORS.get(type(node))
         if operator is not None:
             return self._binary(operator, node)
         reader = self._READERS.get(type(node))
@@ -211,7 +212,7 @@ class ExpressionBinder:
     def _escape(self, node: exp.Expr) -> Rex:
         like = node.this
         operands = [self.bind(like.this), self.bind(like.expression), self.bind(node.expression)]
-        return make_call(_BINARY[type(like)], operands, self.place(like))
+        return make_call(OPERATORS[type(like)], operands, self.place(like))
 
     def _case(self, node: exp.Expr) -> Rex:
         subject = None if node.this is None else self.bind(node.this)
@@ -313,7 +314,7 @@ class ExpressionBinder:
         }
         raise not_supported(what[type(node)], self.place(node))
 
-    _READERS: ClassVar[dict[type[exp.Expr], Callable[[ExpressionBinder, exp.Expr], Rex]]] = {
+    _READERS: ClassVar[dict[type[exp.Expr], Callable[..., Rex]]] = {
         exp.Column: _column,
         exp.Dot: _dot,
         exp.Star: _star,

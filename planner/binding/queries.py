@@ -31,6 +31,7 @@ from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
 from stateplan.planner.binding.joins import bind_join
+from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
 from stateplan.planner.binding.qualify import bind_qualify, qualified
 from stateplan.planner.binding.scope import Relation, Scope
@@ -327,6 +328,8 @@ class QueryBinder:
             rel, name, path = self._named_table(node)
         elif isinstance(node, exp.Subquery):
             rel, name, path = self.bind(_without(node, "alias").this), "", ()
+        elif isinstance(node, nodes.MatchRecognize):
+            rel, name, path = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function), "", ()
         elif isinstance(node, exp.Lateral):
             raise not_supported("LATERAL", self.place(node))
         elif isinstance(node, exp.TableFromRows):

@@ -35,6 +35,9 @@ _FORMS: dict[type[exp.Expr], str] = {
     exp.Partition: "PARTITION {expressions*}",
     exp.OnConflict: "ON CONFLICT DO {action}",
     nodes.TypedLiteral: "{kind} {this}",
+    nodes.MatchSkip: "AFTER MATCH SKIP {kind} {this}",
+    nodes.MatchModifier: "{kind} {this}",
+    nodes.PatternRepeat: "{text}",
     nodes.JsonReturning: "RETURNING {this}",
     nodes.JsonDefault: "DEFAULT {this} ON {event}",
     nodes.PhysicalColumn: "{this} {kind} {primary_key} {comment:COMMENT}",
@@ -185,6 +188,28 @@ class FlinkGenerator(Generator):
         )
 
     # queries
+
+    def matchrecognize_sql(self, expression: exp.Expr) -> str:
+        e, args = expression, expression.args
+        clauses = self._words(
+            f"PARTITION BY {self._list(args['partition_by'])[1:-1]}" if args.get("partition_by") else "",
+            self.sql(e, "order").strip(),
+            f"MEASURES {self._list(args['measures'])[1:-1]}",
+            f"{args['rows'].name} ROW PER MATCH" if args.get("rows") else "",
+            args.get("after"),
+            f"PATTERN ({self.sql(e, 'pattern')})",
+            f"WITHIN {self.sql(e, 'within')}" if args.get("within") else "",
+            f"SUBSET {self._list(args['subsets'])[1:-1]}" if args.get("subsets") else "",
+            f"DEFINE {self._list(args['defines'])[1:-1]}",
+        )
+        return self._words(e.this, f"MATCH_RECOGNIZE ({clauses})", self._alias(e))
+
+    def matchvariable_sql(self, e: nodes.MatchVariable) -> str:
+        meaning = e.args.get("expression")
+        return self._words(e.this, f"= {self._list(e.expressions)}" if meaning is None else f"AS {self.sql(meaning)}")
+
+    def patternsequence_sql(self, e: nodes.PatternSequence) -> str:
+        return self._words(*e.expressions)
 
     def values_sql(self, expression: exp.Values, values_as_table: bool = True) -> str:
         rows = ", ".join(self.sql(row) for row in expression.expressions)

@@ -57,6 +57,50 @@ class JsonDefault(exp.Expression):
     arg_types: ClassVar = _parts("this event")
 
 
+# MATCH_RECOGNIZE
+
+
+class MatchRecognize(exp.Expression):
+    """``t MATCH_RECOGNIZE (..)``: ``this`` is a table reference, ``measures`` are aliases, ``rows`` is ONE or ALL,
+    ``after`` a :class:`MatchSkip`, ``within`` an interval, ``subsets`` and ``defines`` are :class:`MatchVariable`."""
+
+    arg_types: ClassVar = _parts(
+        "this partition_by? order? measures rows? after? pattern within? subsets? defines alias?"
+    )
+
+
+class MatchSkip(exp.Expression):
+    """``AFTER MATCH SKIP kind [this]``; ``this`` is a variable, ``kind`` one of PAST LAST ROW, TO NEXT ROW, TO FIRST,
+    TO LAST and TO."""
+
+    arg_types: ClassVar = _parts("kind this?")
+
+
+class MatchVariable(exp.Expression):
+    """``this AS expression`` in DEFINE, or ``this = (expressions)`` in SUBSET."""
+
+    arg_types: ClassVar = _parts("this expression? expressions?")
+
+
+class MatchModifier(exp.Expression):
+    """``FINAL`` or ``RUNNING`` (``kind``) in front of a call."""
+
+    arg_types: ClassVar = _parts("this kind")
+
+
+class PatternSequence(exp.Expression):
+    """Variables, repetitions and groups in parentheses, one after another."""
+
+    arg_types: ClassVar = _parts("expressions")
+
+
+class PatternRepeat(exp.Expression):
+    """``this`` with a quantifier: at least ``low`` times and at most ``high`` times, both plain numbers; -1 for no
+    bound. ``reluctant`` says that fewer are better, ``text`` is how it was written."""
+
+    arg_types: ClassVar = _parts("this low high reluctant? text")
+
+
 # what CREATE TABLE is made of
 
 

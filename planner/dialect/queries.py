@@ -11,6 +11,7 @@ references:
 - ``exp.TableFromRows`` around the call of a table function, ``TABLE(f(..))`` or ``f(..)`` alike, with
   ``alias``;
 - ``exp.Unnest`` with ``alias`` (``offset`` True for WITH ORDINALITY);
+- ``nodes.MatchRecognize`` around any of the above, with ``alias``;
 - ``exp.Lateral`` around the last three where LATERAL is written, with ``alias``.
 
 A join is an ``exp.Join`` in ``joins``: ``side`` LEFT, RIGHT or FULL, ``kind`` INNER, CROSS or nothing,
@@ -31,7 +32,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
-from stateplan.planner.dialect.expressions import ExpressionParser
+from stateplan.planner.dialect.match import MatchParser
 from stateplan.planner.dialect.tokenizer import HINT_END
 
 _AFTER_TABLE = (
@@ -65,7 +66,6 @@ _REFUSED_CLAUSES = {
     "PIVOT": "PIVOT",
     "UNPIVOT": "UNPIVOT",
     "TABLESAMPLE": "TABLESAMPLE",
-    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE",
 }
 _GROUP_KEYS: dict[type[exp.Expr], str] = {
     exp.GroupingSets: "grouping_sets",
@@ -75,7 +75,7 @@ _GROUP_KEYS: dict[type[exp.Expr], str] = {
 _CONFLICT = ("DEDUPLICATE", "NOTHING", "ERROR")
 
 
-class QueryParser(ExpressionParser):
+class QueryParser(MatchParser):
     """The part of the parser that reads queries and INSERT."""
 
     # queries
@@ -371,12 +371,16 @@ class QueryParser(ExpressionParser):
                 node.set("hints", hints)
             if self._is("FOR"):
                 node.set("version", self._system_time())
-        self._refuse_clause()
-        alias = self._table_alias()
-        if alias is not None:
-            node.set("alias", alias)
-        self._refuse_clause()
-        return self._mark(node, start)
+        while True:
+            self._refuse_clause()
+            alias = self._table_alias()
+            if alias is not None:
+                node.set("alias", alias)
+            self._refuse_clause()
+            node = self._mark(node, start)
+            if not self._is("MATCH_RECOGNIZE"):
+                return node
+            node = self._match_recognize(node)
 
     @marked
     def _joins_in_parentheses(self) -> exp.Expr:

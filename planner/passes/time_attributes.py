@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.rex import Call, InputRef, Rex
+from stateplan.execnodes.rex import Call, InputRef, PatternInputRef, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
@@ -77,6 +78,9 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         function = _retyped(rel.call, inputs[0].fields)
         assert isinstance(function, Call)
         return replace(rel, input=inputs[0], call=function)
+    if isinstance(rel, Match):
+        below = inputs[0]
+        return replace(rel.mapped(lambda rex: _matched(rex, below.fields)), input=below)
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)
@@ -108,6 +112,23 @@ def _call(rex: Rex, plain: bool = False) -> Rex:
         new = replace(new, type=replace(new.type, kind=None))
     inner = new.children[0]
     return inner if kind(new) == "CAST" and inner is not operands[0] and inner.type == new.type else new
+
+
+_NAVIGATION = ("FINAL", "LAST", "FIRST", "PREV", "NEXT")
+_MATCH_TIMES = ("MATCH_ROWTIME", "MATCH_PROCTIME")
+
+
+def _matched(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
+    """A condition or a measure of MATCH_RECOGNIZE with time attributes materialized, but for the time of the match."""
+    if isinstance(rex, PatternInputRef):
+        return replace(rex, type=fields[rex.index][1])
+    if not isinstance(rex, Call) or rex.name in _MATCH_TIMES:
+        return rex
+    operands = [_matched(o, fields) for o in rex.operands]
+    keeps = rex.name == "FINAL" and kind(operands[0]) in _MATCH_TIMES
+    operands = [_stamp(o) if o.type.kind is not None and not keeps else o for o in operands]
+    new = with_operands(rex, operands)
+    return replace(new, type=operands[0].type if rex.name in _NAVIGATION else replace(new.type, kind=None))
 
 
 def _materialized(rel: Rel, indexes: Sequence[int] | range, kinds: tuple[str, ...] = ("PROCTIME", "ROWTIME")) -> Rel:

@@ -46,6 +46,7 @@ CLASSES = (
     "Join",
     "Limit",
     "LookupJoin",
+    "MatchRecognize",
     "MiniBatchAssigner",
     "OverAggregate",
     "OverWindow",

@@ -1,0 +1,46 @@
+"""MATCH_RECOGNIZE in the relational algebra.
+
+Source: Calcite's ``Match`` and Flink's ``StreamPhysicalMatch``; ``MatchSpec``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from stateplan.execnodes.errors import Place
+from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.relations import Field, Order, Single
+
+Named = tuple[tuple[str, Rex], ...]
+
+
+@dataclass(frozen=True)
+class Match(Single):
+    """One row for each match of ``pattern`` in the rows of a partition: the fields ``partition``, then the measures.
+
+    ``defines`` are the conditions of variables, in the order of DEFINE; ``after`` is where the next match begins;
+    ``interval`` is how long a match lasts at most. Fields of rows are pattern references.
+    """
+
+    pattern: Rex
+    defines: Named
+    measures: Named
+    after: Rex
+    partition: tuple[int, ...]
+    order: Order
+    interval: Rex | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        below = self.input.fields
+        return (*(below[k] for k in self.partition), *((n, e.type) for n, e in self.measures))
+
+    def mapped(self, change: Callable[[Rex], Rex]) -> Match:
+        """It, with its conditions and measures changed."""
+        return replace(
+            self,
+            defines=tuple((n, change(e)) for n, e in self.defines),
+            measures=tuple((n, change(e)) for n, e in self.measures),
+        )

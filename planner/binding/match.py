@@ -1,0 +1,448 @@
+"""MATCH_RECOGNIZE: from its syntax tree to a relation.
+
+Source: Calcite's ``SqlValidatorImpl.validateMatchRecognize`` with its ``NavigationExpander`` and
+``NavigationReplacer`` (where references to rows get FINAL, LAST and PREV), ``SqlToRelConverter.convertMatchRecognize``;
+what is refused, Flink's ``CommonExecMatch``, ``MatchCodeGenerator`` and ``Pattern``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from sqlglot import exp
+
+from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.functions.aggregates import AggregateFunction, find_aggregate
+from stateplan.execnodes.functions.builder import make_call
+from stateplan.execnodes.rex import Call, Literal, PatternInputRef, Rex
+from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.planner.algebra.match import Match
+from stateplan.planner.algebra.relations import Order, Rel
+from stateplan.planner.binding.expressions import OPERATORS, ExpressionBinder
+from stateplan.planner.binding.scope import Scope, field_of
+from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.catalog.functions import Functions
+from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.expressions.ops import call, cast, kind, same_type, walk
+from stateplan.planner.positions import not_supported, place_of
+
+ANY_VARIABLE = "*"
+"""The variable of a column that is written without one."""
+
+_NULL = LogicalType("NULL")
+_INT, _BOOLEAN = LogicalType("INTEGER", False), LogicalType("BOOLEAN", False)
+_SYMBOL = LogicalType("SYMBOL", False)
+_ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", False, precision=3, kind="ROWTIME")
+_PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", False, precision=3, kind="PROCTIME")
+_LOGICAL, _PHYSICAL = ("LAST", "FIRST"), ("PREV", "NEXT")
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+_NEXT_ROW, _PAST_LAST = "SKIP_TO_NEXT_ROW", "SKIP_PAST_LAST_ROW"
+
+
+def bind_match(node: nodes.MatchRecognize, rel: Rel, source: str, functions: Functions | None) -> Match:
+    """The relation of a MATCH_RECOGNIZE clause over ``rel``.
+
+    Raises:
+        SqlError: SQL150 for what Flink compiles or not and does not run, SQL180 to SQL184 for clauses that are wrong,
+            and what expressions raise.
+    """
+    return _Clause(node, rel, source, functions).bound()
+
+
+class _Clause:
+    """Binds one MATCH_RECOGNIZE clause."""
+
+    def __init__(self, node: nodes.MatchRecognize, rel: Rel, source: str, functions: Functions | None) -> None:
+        self.node, self.rel, self.source, self.functions = node, rel, source, functions
+        self.variables: list[str] = []
+
+    def place(self, node: exp.Expr) -> Place:
+        return place_of(node, self.source)
+
+    def bound(self) -> Match:
+        args = self.node.args
+        for subset in args.get("subsets") or ():
+            raise not_supported(
+                "SUBSET in MATCH_RECOGNIZE",
+                self.place(subset),
+                "Flink compiles it, and its columns are NULL; write the variables themselves",
+            )
+        partition = tuple(self._column(n, "PARTITION BY") for n in args.get("partition_by") or ())
+        order = self._order(args.get("order"))
+        pattern = self._pattern(args["pattern"])
+        self._check_pattern(args["pattern"])
+        defines = self._defines(args["defines"])
+        measures = self._measures(args["measures"], partition)
+        return Match(
+            self.rel,
+            pattern,
+            tuple(defines),
+            tuple(measures),
+            self._after(args.get("after")),
+            partition,
+            order,
+            self._within(args.get("within")),
+            self.place(self.node),
+        )
+
+    # PARTITION BY, ORDER BY
+
+    def _column(self, node: exp.Expr, clause: str) -> int:
+        names = [n for n, _ in self.rel.fields]
+        if not isinstance(node, exp.Column) or node.args.get("table") is not None:
+            raise SqlError("SQL180", clause=clause, place=self.place(node))
+        name = node.this.name
+        if name not in names:
+            place, hint = self.place(node), nearest(name, names)
+            raise SqlError("SQL100", name=name, place=place, expected=f"one of {', '.join(names)}", hint=hint)
+        return names.index(name)
+
+    def _order(self, node: exp.Expr | None) -> Order:
+        if node is None:
+            raise SqlError("SQL181", problem="it has no ORDER BY", place=self.place(self.node))
+        order: list[tuple[int, bool, bool]] = []
+        for item in node.expressions:
+            index = self._column(item.this, "ORDER BY")
+            order.append((index, not item.args.get("desc"), not item.args.get("nulls_first")))
+        index, ascending, _ = order[0]
+        name, found = self.rel.fields[index]
+        first = self.place(node.expressions[0])
+        if found.kind is None:
+            problem = f"the first column of its ORDER BY, '{name}', is no time attribute"
+            raise SqlError("SQL181", problem=problem, place=first)
+        if not ascending:
+            raise SqlError("SQL181", problem="its ORDER BY begins with a time that descends", place=first)
+        return tuple(order)
+
+    # PATTERN
+
+    def _pattern(self, node: exp.Expr) -> Rex:
+        if isinstance(node, exp.Paren):
+            return self._pattern(node.this)
+        if isinstance(node, nodes.PatternSequence):
+            found = self._pattern(node.expressions[0])
+            for part in node.expressions[1:]:
+                found = Call(_NULL, (found, self._pattern(part)), syntax="BINARY", sql_kind="PATTERN_CONCAT")
+            return found
+        if isinstance(node, nodes.PatternRepeat):
+            numbers = (Literal(_INT, node.args["low"]), Literal(_INT, node.args["high"]))
+            operands = (self._pattern(node.this), *numbers, Literal(_BOOLEAN, bool(node.args.get("reluctant"))))
+            return Call(_NULL, operands, internal_name="$PATTERN_QUANTIFIER$1", syntax="SPECIAL")
+        if node.name in self.variables:
+            raise SqlError("SQL182.twice", name=node.name, place=self.place(node))
+        self.variables.append(node.name)
+        return _variable(node.name)
+
+    def _check_pattern(self, node: exp.Expr) -> None:
+        """What Flink's patterns cannot be.
+
+        Raises:
+            SqlError: SQL182.
+        """
+        before: nodes.PatternRepeat | None = None
+        every = list(_elements(node))
+        for element in every:
+            repeat = element if isinstance(element, nodes.PatternRepeat) else None
+            if repeat is not None:
+                self._check_bounds(repeat)
+                optional = (repeat.args["low"], repeat.args["high"]) in ((0, 1), (0, -1))
+                if optional and before is not None and _is_greedy(before):
+                    text, place = before.args["text"], self.place(repeat)
+                    raise SqlError("SQL182.optional", greedy=text, text=repeat.args["text"], place=place)
+            before = repeat
+        if before is not None and _is_greedy(before):
+            raise SqlError("SQL182.greedy", text=before.args["text"], place=self.place(before))
+        if all(isinstance(e, nodes.PatternRepeat) and e.args["low"] == 0 for e in every):
+            raise SqlError("SQL182.empty", place=self.place(node))
+
+    def _check_bounds(self, repeat: nodes.PatternRepeat) -> None:
+        low, high, place = repeat.args["low"], repeat.args["high"], self.place(repeat)
+        if high >= 0 and (high < low or high == 0):
+            raise SqlError("SQL182.bounds", text=repeat.args["text"], place=place)
+        if max(low, high) > 2**31 - 1:
+            raise SqlError("SQL182.bounds", text=repeat.args["text"], place=place)
+        if (low, high) == (0, 1) and repeat.args.get("reluctant"):
+            raise not_supported(f"'{repeat.args['text']}', a reluctant optional variable,", place)
+
+    # AFTER MATCH SKIP, WITHIN
+
+    def _after(self, node: exp.Expr | None) -> Rex:
+        given = "TO NEXT ROW" if node is None else node.args["kind"]
+        if node is None or given in ("TO NEXT ROW", "PAST LAST ROW"):
+            value = _NEXT_ROW if given == "TO NEXT ROW" else _PAST_LAST
+            return Literal(_SYMBOL, value, "MATCH_RECOGNIZE_AFTER_OPTION")
+        target = node.this
+        self._known(target)
+        name = "$SKIP TO FIRST$1" if given == "TO FIRST" else "$SKIP TO LAST$1"
+        return Call(_NULL, (_variable(target.name),), internal_name=name, syntax="PREFIX")
+
+    def _known(self, node: exp.Expr) -> None:
+        if node.name not in self.variables:
+            hint, expected = nearest(node.name, self.variables), ", ".join(self.variables)
+            raise SqlError("SQL183", name=node.name, place=self.place(node), expected=expected, hint=hint)
+
+    def _within(self, node: exp.Expr | None) -> Rex | None:
+        if node is None:
+            return None
+        rex = ExpressionBinder(Scope(self.source), "WITHIN").bind(node)
+        if rex.type.root != "INTERVAL_DAY_TIME" or not isinstance(rex, Literal):
+            what = f"WITHIN an interval of type {rex.type.summary()}"
+            raise not_supported(what, self.place(node), "an interval of days or smaller units")
+        if int(rex.value) < 0:
+            raise SqlError("SQL184.within", place=self.place(node))
+        if int(rex.value) == 0:
+            raise SqlError("SQL184.zero", place=self.place(node))
+        return rex
+
+    # DEFINE, MEASURES
+
+    def _defines(self, given: Sequence[nodes.MatchVariable]) -> list[tuple[str, Rex]]:
+        out: dict[str, Rex] = {}
+        for define in given:
+            name = define.this.name
+            self._known(define.this)
+            if name in out:
+                raise SqlError("SQL183.twice", name=name, place=self.place(define.this))
+            out[name] = _flat(self._binder("DEFINE", name).condition(define.expression, "DEFINE"))
+        return list(out.items())
+
+    def _measures(self, given: Sequence[exp.Expr], partition: Sequence[int]) -> list[tuple[str, Rex]]:
+        taken = [self.rel.fields[k][0] for k in partition]
+        out: list[tuple[str, Rex]] = []
+        for measure in given:
+            name = measure.args["alias"].name
+            if name in (*taken, *(n for n, _ in out)):
+                raise SqlError("SQL184.name", name=name, place=self.place(measure.args["alias"]))
+            rex = _flat(self._binder("MEASURES").bind(measure.this))
+            if rex.type.root == "NULL":
+                raise SqlError("SQL109", place=self.place(measure.this))
+            out.append((name, rex if kind(rex) == "FINAL" else _final(rex)))
+        return out
+
+    def _binder(self, clause: str, variable: str | None = None) -> MatchBinder:
+        return MatchBinder(self.rel, self.variables, self.source, self.functions, clause, variable)
+
+
+class MatchBinder(ExpressionBinder):
+    """Binds expressions of MEASURES and DEFINE.
+
+    Args:
+        rel: the rows that are matched.
+        variables: of the pattern.
+        source: the text that positions point into.
+        functions: finds user-defined functions.
+        clause: MEASURES or DEFINE, for messages.
+        variable: whose condition it is; None in MEASURES.
+    """
+
+    def __init__(
+        self,
+        rel: Rel,
+        variables: Sequence[str],
+        source: str,
+        functions: Functions | None,
+        clause: str,
+        variable: str | None,
+    ) -> None:
+        super().__init__(Scope.of_fields(source, rel.fields, functions), clause)
+        self.rel, self.variables, self.variable = rel, variables, variable
+        self._bare = 0
+        """How many calls are open whose columns are taken as they are."""
+
+    # columns
+
+    def _reference(self, node: exp.Expr) -> Rex:
+        parts: list[exp.Expr] = [p for p in (node.args.get(k) for k in ("catalog", "db", "table", "this")) if p]
+        if isinstance(node.this, exp.Star):
+            raise SqlError("SQL106.column", place=self.place(node))
+        alpha = ANY_VARIABLE
+        if len(parts) > 1 and parts[0].name in self.variables:
+            alpha, parts = parts[0].name, parts[1:]
+        elif len(parts) > 1 and parts[0].name not in [n for n, _ in self.rel.fields]:
+            hint, known = nearest(parts[0].name, self.variables), ", ".join(self.variables)
+            raise SqlError("SQL183", name=parts[0].name, place=self.place(parts[0]), expected=known, hint=hint)
+        found = self.scope.find(parts[0].name, self.place(parts[0]))
+        made = self._navigated(PatternInputRef(found.type, alpha, getattr(found, "index", 0)))
+        for part in parts[1:]:
+            made = field_of(made, part.name, self.place(part))
+        return made
+
+    def _navigated(self, ref: PatternInputRef) -> Rex:
+        """A column; in DEFINE that of the row itself, or of the last row of another variable."""
+        if self.variable is None or self._bare:
+            return ref
+        return _navigation("PREV" if ref.alpha == self.variable else "LAST", ref, 0)
+
+    # calls
+
+    def _modifier(self, node: exp.Expr) -> Rex:
+        word = node.args["kind"]
+        if self.variable is not None:
+            raise SqlError("SQL184.modifier", word=word, place=self.place(node))
+        if word == "RUNNING":
+            raise not_supported("RUNNING in MEASURES", self.place(node), "with ONE ROW PER MATCH all values are FINAL")
+        return _final(self.bind(node.this))
+
+    def _called(self, node: exp.Expr) -> Rex:
+        name = function_name(node)
+        if user_function(node, self.place(node), self.scope.functions) is not None:
+            raise not_supported("a Python function in MATCH_RECOGNIZE", self.place(node))
+        if name in ("CLASSIFIER", "MATCH_NUMBER"):
+            raise not_supported(name, self.place(node))
+        if name in (*_LOGICAL, *_PHYSICAL):
+            return self._navigation_call(name, node)
+        if name == "MATCH_PROCTIME":
+            self._no_arguments(name, node)
+            return Call(_PROCTIME, (), "$MATCH_PROCTIME$1")
+        if name == "MATCH_ROWTIME":
+            return self._rowtime(node)
+        return self._call(node)
+
+    def _no_arguments(self, name: str, node: exp.Expr) -> None:
+        if node.expressions:
+            raise SqlError("SQL202.no_arguments", name=name, place=self.place(node))
+
+    def _rowtime(self, node: exp.Expr) -> Rex:
+        if self.variable is not None:
+            raise not_supported("MATCH_ROWTIME in DEFINE", self.place(node))
+        if not node.expressions:
+            return Call(_ROWTIME, (), "$MATCH_ROWTIME$1")
+        if len(node.expressions) > 1:
+            raise SqlError("SQL202.one_argument", name="MATCH_ROWTIME", place=self.place(node))
+        argument = self.bind(node.expressions[0])
+        if argument.type.kind != "ROWTIME" or not isinstance(argument, PatternInputRef):
+            raise SqlError("SQL184.rowtime", place=self.place(node.expressions[0]))
+        return Call(argument.type, (argument,), "$MATCH_ROWTIME$1")
+
+    def _navigation_call(self, name: str, node: exp.Expr) -> Rex:
+        given, place = list(node.expressions), self.place(node)
+        if name in _PHYSICAL and self.variable is None:
+            raise not_supported(f"{name} in MEASURES", place, "LAST(A.x, n) counts rows of a variable")
+        if not 1 <= len(given) <= 2:
+            raise SqlError("SQL184.arguments", name=name, place=place)
+        offset = 0 if name in _LOGICAL else 1
+        if len(given) == 2:
+            number = given[1]
+            if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
+                raise SqlError("SQL184.offset", name=name, place=self.place(number))
+            offset = int(number.name)
+        if name in _PHYSICAL and offset:
+            raise not_supported(f"{name} with an offset", place, "LAST(A.x, 1) is the row of A before the last one")
+        if self._bare:
+            raise SqlError("SQL184.nested", name=name, place=place)
+        inner = given[0]
+        if name == "PREV" and isinstance(inner, exp.Column):
+            return self._reference(inner)
+        return self._inside(lambda: self._moved(name, inner, offset), place, name)
+
+    def _moved(self, name: str, inner: exp.Expr, offset: int) -> Rex:
+        """The navigation of a column; of a call, of each of its operands."""
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Column):
+            return _navigation(name, self.bind(inner), offset)
+        if type(inner) in OPERATORS and not isinstance(inner, (exp.And, exp.Or)):
+            operands = [_navigation(name, self.bind(n), offset) for n in (inner.this, inner.expression)]
+            return make_call(OPERATORS[type(inner)], operands, self.place(inner))
+        if isinstance(inner, exp.Anonymous) and find_aggregate(function_name(inner)) is None:
+            operands = [_navigation(name, self.bind(n), offset) for n in inner.expressions]
+            return make_call(function_name(inner), operands, self.place(inner))
+        what = f"{name} of anything but a column or a simple call"
+        raise not_supported(what, self.place(inner), f"write {name} around the columns")
+
+    def _inside(self, bind: Callable[[], Rex], place: Place, name: str) -> Rex:
+        """Binds the argument of a navigation or an aggregate: of columns of one variable."""
+        self._bare += 1
+        try:
+            rex = bind()
+        finally:
+            self._bare -= 1
+        found = dict.fromkeys(e.alpha for e in walk(rex) if isinstance(e, PatternInputRef))
+        if len(found) > 1:
+            raise SqlError("SQL184.variables", name=name, variables=" and ".join(found), place=place)
+        if not found and not (kind(rex) == "COUNT" and not rex.children):
+            raise SqlError("SQL184.no_variable", name=name, place=place)
+        return rex
+
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+        name, place = function_name(call), self.place(whole)
+        if condition is not None:
+            raise not_supported("FILTER in MATCH_RECOGNIZE", place)
+        if self._bare:
+            raise SqlError("SQL108", place=place)
+        if name not in _AGGREGATES:
+            raise not_supported(f"{name} in MATCH_RECOGNIZE", place, "one of " + ", ".join(_AGGREGATES))
+        if len(call.expressions) != 1:
+            raise SqlError("SQL202.one_argument", name=name, place=place)
+        argument = call.expressions[0]
+        if isinstance(argument, exp.Distinct):
+            raise not_supported("DISTINCT in MATCH_RECOGNIZE", place)
+        function = find_aggregate(name)
+        assert function is not None
+        if isinstance(argument, exp.Star):
+            if name != "COUNT":
+                raise SqlError("SQL106.aggregate", name=name, place=self.place(argument))
+            return Call(BIGINT.not_null(), (), "$COUNT$1", "FUNCTION_STAR")
+        return self._inside(lambda: self._aggregated(function, self.bind(argument), place), place, name)
+
+    def _aggregated(self, function: AggregateFunction, argument: Rex, place: Place) -> Rex:
+        """The call; AVG as SUM divided by COUNT."""
+        result = function.infer([argument.type], place)
+        if function.name != "AVG":
+            return Call(result, (argument,), function.internal_name, function.syntax)
+        total, count = find_aggregate("SUM"), find_aggregate("COUNT")
+        assert total is not None and count is not None
+        sum_ = Call(total.infer([argument.type], place), (argument,), total.internal_name)
+        rows = Call(BIGINT.not_null(), (argument,), count.internal_name, count.syntax)
+        mean = make_call("/", [cast(sum_, result), rows], place)
+        return mean if same_type(mean.type, result) else call("CAST", (mean,), result)
+
+    def _query(self, node: exp.Expr) -> Rex:
+        raise not_supported("a query in MATCH_RECOGNIZE", self.place(node))
+
+    _READERS: ClassVar = {
+        **ExpressionBinder._READERS,  # noqa: SLF001 - of the base class
+        exp.Column: _reference,
+        exp.Anonymous: _called,
+        nodes.MatchModifier: _modifier,
+        exp.Subquery: _query,
+        exp.Exists: _query,
+    }
+
+
+def _elements(node: exp.Expr) -> Sequence[exp.Expr]:
+    """The variables and repetitions of a pattern, in order."""
+    if isinstance(node, exp.Paren):
+        return _elements(node.this)
+    if isinstance(node, nodes.PatternSequence):
+        return [e for part in node.expressions for e in _elements(part)]
+    return [node]
+
+
+def _is_greedy(repeat: nodes.PatternRepeat) -> bool:
+    """Whether Flink's pattern is greedy: one that is optional or of a fixed number is not, as it is written."""
+    low, high = repeat.args["low"], repeat.args["high"]
+    return not repeat.args.get("reluctant") and (low, high) != (0, 1) and low != high
+
+
+def _variable(name: str) -> Literal:
+    return Literal(LogicalType("CHAR", False, length=len(name.encode("utf-16-le")) // 2), name)
+
+
+def _final(rex: Rex) -> Rex:
+    return Call(rex.type, (rex,), "$FINAL$1", "PREFIX")
+
+
+def _navigation(name: str, rex: Rex, offset: int) -> Rex:
+    return Call(rex.type, (rex, Literal(_INT, offset)), f"${name}$1")
+
+
+def _flat(rex: Rex) -> Rex:
+    """``rex`` without AND in AND and OR in OR."""
+    if not isinstance(rex, Call):
+        return rex
+    operands = [_flat(o) for o in rex.operands]
+    if rex.name in ("AND", "OR"):
+        operands = [p for o in operands for p in (o.children if kind(o) == rex.name else (o,))]
+    return Call(rex.type, tuple(operands), rex.internal_name, rex.syntax, rex.system_name, rex.catalog_name)
