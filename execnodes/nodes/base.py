@@ -235,6 +235,10 @@ class ExecNode(PlanModel):
         A name has no effect."""
         return ()
 
+    def input_of_state(self, index: int) -> int:
+        """The input whose rows a state keeps."""
+        return index if len(self.input_properties) > 1 else 0
+
     @property
     def compiled_ttls(self) -> tuple[CompiledTtl, ...]:
         """What the compiler wrote as the TTL of each state, by index; empty where the plan does not say."""

@@ -3,7 +3,16 @@
 Importing this package fills the table of definitions.
 """
 
-from stateplan.planner.operators import aggregates, changelog, joins, ranking, rows, tables, windows  # noqa: F401  the table is filled by importing them
+from stateplan.planner.operators import (  # noqa: F401  the table is filled by importing them
+    aggregates,
+    changelog,
+    joins,
+    process_tables,
+    ranking,
+    rows,
+    tables,
+    windows,
+)
 from stateplan.planner.operators.base import describe, describe_physical, operator_of
 
 __all__ = ["describe", "describe_physical", "operator_of"]

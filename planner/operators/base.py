@@ -109,6 +109,10 @@ class Operator(Generic[R]):
         """Per state of its exec node, the TTL of a hint in milliseconds, None for none."""
         return ()
 
+    def identifier(self, rel: R) -> str | None:
+        """What its state is known by in the whole job, where the query says that."""
+        return None
+
     def provided(self, rel: R, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         """The modifications that it emits.
 
