@@ -22,8 +22,8 @@ ON_TIME, UID = "on_time", "uid"
 class ArgumentTrait(StrEnum):
     """What a function says of a table argument. One of the first two is needed.
 
-    With ``ROW_SEMANTIC_TABLE`` it is called for each row by itself, and keeps no state. With ``SET_SEMANTIC_TABLE`` it is
-    called for the rows of a partition one after the other, with the state and the timers of the partition.
+    With ``ROW_SEMANTIC_TABLE`` it is called for each row by itself, and keeps no state. With ``SET_SEMANTIC_TABLE`` it
+    is called for the rows of a partition one after the other, with the state and the timers of the partition.
     """
 
     ROW_SEMANTIC_TABLE = "ROW_SEMANTIC_TABLE"
@@ -218,10 +218,13 @@ class StateRow:
     def __repr__(self) -> str:
         return f"StateRow({', '.join(f'{n}={v!r}' for n, v in zip(self._names, self._values, strict=True))})"
 
-    @property
-    def cells(self) -> list[Any]:
-        """The values of the fields."""
-        return self._values
+    def __reduce__(self) -> tuple[type[StateRow], tuple[tuple[str, ...], list[Any]]]:
+        return StateRow, (self._names, self._values)
+
+
+def cells_of(row: StateRow) -> list[Any]:
+    """The values of the fields."""
+    return row._values  # noqa: SLF001 - an attribute of another name would hide a field of that name
 
 
 class Session(Protocol):

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.functions.process import DeclaredState, StateRow
+from stateplan.execnodes.functions.process import DeclaredState, StateRow, cells_of
 from stateplan.execnodes.functions.values import column_of
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
@@ -441,7 +441,7 @@ class _Kept:
             cells: list[list[Any]] = [[] for _ in self._how.fields]
             for number in written:
                 value = self._now[number]
-                for mine, cell in zip(cells, value.cells if isinstance(value, StateRow) else [value], strict=True):
+                for mine, cell in zip(cells, cells_of(value) if isinstance(value, StateRow) else [value], strict=True):
                     mine.append(cell)
             made = [
                 column_of(c, t, self._call.function).alias(n) for c, (n, t) in zip(cells, self._how.fields, strict=True)
@@ -488,23 +488,28 @@ class _Timers:
         self._unnamed.get(number, set()).clear()
 
     def due(self, number: int, watermark: int) -> Iterator[tuple[str | None, int]]:
-        """The timers of a partition that are due, one after the other, each removed before it is given. A timer that
-        is registered meanwhile comes too, unless one without a name comes after the first one with a name."""
+        """The timers of a partition that are due, those that are registered meanwhile included, one after the other:
+        those without a name first. Each is removed before it is given."""
         unnamed, named = self._unnamed.setdefault(number, set()), self._named.setdefault(number, {})
-        self._soon = [(t, "") for t in unnamed]
-        heapq.heapify(self._soon)
-        while self._soon and self._soon[0][0] <= watermark:
-            time, _ = heapq.heappop(self._soon)
-            if time in unnamed:
-                unnamed.remove(time)
-                yield None, time
-        self._soon = [(t, n) for n, t in named.items()]
-        heapq.heapify(self._soon)
-        while self._soon and self._soon[0][0] <= watermark:
-            time, name = heapq.heappop(self._soon)
-            if named.get(name) == time:
-                del named[name]
-                yield name, time
+        found = True
+        while found:
+            found = False
+            self._soon = [(t, "") for t in unnamed]
+            heapq.heapify(self._soon)
+            while self._soon and self._soon[0][0] <= watermark:
+                time, _ = heapq.heappop(self._soon)
+                if time in unnamed:
+                    found = True
+                    unnamed.remove(time)
+                    yield None, time
+            self._soon = [(t, n) for n, t in named.items()]
+            heapq.heapify(self._soon)
+            while self._soon and self._soon[0][0] <= watermark:
+                time, name = heapq.heappop(self._soon)
+                if named.get(name) == time:
+                    found = True
+                    del named[name]
+                    yield name, time
 
     def changes(self, keys: pl.DataFrame) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""

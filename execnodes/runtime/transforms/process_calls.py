@@ -168,6 +168,7 @@ class Emitted:
 
     def __init__(self, call: ProcessCall) -> None:
         self._call = call
+        self._names = {f.name for f in call.function.result.fields}
         self._owners: list[int] = []
         self._sources: list[tuple[int, int] | None] = []
         self._kinds: list[int] = []
@@ -188,6 +189,8 @@ class Emitted:
                     where=f", called by {function.operator}" if function.operator else "",
                     expected=", ".join(k.name for k in RowKind if k in mode),
                 )
+            if isinstance(value, dict) and not value.keys() <= self._names:
+                raise function.wrong_result(value, result)
             self._owners.append(owner)
             self._sources.append(source)
             self._kinds.append(int(kind))
