@@ -42,7 +42,7 @@ _COMPILED: Schema = {
     "description": "What the compiler wrote as TTL of each state, and why. Leave it: later edits are told by it.",
     "items": {
         "type": "object",
-        "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "option", "default"]}},
+        "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "function", "option", "default"]}},
         "required": ["ttl", "from"],
         "additionalProperties": False,
     },

@@ -48,7 +48,7 @@ class CompiledTtl(NamedTuple):
     """What the compiler wrote as the TTL of a state: milliseconds, and where it had that from."""
 
     ttl: int
-    origin: Literal["hint", "option", "default"]
+    origin: Literal["hint", "function", "option", "default"]
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,9 @@ class ExecNode(PlanModel):
     """The kinds of changes that nodes of this type emit, whatever they get; None where it depends."""
     TAKES: ClassVar[ChangelogMode | None] = None
     """The kinds of changes that the inputs of nodes of this type can only have; None where it depends."""
+
+    NAMED_STATES: ClassVar[bool] = False
+    """Whether people chose the names of its states."""
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = None
     """Whether inputs have to send the old rows of updates, whoever reads the node; None where its readers decide."""

@@ -36,6 +36,7 @@ class ProcessTableFunction(StatefulNode):
         INSERT INTO totals SELECT product, total FROM running_total(TABLE orders PARTITION BY product)
     """
 
+    NAMED_STATES: ClassVar[bool] = True
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
 
     state: StateList = ()

@@ -143,7 +143,7 @@ def _wrong(function: str, problem: str, expected: str | None = None, hint: str |
 
 
 def _argument(function: str, name: str, hint: ArgumentHint) -> DeclaredArgument:
-    _check_name(function, "argument", name)
+    _check_name(function, "an argument", name)
     if name in (ON_TIME, UID):
         raise _wrong(function, f"the argument '{name}' is one that every process table function has", "another name")
     if not isinstance(hint, ArgumentHint):
@@ -181,7 +181,7 @@ _NEEDS = {
 
 
 def _state(function: str, name: str, hint: StateHint) -> DeclaredState:
-    _check_name(function, "state", name)
+    _check_name(function, "a state", name)
     if not isinstance(hint, StateHint):
         raise _wrong(function, f"the state '{name}' is {hint!r:.40}", "a StateHint")
     found = type_of(hint.type)
@@ -242,7 +242,7 @@ def _check(function: str, process: ProcessDeclaration, func_type: str) -> None:
 
 def _check_name(function: str, what: str, name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _wrong(function, f"'{name}' is no name of a {what}", "letters, digits and underscores")
+        raise _wrong(function, f"'{name}' cannot be the name of {what}", "letters, digits and underscores")
 
 
 def _check_parameters(function: str, method: Any, called: str, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ Passes and the lowering ask the definition; none of them knows an operator by it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
@@ -43,15 +43,16 @@ class Lowering:
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
-        self, node: ExecNode, hints: Sequence[int | None]
+        self, node: ExecNode, hints: Sequence[int | None], origin: Literal["hint", "function"] = "hint"
     ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
         """The state entries of a node, and where their TTLs come from.
 
         Args:
             hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
+            origin: who gives these.
         """
         job = CompiledTtl(self.ttl, "option" if STATE_TTL in self.options else "default")
-        ttls = [job if hint is None or self.batch else CompiledTtl(hint, "hint") for hint in hints]
+        ttls = [job if hint is None or self.batch else CompiledTtl(hint, origin) for hint in hints]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
 
@@ -71,6 +72,7 @@ class Operator(Generic[R]):
         passes_deletions: whether deletions keep their form on the way through it.
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
+        ttl_origin: who gives the TTLs of :meth:`state_ttls`.
     """
 
     exec_node: ClassVar[type[ExecNode]]
@@ -79,6 +81,7 @@ class Operator(Generic[R]):
     passes_deletions: ClassVar[bool] = False
     waits_for_mini_batches: ClassVar[bool] = True
     named_calls: ClassVar[bool] = True
+    ttl_origin: ClassVar[Literal["hint", "function"]] = "hint"
 
     def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:
         cls.exec_node, cls.clause = node, clause

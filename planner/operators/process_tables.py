@@ -36,6 +36,8 @@ _DESCRIPTOR = LogicalType("DESCRIPTOR")
 
 
 class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
+    ttl_origin = "function"
+
     def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
         return _described(rel, rel.found.function.name, _operands(rel), rel.identifier)
 
