@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from stateplan.execnodes.model import PlanModel
-from stateplan.execnodes.rex import FieldAccess, InputRef, PatternInputRef, Rex
+from stateplan.execnodes.rex import FieldAccess, InputRef, PatternInputRef, Rex, TableArgument
 from stateplan.execnodes.types import LogicalType
 
 JOINED: Final = "joined"
@@ -48,6 +48,9 @@ def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]
     """The input references in a row expression at ``pointer``, each with its own pointer."""
     if isinstance(rex, (InputRef, PatternInputRef)):
         yield FieldRef(pointer, rex.index, side, rex.type)
+    elif isinstance(rex, TableArgument):
+        for name, keys in (("partitionKeys", rex.partition_keys), ("orderKeys", rex.order_keys)):
+            yield from (FieldRef(f"{pointer}/{name}/{i}", key, rex.index) for i, key in enumerate(keys))
     elif isinstance(rex, FieldAccess):
         yield from rex_refs(rex.expr, f"{pointer}/expr", side)
     else:

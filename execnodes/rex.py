@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,31 @@ class PatternInputRef(Rex):
         return {"kind": "PATTERN_INPUT_REF", "alpha": self.alpha, "inputIndex": self.index, "type": self.type.to_json()}
 
 
+DIRECTIONS = ("ASC_NULLS_FIRST", "ASC_NULLS_LAST", "DESC_NULLS_FIRST", "DESC_NULLS_LAST")
+"""The directions of an order of a table argument."""
+
+
+@dataclass(frozen=True)
+class TableArgument(Rex):
+    """The input ``index`` as an argument of a function of tables; ``directions`` are those of the order, such as
+    ``ASC_NULLS_LAST``."""
+
+    index: int
+    partition_keys: tuple[int, ...] = ()
+    order_keys: tuple[int, ...] = ()
+    directions: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": "TABLE_ARG_CALL",
+            "inputIndex": self.index,
+            "partitionKeys": list(self.partition_keys),
+            "orderKeys": list(self.order_keys),
+            "orderDirections": list(self.directions),
+            "type": self.type.to_json(),
+        }
+
+
 def _bad(what: str, expected: str) -> StateplanError:
     return StateplanError("PLAN030", problem=what, expected=expected)
 
@@ -163,6 +188,7 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
         "FIELD_ACCESS": {"kind", "name", "expr"},
         "CORREL_VARIABLE": {"kind", "correl", "type"},
         "PATTERN_INPUT_REF": {"kind", "alpha", "inputIndex", "type"},
+        "TABLE_ARG_CALL": {"kind", "inputIndex", "partitionKeys", "orderKeys", "orderDirections", "type"},
     }
     if not isinstance(kind, str) or kind not in allowed:
         raise _bad(f"unknown kind of row expression: {kind!r:.60}", "one of " + ", ".join(allowed))
@@ -182,12 +208,14 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
     if "type" not in value:
         raise _bad(f"a row expression of kind {kind} has no type", "a type")
     ltype = type_from_json(value["type"])
-    if kind in ("INPUT_REF", "PATTERN_INPUT_REF"):
+    if kind in ("INPUT_REF", "PATTERN_INPUT_REF", "TABLE_ARG_CALL"):
         index = value.get("inputIndex")
         if not isinstance(index, int) or isinstance(index, bool) or index < 0:
             raise _bad(f"inputIndex is {index!r:.40}", "a whole number from 0")
         if kind == "INPUT_REF":
             return InputRef(ltype, index)
+        if kind == "TABLE_ARG_CALL":
+            return _table_argument(value, ltype, index)
         return PatternInputRef(ltype, str(value.get("alpha")), index)
     if kind == "LITERAL":
         return Literal(ltype, value.get("value"), value.get("symbol"), value.get("sarg"))
@@ -209,6 +237,24 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
         names["catalogName"],
         names["sqlKind"],
     )
+
+
+def _table_argument(value: dict[str, Any], row: LogicalType, index: int) -> TableArgument:
+    """A table argument from its JSON object. Raises StateplanError PLAN030."""
+
+    def read(key: str, fits: Callable[[Any], bool], expected: str) -> tuple[Any, ...]:
+        given = value.get(key, [])
+        if not isinstance(given, list) or not all(map(fits, given)):
+            raise _bad(f"{key} of a table is {given!r:.40}", expected)
+        return tuple(given)
+
+    keys, order = (
+        read(key, lambda v: type(v) is int and v >= 0, "a list of positions") for key in ("partitionKeys", "orderKeys")
+    )
+    directions = read("orderDirections", lambda v: v in DIRECTIONS, f"a list of {', '.join(DIRECTIONS)}")
+    if len(order) != len(directions):
+        raise _bad("a table has another number of orderKeys than of orderDirections", "a direction per key")
+    return TableArgument(row, index, keys, order, directions)
 
 
 def input_refs(rex: Rex) -> Iterator[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.model import JsonObject
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
@@ -28,6 +29,7 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
 
     Raises:
         PlanError: for a state TTL in ``options`` that is none.
+        SqlError: SQL216, an identifier that two operators have.
     """
     graph = _Graph(options)
     for plan in plans:
@@ -53,6 +55,7 @@ class _Graph:
         self.edges: list[tuple[int, int]] = []
         self.known: dict[str, int] = {}
         self.origins: dict[int, Physical] = {}
+        self.identifiers: set[str] = set()
 
     def add(self, node: Physical) -> int:
         """Adds ``node`` and what is below it; returns its id."""
@@ -64,6 +67,11 @@ class _Graph:
         key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update])
         if shareable and key in self.known:
             return self.known[key]
+        identifier = kind.identifier(node.rel)
+        if identifier is not None and identifier in self.identifiers:
+            raise SqlError("SQL216", uid=identifier, place=getattr(node.rel, "place", None))
+        if identifier is not None:
+            self.identifiers.add(identifier)
         number = len(self.nodes) + 1
         ours = {"compiledTtl": [{"ttl": format_ttl(c.ttl), "from": c.origin} for c in compiled]} if compiled else None
         self.nodes.append(made.replace(id=number, stateplan=ours))
@@ -82,7 +90,7 @@ class _Graph:
             made = kind.lower(node.rel, node, self.lowering)
         except ValidationError as error:
             raise plan_error(error) from error
-        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel))
+        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel), kind.ttl_origin)
         return made.replace(state=entries) if entries else made, compiled
 
 

@@ -185,7 +185,9 @@ def _fields(node: ExecNode) -> dict[str, Any]:
 
 
 _ABSENT = object()
-_REX = frozenset({"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF"})
+_REX = frozenset(
+    {"INPUT_REF", "LITERAL", "CALL", "FIELD_ACCESS", "CORREL_VARIABLE", "PATTERN_INPUT_REF", "TABLE_ARG_CALL"}
+)
 
 
 def is_rex(value: Any) -> bool:

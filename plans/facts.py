@@ -30,7 +30,7 @@ SUPPRESS = "suppress"
 
 _SINK = "stream-exec-sink_"
 _NODE_KEYS = ("uid", "compiledTtl", SUPPRESS)
-_ORIGINS = ("hint", "option", "default")
+_ORIGINS = ("hint", "function", "option", "default")
 _FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
 
 _SQL_TOKEN = re.compile(

@@ -16,6 +16,7 @@ from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import registered
+from stateplan.execnodes.rex import DIRECTIONS
 from stateplan.execnodes.specs import StateMetadata
 from stateplan.plans.schema_words import WORDS, attribute_words, summary
 
@@ -41,7 +42,7 @@ _COMPILED: Schema = {
     "description": "What the compiler wrote as TTL of each state, and why. Leave it: later edits are told by it.",
     "items": {
         "type": "object",
-        "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "option", "default"]}},
+        "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "function", "option", "default"]}},
         "required": ["ttl", "from"],
         "additionalProperties": False,
     },
@@ -65,6 +66,7 @@ _REX_KINDS: Mapping[str, tuple[str, ...]] = {
     "FIELD_ACCESS": ("name", "expr"),
     "CORREL_VARIABLE": ("correl", "type"),
     "PATTERN_INPUT_REF": ("alpha", "inputIndex", "type"),
+    "TABLE_ARG_CALL": ("inputIndex", "type"),
 }
 _REX_TEXTS = (
     "syntax",
@@ -127,7 +129,10 @@ def _rex() -> Schema:
         "additionalProperties": False,
         "properties": {
             "kind": {"enum": list(_REX_KINDS), "description": WORDS["kind"]},
-            "inputIndex": index | {"description": "Position of the field in the input."},
+            "inputIndex": index | {"description": "Position of the field in the input; of a table, of the input."},
+            "partitionKeys": {"type": "array", "items": index, "description": "Fields of PARTITION BY."},
+            "orderKeys": {"type": "array", "items": index, "description": "Fields of ORDER BY."},
+            "orderDirections": {"type": "array", "items": {"enum": list(DIRECTIONS)}},
             "value": {"description": "Value of a literal."},
             "sarg": {"type": "object", "description": "The ranges of a search."},
             "operands": {"type": "array", "items": rex, "description": WORDS["operands"]},

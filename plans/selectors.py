@@ -473,8 +473,10 @@ def _state_words(operator: _Operator, view: StateView) -> set[str]:
 
 
 def _side_word(operator: _Operator, index: int) -> str:
-    """``left``, ``right`` or the index."""
+    """``left``, ``right`` or the index; a name that people chose."""
     name = operator.node.state_names[index]
+    if operator.node.NAMED_STATES:
+        return name
     return name.removesuffix("State") if name in ("leftState", "rightState") else str(index)
 
 

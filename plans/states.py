@@ -10,7 +10,9 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, CompiledTtl, ExecNode
 from stateplan.execnodes.ttl import NEVER, format_ttl
 
-Source = Literal["plan", "hint", "option", "default", "node configuration", "session option", "time", "none"]
+Source = Literal[
+    "plan", "hint", "function", "option", "default", "node configuration", "session option", "time", "none"
+]
 """Who says how long a state lives.
 
 ``plan``: the plan, and nothing tells where it has that from; somebody may have edited it. ``hint``, ``option``: the
@@ -21,6 +23,7 @@ STATE_TTL hint of the query, the option when it was compiled. ``default``: neith
 _SOURCES: dict[Source, str] = {
     "plan": "from the plan",
     "hint": "from the STATE_TTL hint",
+    "function": "from the function",
     "option": "from the option {option}",
     "default": "no TTL given",
     "node configuration": "from the node configuration",

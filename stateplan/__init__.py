@@ -28,6 +28,13 @@ if TYPE_CHECKING:
         udtaf,
         udtf,
     )
+    from stateplan.planner.catalog.udptf import (
+        ArgumentHint,
+        ArgumentTrait,
+        ProcessTableFunction,
+        StateHint,
+        udptf,
+    )
     from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
     from stateplan.planner.session.environment import TableEnvironment
     from stateplan.planner.session.results import ResultKind, TableResult
@@ -53,6 +60,9 @@ _HOME = {
         ),
         "planner.catalog.udf",
     ),
+    **dict.fromkeys(
+        ("ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"), "planner.catalog.udptf"
+    ),
     "CompiledPlan": "planner.session.compiled_plan",
     "ExplainDetail": "plans.advice",
     "PlanDocument": "plans.document",
@@ -69,6 +79,8 @@ _HOME = {
 
 __all__ = [
     "AggregateFunction",
+    "ArgumentHint",
+    "ArgumentTrait",
     "AsyncScalarFunction",
     "CompiledPlan",
     "DataTypes",
@@ -76,10 +88,12 @@ __all__ = [
     "FunctionContext",
     "PlanDocument",
     "PlanReference",
+    "ProcessTableFunction",
     "ResultKind",
     "Row",
     "RowKind",
     "ScalarFunction",
+    "StateHint",
     "StatementSet",
     "StateplanError",
     "Table",
@@ -89,6 +103,7 @@ __all__ = [
     "TableResult",
     "udaf",
     "udf",
+    "udptf",
     "udtaf",
     "udtf",
 ]

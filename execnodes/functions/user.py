@@ -1,7 +1,7 @@
 """User-defined functions in Python: what is known of one, and how its values go in and out.
 
-A function is a callable, or an object with ``eval`` (scalar and table functions) or ``create_accumulator``,
-``accumulate``, ``get_value`` ... (aggregate functions). Names and types are as in PyFlink.
+A function is a callable, or an object with ``eval`` (scalar, table and process table functions) or
+``create_accumulator``, ``accumulate``, ``get_value`` ... (aggregate functions). Names and types are as in PyFlink.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
+from stateplan.execnodes.functions.process import ProcessDeclaration
 from stateplan.execnodes.types import LogicalType
 
-FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE"]
+FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE", "PROCESS_TABLE"]
 
 KIND_WORDS: dict[FunctionKind, str] = {
     "SCALAR": "a scalar function",
     "TABLE": "a table function",
     "AGGREGATE": "an aggregate function",
     "TABLE_AGGREGATE": "a table aggregate function",
+    "PROCESS_TABLE": "a process table function",
 }
 
 
@@ -53,16 +55,17 @@ class UserFunction:
     """A function as it was declared.
 
     Attributes:
-        kind: what it gives: a value per row, rows per row, a value per group, rows per group.
+        kind: what it gives: a value per row, rows per row, a value per group, rows per group, rows of tables.
         body: the callable or object; in a job something with ``value`` that is it.
         arguments: types of its arguments; None for any.
-        result: type of its result; of a table function a ROW.
+        result: type of its result; of functions that give rows a ROW.
         accumulator: type of the accumulator; None for any Python object.
         vector: ``pandas`` or ``arrow`` when it takes and gives whole columns, else ``general``.
         deterministic: whether equal arguments give equal results.
         name: for messages.
         operator: the operator that calls it, for messages.
         asynchronous: how its calls are awaited; None for a function that is none of coroutines.
+        process: what a process table function declares; None for others.
     """
 
     kind: FunctionKind
@@ -75,10 +78,13 @@ class UserFunction:
     name: str = "a function"
     operator: str = ""
     asynchronous: AsyncLimits | None = None
+    process: ProcessDeclaration | None = None
 
     @property
     def signature(self) -> str:
         """``f(BIGINT, STRING)``."""
+        if self.process is not None:
+            return f"{self.name}({', '.join(a.summary for a in self.process.arguments)})"
         types = "..." if self.arguments is None else ", ".join(t.summary() for t in self.arguments)
         return f"{self.name}({types})"
 
@@ -146,8 +152,15 @@ class UserFunction:
         """The error for a column of another length."""
         return DataError("DATA312", name=self.name, found=found, wanted=wanted)
 
-    def rows(self, arguments: Sequence[Any], method: str = "eval") -> Iterator[Any]:
-        """The rows that ``method``, a table function's by default, gives for arguments. Raises DataError DATA310."""
+    def rows(self, arguments: Sequence[Any], method: str = "eval", told: Sequence[Any] | None = None) -> Iterator[Any]:
+        """The rows that ``method``, a table function's by default, gives for arguments.
+
+        Args:
+            told: the arguments that the error shows; by default all.
+
+        Raises:
+            DataError: DATA310, for an exception inside.
+        """
         try:
             found = self.method(method)(*arguments)
             if found is None:
@@ -160,7 +173,7 @@ class UserFunction:
         except (DataError, RunError):
             raise
         except Exception as cause:  # whatever a user's code raises
-            raise self.failed(cause, arguments) from cause
+            raise self.failed(cause, arguments if told is None else told) from cause
 
 
 def _is_table(found: Any) -> bool:

@@ -53,7 +53,7 @@ class CompiledTtl(NamedTuple):
     """What the compiler wrote as the TTL of a state: milliseconds, and where it had that from."""
 
     ttl: int
-    origin: Literal["hint", "option", "default"]
+    origin: Literal["hint", "function", "option", "default"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,9 @@ class ExecNode(PlanModel):
     """The kinds of changes that nodes of this type emit, whatever they get; None where it depends."""
     TAKES: ClassVar[ChangelogMode | None] = None
     """The kinds of changes that the inputs of nodes of this type can only have; None where it depends."""
+
+    NAMED_STATES: ClassVar[bool] = False
+    """Whether people chose the names of its states."""
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = None
     """Whether inputs have to send the old rows of updates, whoever reads the node; None where its readers decide."""
@@ -241,6 +244,10 @@ class ExecNode(PlanModel):
         """The plan's state entries that have another name than Flink gives them: place in the list, entry, that name.
         A name has no effect."""
         return ()
+
+    def input_of_state(self, index: int) -> int:
+        """The input whose rows a state keeps."""
+        return index if len(self.input_properties) > 1 else 0
 
     @property
     def compiled_ttls(self) -> tuple[CompiledTtl, ...]:

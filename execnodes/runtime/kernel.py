@@ -64,6 +64,7 @@ class Access:
         entries: rows of its own input read no rows but those that agree with them; else all that are looked up.
         reads: whether looking a row up is an access.
         lasting: its rows never expire, as other rows of the operator must not outlive them: one that counts arrivals.
+        input: the one whose rows it keeps, where that has not the number of its slot.
     """
 
     entry: tuple[str, ...] = ()
@@ -73,6 +74,7 @@ class Access:
     entries: bool = False
     reads: bool = True
     lasting: bool = False
+    input: int | None = None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def event_time_columns(
         fields = [_chosen(source, times[source.id]) for source in inputs]
         for slot, config in enumerate(found):
             if config.by_event_time:
-                own = slot if len(inputs) > 1 else 0
+                own = node.input_of_state(slot)
                 if len(fields[own]) != 1:
                     raise _error(graph, node, slot, inputs[own], fields[own])
         out[number] = tuple(column(f[0]) if len(f) == 1 else None for f in fields)

@@ -53,6 +53,17 @@ class Single(Rel):
 
 
 @dataclass(frozen=True)
+class Several(Rel):
+    """A relational expression over any number of ``sources``."""
+
+    sources: tuple[Rel, ...]
+
+    @property
+    def inputs(self) -> tuple[Rel, ...]:
+        return self.sources
+
+
+@dataclass(frozen=True)
 class AggCall:
     """One aggregate function call; ``name`` is None until the output field gets one."""
 

@@ -26,6 +26,7 @@ from stateplan.planner.algebra.base import (
     PartitionAbility,
     ProjectAbility,
     Rel,
+    Several,
     Single,
     WatermarkAbility,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Rel",
     "Scan",
     "SetOperation",
+    "Several",
     "Single",
     "Sink",
     "Sort",
@@ -209,21 +211,16 @@ class Join(Joined):
 
 
 @dataclass(frozen=True)
-class MultiJoin(Rel):
+class MultiJoin(Several):
     """Joins of ``sources`` from left to right. Per source: ``join_types`` (INNER or LEFT; unused for the first),
     ``conditions`` over all fields up to it, ``ttls`` of its state in ms and ``ttl_texts``, as the hint has it."""
 
-    sources: tuple[Rel, ...]
     join_types: tuple[OuterJoinType, ...]
     conditions: tuple[Rex, ...]
     names: tuple[str, ...]
     ttls: tuple[int | None, ...]
     ttl_texts: tuple[str | None, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return self.sources
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -290,17 +287,12 @@ def fresh_name(name: str, taken: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Union(Rel):
+class Union(Several):
     """All rows of the inputs; without duplicates unless ``all``. ``row`` are its fields where they are not those that
     hold the rows of all inputs."""
 
-    sources: tuple[Rel, ...]
     all: bool = True
     row: tuple[Field, ...] | None = None
-
-    @property
-    def inputs(self) -> tuple[Rel, ...]:
-        return self.sources
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -566,7 +558,7 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=inputs[0])
     if isinstance(rel, Pair):
         return replace(rel, left=inputs[0], right=inputs[1])
-    if isinstance(rel, (Union, MultiJoin)):
+    if isinstance(rel, Several):
         return replace(rel, sources=tuple(inputs))
     return rel
 

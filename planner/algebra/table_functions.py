@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.errors import Place
+from stateplan.execnodes.functions.process import DeclaredArgument, ProcessDeclaration
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Single, unique_names
+from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Several, Single, unique_names
+from stateplan.planner.catalog.functions import FoundFunction
 from stateplan.planner.expressions.ops import rewrite
 
 
@@ -74,6 +77,56 @@ class TableAggregate(Single):
         whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
         names = unique_names([n for n, _ in whole])
         return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """A table argument of a process table function: its ORDER BY as fields, and the words of Flink's plans."""
+
+    argument: DeclaredArgument
+    partition: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+    directions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessTable(Several):
+    """A call of a process table function: per source its table argument, and ``scalars``, per argument in their order a
+    constant, or None for its default.
+
+    ``times`` are the columns of ``on_time``, ``uid`` is the identifier that the call has; ``row`` are the fields, as
+    Flink names them.
+    """
+
+    found: FoundFunction
+    tables: tuple[TableInput, ...]
+    scalars: tuple[Rex | None, ...]
+    times: tuple[str, ...] | None
+    uid: str | None
+    row: tuple[Field, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def process(self) -> ProcessDeclaration:
+        assert self.found.function.process is not None
+        return self.found.function.process
+
+    @property
+    def identifier(self) -> str | None:
+        """What its state is known by, without an ``uid`` the function's name; None for a function without state."""
+        return self.uid or (self.found.function.name if self.process.has_sets else None)
+
+    @property
+    def upsert_key(self) -> tuple[int, ...]:
+        """The key by which its upserts are in order: the partition. Nothing for a function without upserts."""
+        mode = self.process.mode
+        if self.process.passes_through or RowKind.UPDATE_AFTER not in mode or RowKind.UPDATE_BEFORE in mode:
+            return ()
+        return tuple(range(len(self.tables[0].partition)))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.row
 
 
 def is_python(rel: Rel) -> bool:

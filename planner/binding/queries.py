@@ -33,6 +33,7 @@ from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
+from stateplan.planner.binding.process_tables import bind_process_table
 from stateplan.planner.binding.qualify import bind_qualify, qualified
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
@@ -337,8 +338,11 @@ class QueryBinder:
             if not isinstance(call, exp.Anonymous):
                 raise not_supported("a table function", self.place(node))
             user = user_function(call, self.place(call), self.catalog.function)
-            if user is not None:
+            if user is not None and user.function.kind != "PROCESS_TABLE":
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
+            if user is not None:
+                rel = bind_process_table(user, call, self._argument, self._constant, self.source)
+                return self._aliased(rel, "", (), node.args.get("alias"))
             given = (call, self._argument_table, self._constant, self.source)
             if function_name(call) in WINDOW_FUNCTIONS:
                 rel = bind_window_function(*given, self.batch)

@@ -272,6 +272,7 @@ def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause:
             place=place,
             hint={
                 "TABLE": "call it in FROM: LATERAL TABLE(f(x))",
+                "PROCESS_TABLE": "call it in FROM, over a table: f(TABLE t PARTITION BY k, ..)",
                 "TABLE_AGGREGATE": "call it in FROM, over a table: f(TABLE t PARTITION BY k, DESCRIPTOR(x))",
             }.get(function.kind),
         )

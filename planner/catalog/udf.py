@@ -41,7 +41,7 @@ __all__ = [
 Type: TypeAlias = "str | LogicalType"
 
 
-class _Function:
+class PythonFunction:
     """What all kinds of functions may have."""
 
     def open(self, function_context: FunctionContext) -> None:
@@ -55,19 +55,19 @@ class _Function:
         return True
 
 
-class ScalarFunction(_Function):
+class ScalarFunction(PythonFunction):
     """A value per row: has ``eval(*arguments)``."""
 
 
-class AsyncScalarFunction(_Function):
+class AsyncScalarFunction(PythonFunction):
     """A value per row: has ``async def eval(*arguments)``, of which many are awaited at the same time."""
 
 
-class TableFunction(_Function):
+class TableFunction(PythonFunction):
     """Rows per row: ``eval(*arguments)`` yields or returns them, each a value or a tuple."""
 
 
-class AggregateFunction(_Function):
+class AggregateFunction(PythonFunction):
     """A value per group. ``accumulate`` may change its accumulator or return a new one; so may ``retract``, which is
     needed where rows are taken back."""
 

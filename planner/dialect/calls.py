@@ -72,6 +72,9 @@ class CallParser(JsonCallParser):
     def _table_argument(self) -> nodes.TableArgument:  # in queries.py
         raise NotImplementedError
 
+    def _clauses_of_table(self, table: exp.Expr) -> nodes.TableArgument:  # in queries.py
+        raise NotImplementedError
+
     def _sum(self) -> exp.Expr:  # in expressions.py
         raise NotImplementedError
 
@@ -118,7 +121,10 @@ class CallParser(JsonCallParser):
             return self._mark(exp.Var(this="DEFAULT"), start)
         if self._query_ahead() and not self._is("("):
             return self._mark(exp.Subquery(this=self._query()), start)
-        return self._expression()
+        found = self._expression()
+        if isinstance(found, exp.Subquery) and (self._is("PARTITION", "BY") or self._is("ORDER", "BY")):
+            return self._mark(self._clauses_of_table(found), start)
+        return found
 
     def _after_call(self, node: exp.Expr, start: Token) -> exp.Expr:
         if self._accept("WITHIN", "GROUP"):

@@ -179,12 +179,12 @@ class FlinkGenerator(Generator):
         return f"EXISTS({self.sql(expression, 'this')})"
 
     def tableargument_sql(self, expression: nodes.TableArgument) -> str:
-        partition = expression.args.get("partition_by")
+        partition, order = expression.args.get("partition_by"), expression.args.get("order")
         return self._words(
             "TABLE",
             expression.this,
             "PARTITION BY " + self._list(partition) if partition else "",
-            self.sql(expression, "order").strip(),
+            "ORDER BY " + self._list(order.expressions) if order is not None else "",
         )
 
     # queries

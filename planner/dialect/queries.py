@@ -307,9 +307,12 @@ class QueryParser(MatchParser):
     @marked
     def _ordered(self) -> exp.Ordered:
         """``nulls_first`` is always set: Flink's nulls are small, ASC puts them first and DESC last."""
+        return self._ordered_item(small_nulls=True)
+
+    def _ordered_item(self, small_nulls: bool) -> exp.Ordered:
         this = self._expression()
         descending = self._accept_any(("ASC", "DESC")) == "DESC"
-        nulls_first = not descending
+        nulls_first = descending != small_nulls
         if self._accept("NULLS"):
             word = self._accept_any(("FIRST", "LAST"))
             if word is None:
@@ -470,7 +473,10 @@ class QueryParser(MatchParser):
     @marked
     def _table_argument(self) -> nodes.TableArgument:
         self._expect("TABLE")
-        table: exp.Expr = self._subquery() if self._is("(") else self._path("a name of a table")
+        return self._clauses_of_table(self._subquery() if self._is("(") else self._path("a name of a table"))
+
+    def _clauses_of_table(self, table: exp.Expr) -> nodes.TableArgument:
+        """PARTITION BY and ORDER BY of a table in an argument. Lists are in parentheses, and nulls are large."""
         partition = None
         if self._accept("PARTITION", "BY"):
             if self._accept("("):
@@ -478,7 +484,16 @@ class QueryParser(MatchParser):
                 self._expect(")")
             else:
                 partition = [self._expression()]
-        return nodes.TableArgument(this=table, partition_by=partition, order=self._order_by())
+        start = self._curr
+        order = None
+        if self._accept("ORDER", "BY"):
+            items = self._parens(lambda: self._csv(self._table_order)) if self._is("(") else [self._table_order()]
+            order = self._mark(exp.Order(expressions=items), start)
+        return nodes.TableArgument(this=table, partition_by=partition, order=order)
+
+    @marked
+    def _table_order(self) -> exp.Ordered:
+        return self._ordered_item(small_nulls=False)
 
     # hints
 

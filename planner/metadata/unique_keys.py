@@ -29,7 +29,7 @@ from stateplan.planner.algebra.relations import (
     Sink,
     Sort,
 )
-from stateplan.planner.algebra.table_functions import is_python
+from stateplan.planner.algebra.table_functions import ProcessTable, is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.expressions.ops import kind, same_type
@@ -124,6 +124,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _containing(keys, frozenset(i for i, _, _ in rel.order)) if upsert else keys
     if isinstance(rel, (TemporalJoin, IntervalJoin)):
         rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
+    if isinstance(rel, ProcessTable):
+        return frozenset({frozenset(rel.upsert_key)}) if upsert and rel.upsert_key else _NONE
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
     if isinstance(rel, MultiJoin):

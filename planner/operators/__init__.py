@@ -8,6 +8,7 @@ from stateplan.planner.operators import (  # noqa: F401  the table is filled by 
     changelog,
     joins,
     match,
+    process_tables,
     ranking,
     rows,
     tables,

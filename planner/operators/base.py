@@ -7,7 +7,7 @@ Passes and the lowering ask the definition; none of them knows an operator by it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
@@ -43,13 +43,14 @@ class Lowering:
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
-        self, node: ExecNode, hints: Sequence[int | None]
+        self, node: ExecNode, hints: Sequence[int | None], origin: Literal["hint", "function"] = "hint"
     ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
         """The state entries of a node, and where their TTLs come from. A time-bound node has none where nobody gives
         it a TTL, as in Flink's plans.
 
         Args:
             hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
+            origin: who gives these.
         """
         given = node.ttl_option in self.options
         if isinstance(node, TimeBoundNode):
@@ -58,7 +59,7 @@ class Lowering:
             hints = hints or (None,) * len(node.state_names)
         ttl = self.ttl if node.ttl_option == STATE_TTL else parse_ttl(self.options.get(node.ttl_option, "0 ms"))
         job = CompiledTtl(ttl, "option" if given else "default")
-        ttls = [job if hint is None or self.batch else CompiledTtl(hint, "hint") for hint in hints]
+        ttls = [job if hint is None or self.batch else CompiledTtl(hint, origin) for hint in hints]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
 
@@ -79,6 +80,7 @@ class Operator(Generic[R]):
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         stops_mini_batches: whether no row in front of it does.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
+        ttl_origin: who gives the TTLs of :meth:`state_ttls`.
     """
 
     exec_node: ClassVar[type[ExecNode]]
@@ -88,6 +90,7 @@ class Operator(Generic[R]):
     waits_for_mini_batches: ClassVar[bool] = True
     stops_mini_batches: ClassVar[bool] = False
     named_calls: ClassVar[bool] = True
+    ttl_origin: ClassVar[Literal["hint", "function"]] = "hint"
 
     def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:
         cls.exec_node, cls.clause = node, clause
@@ -117,6 +120,10 @@ class Operator(Generic[R]):
     def state_ttls(self, rel: R) -> Sequence[int | None]:
         """Per state of its exec node, the TTL of a hint in milliseconds, None for none."""
         return ()
+
+    def identifier(self, rel: R) -> str | None:
+        """What its state is known by in the whole job, where the query says that."""
+        return None
 
     def provided(self, rel: R, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         """The modifications that it emits.

@@ -17,7 +17,7 @@ _SAYS: Mapping[Status, str] = {
 """The statuses in the order in which they are shown, those that need a hand first."""
 
 
-_ORIGINS = {"hint": "a hint", "option": "an option", "default": "no option"}
+_ORIGINS = {"hint": "a hint", "function": "the function", "option": "an option", "default": "no option"}
 
 
 def summary(rebase: Rebase) -> str:

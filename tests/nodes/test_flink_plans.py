@@ -61,7 +61,7 @@ def test_state_names_are_those_flink_writes(shared: Path) -> None:
     assert len(stateful) > 8
 
 
-OWN_STATES = ("stream-exec-multi-join", "stream-exec-temporal-join")
+OWN_STATES = ("stream-exec-multi-join", "stream-exec-process-table-function", "stream-exec-temporal-join")
 """Nodes whose states are not, or not all, named in Flink's metadata."""
 
 

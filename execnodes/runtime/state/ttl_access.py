@@ -312,6 +312,8 @@ class _Accesses:
 
     def _own(self, table: StateTable) -> int:
         """The input whose rows a table keeps."""
+        if table.access.input is not None:
+            return table.access.input
         return table.slot if len(self._inputs) > 1 else 0
 
     def _entry_columns(self, table: StateTable, own: int, names: Sequence[str] | None = None) -> list[tuple[str, str]]:

@@ -1,0 +1,201 @@
+"""Functions from tables to tables as operators: process table functions, ``FROM_CHANGELOG`` and ``TO_CHANGELOG``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.functions.process import ArgumentTrait
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.process_table_function import ProcessTableFunction
+from stateplan.execnodes.rex import Call, Literal, Rex, TableArgument
+from stateplan.execnodes.specs import StateMetadata
+from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.planner.algebra.relations import ChangelogFunction, Rel, rel_type
+from stateplan.planner.algebra.table_functions import ProcessTable, TableInput
+from stateplan.planner.digest.expressions import Notation, physical_expression, record_text
+from stateplan.planner.digest.literals import charset
+from stateplan.planner.metadata.unique_keys import upsert_keys
+from stateplan.planner.operators.base import (
+    ALL,
+    INSERT,
+    Lowering,
+    Operator,
+    deleting,
+    exchanged,
+    insert_only,
+    rebuilt,
+    update,
+    with_deletions,
+)
+from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode, kinds_of
+
+_DESCRIPTOR = LogicalType("DESCRIPTOR")
+
+
+class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
+    ttl_origin = "function"
+
+    def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
+        return _described(rel, rel.found.function.name, _operands(rel), rel.identifier)
+
+    def lower(self, rel: ProcessTable, node: Physical, lowering: Lowering) -> ExecNode:
+        call = replace(rel.found.call(_operands(rel)), type=rel_type(rel).not_null())
+        names = [s.name for s in rel.process.states]
+        return ProcessTableFunction(
+            **self.common(rel, node, lowering),
+            uid=rel.identifier,
+            function_call=call,
+            input_changelog_modes=tuple(changelog_mode(i) for i in node.inputs),
+            output_changelog_mode=changelog_mode(node),
+            state=tuple(StateMetadata(index=i, ttl=0, name=name) for i, name in enumerate(names)),
+        )
+
+    def state_ttls(self, rel: ProcessTable) -> Sequence[int | None]:
+        return [s.ttl for s in rel.process.states]
+
+    def identifier(self, rel: ProcessTable) -> str | None:
+        return rel.identifier
+
+    def provided(self, rel: ProcessTable, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        for table, given in zip(rel.tables, inputs, strict=True):
+            if not table.argument.has(ArgumentTrait.SUPPORT_UPDATES):
+                name = f"the table '{table.argument.name}' of {rel.found.function.name}"
+                insert_only(name, [given], rel.place)
+            elif table.order and not given.is_insert_only:
+                insert_only(f"ORDER BY in the table '{table.argument.name}'", [given], rel.place)
+        return kinds_of(rel.process.mode)
+
+    def update(self, rel: ProcessTable, node: Physical, required: UpdateKind) -> Physical | None:
+        old_rows = RowKind.UPDATE_BEFORE in rel.process.mode
+        if required == "ONLY_UPDATE_AFTER" and old_rows:
+            return None
+        if required == "BEFORE_AND_AFTER" and not old_rows:
+            raise SqlError("SQL217", name=rel.found.function.name, place=rel.place)
+        inputs = [_updating(table, given) for table, given in zip(rel.tables, node.inputs, strict=True)]
+        return rebuilt(node, inputs, required)
+
+    def delete(self, rel: ProcessTable, node: Physical, required: DeleteKind) -> Physical | None:
+        inputs: list[Physical | None] = []
+        for table, given in zip(rel.tables, node.inputs, strict=True):
+            found = None
+            if not table.argument.has(ArgumentTrait.REQUIRE_FULL_DELETE):
+                found = deleting(given, "DELETE_BY_KEY")
+            inputs.append(found or deleting(given, "FULL_DELETE"))
+        return with_deletions(node, inputs, "FULL_DELETE")
+
+    def distribute(self, rel: ProcessTable, inputs: Sequence[Rel]) -> Rel:
+        if not rel.process.has_sets:
+            return replace(rel, sources=tuple(inputs))
+        spread = (exchanged(i, t.partition) for i, t in zip(inputs, rel.tables, strict=True))
+        return replace(rel, sources=tuple(spread))
+
+    def waits_for_watermarks(self, rel: ProcessTable) -> bool:
+        return rel.process.timers or rel.times is not None or any(t.order for t in rel.tables)
+
+
+class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction, node=ProcessTableFunction):
+    def describe(self, rel: ChangelogFunction, node: Physical, notation: Notation) -> list[str]:
+        return _described(rel, rel.name, _changelog_operands(rel), None)
+
+    def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> ExecNode:
+        rows, changes = ("INSERT",), tuple(kind.name for kind in RowKind)
+        modes = (rows, changes) if rel.name == "FROM_CHANGELOG" else (changes, rows)
+        return ProcessTableFunction(
+            **self.common(rel, node, lowering),
+            function_call=Call(rel_type(rel).not_null(), _changelog_operands(rel), f"${rel.name}$1"),
+            input_changelog_modes=(modes[0],),
+            output_changelog_mode=modes[1],
+        )
+
+    def provided(self, rel: ChangelogFunction, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
+        if rel.name == "TO_CHANGELOG":
+            return INSERT
+        insert_only("FROM_CHANGELOG", inputs, rel.place)
+        return ALL
+
+    def update(self, rel: ChangelogFunction, node: Physical, required: UpdateKind) -> Physical | None:
+        if required == "ONLY_UPDATE_AFTER":
+            return None
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+
+
+def _changelog_operands(rel: ChangelogFunction) -> tuple[Rex, ...]:
+    return (
+        TableArgument(rel_type(rel.input).not_null(), 0),
+        _descriptor(() if rel.op is None else (rel.op,)),
+        _default(LogicalType("MAP", children=(STRING, STRING))) if rel.mapping is None else rel.mapping,
+        _default(_DESCRIPTOR),
+        _default(STRING),
+    )
+
+
+def _described(rel: Rel, name: str, operands: Sequence[Rex], uid: str | None) -> list[str]:
+    return [
+        f"invocation=[{name}({', '.join(map(_text, operands))})]",
+        f"uid=[{uid or 'null'}]",
+        f"select=[{','.join(n for n, _ in rel.fields)}]",
+        f"rowType=[{record_text(rel)}]",
+    ]
+
+
+def _updating(table: TableInput, given: Physical) -> Physical | None:
+    """An input whose updates have their old rows, unless they are upserts by the key of the partition."""
+    keyed = frozenset(table.partition) in upsert_keys(given.rel) and bool(table.partition)
+    if keyed and not table.argument.has(ArgumentTrait.REQUIRE_UPDATE_BEFORE):
+        found = update(given, "ONLY_UPDATE_AFTER")
+        if found is not None:
+            return found
+    return update(given, "BEFORE_AND_AFTER")
+
+
+def _default(t: LogicalType) -> Call:
+    return Call(t.as_nullable(), (), internal_name="$DEFAULT$1", syntax="SPECIAL")
+
+
+def _descriptor(names: Sequence[str]) -> Call:
+    """``DESCRIPTOR(a, b)``; the default without names."""
+    if not names:
+        return _default(_DESCRIPTOR)
+    return Call(_DESCRIPTOR.not_null(), tuple(_text_literal(n) for n in names), "$DESCRIPTOR$1")
+
+
+def _text_literal(text: str) -> Literal:
+    return Literal(LogicalType("CHAR", False, length=len(text)), text)
+
+
+def _operands(rel: ProcessTable) -> list[Rex]:
+    """The operands of the call in a plan: the function's own, ``on_time`` and ``uid``."""
+    tables = iter(
+        TableArgument(rel_type(source).not_null(), i, t.partition, t.order, t.directions)
+        for i, (t, source) in enumerate(zip(rel.tables, rel.sources, strict=True))
+    )
+    scalars = iter(zip(rel.process.scalars, rel.scalars, strict=True))
+    out: list[Rex] = []
+    for argument in rel.process.arguments:
+        if argument.is_table:
+            out.append(next(tables))
+            continue
+        declared, given = next(scalars)
+        assert declared.type is not None
+        out.append(_default(declared.type) if given is None else given)
+    out.append(_descriptor(rel.times or ()))
+    out.append(_default(STRING) if rel.uid is None else _text_literal(rel.uid))
+    return out
+
+
+def _text(operand: Rex) -> str:
+    """An operand in the description of the node."""
+    if isinstance(operand, TableArgument):
+        text = f"TABLE(#{operand.index})"
+        if operand.partition_keys:
+            text += f" PARTITION BY({', '.join(f'${k}' for k in operand.partition_keys)})"
+        if operand.order_keys:
+            pairs = zip(operand.order_keys, operand.directions, strict=True)
+            text += f" ORDER BY({', '.join(f'${k} {word}' for k, word in pairs)})"
+        return text
+    if isinstance(operand, Call) and operand.name == "DESCRIPTOR":
+        return f"DESCRIPTOR({', '.join(charset(str(o.value)) for o in operand.operands if isinstance(o, Literal))})"
+    return physical_expression(operand, ())

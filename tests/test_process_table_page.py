@@ -1,0 +1,24 @@
+"""The page on process table functions: its examples are run, and give what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "process-table-functions.md"
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    examples = "".join(re.findall(r"```python\n(>>> .*?)```", text, re.S))
+    test = doctest.DocTestParser().get_doctest(examples, {}, PAGE.name, str(PAGE), 0)
+    assert len(test.examples) > 15
+    told: list[str] = []
+    doctest.DocTestRunner().run(test, out=told.append)
+    assert not told, "".join(told)
