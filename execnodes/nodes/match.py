@@ -35,11 +35,11 @@ class MatchSpec(PlanModel):
     interval: Annotated[RexField | None, ALWAYS] = None
 
 
-@exec_node("match")
+@exec_node("match", states=("matchState",))
 class Match(InsertOnlyNode):
     """Emits one row for each match of a pattern in the rows of a partition, which are put in the order of time.
 
-    It has no TTL: a match that has begun is kept until it ends, or WITHIN is over.
+    A match that has begun is kept until it ends, or WITHIN is over, or its TTL ends.
 
     .. code-block:: sql
 
@@ -58,6 +58,9 @@ class Match(InsertOnlyNode):
         measures = self.match_spec.measures
         named = self.output_type.fields[len(keys) :]
         return (*(row[k] for k in keys), *(measures[f.name].type if f.name in measures else None for f in named))
+
+    def retention(self, index: int) -> int:
+        return self._within(self.match_spec.interval)
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         from stateplan.execnodes.runtime.kernels.common.automaton import Automaton, malformed

@@ -67,6 +67,10 @@ BEST = (
     "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, window_start, window_end ORDER BY {order}) AS n "
     f"FROM TABLE({MINUTE.format(table='a')})) WHERE n <= {{count}}"
 )
+MATCHED = (
+    "SELECT k, s FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES X.v + Y.v AS s "
+    "AFTER MATCH SKIP PAST LAST ROW PATTERN (X Y) DEFINE X AS X.v = 5, Y AS Y.v = 7) AS m"
+)
 ONE_PHASE = {"table.optimizer.agg-phase-strategy": "ONE_PHASE"}
 PAIR = "k INT, v INT"
 A, B = ("a", 1, 0, 5, 0), ("a", 1, 0, 7, 20)
@@ -108,6 +112,7 @@ KINDS = {
         f"SELECT a.k, v, w {NEAR.format(join='FULL')}", "k INT, v INT, w INT", "interval-join", ("b", 1, 3, 20), A,
         ["+I[1, 5, 3]"], ["+I[1, 5, null]"], slot=1,
     ),
+    "match": Kind(MATCHED, PAIR, "match", A, B, ["+I[1, 12]"], []),
 }  # fmt: skip
 
 
