@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
+from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
@@ -321,11 +322,19 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
         return None if self.need_retraction else INSERT_ONLY
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        """Flink says in the description alone that windows are emitted more than once."""
-        emit = self.description.partition(", emit=[")[2]
         by_clock = self.window.time_field.field_type.kind == "PROCTIME"
-        updates = emit.startswith("early") or (bool(emit) and not by_clock)
+        updates = self._emit.startswith("early") or (bool(self._emit) and not by_clock)
         return updating(update_before, deletes=bool(self.need_retraction)) if updates else INSERT_ONLY
+
+    @property
+    def _emit(self) -> str:
+        """When windows are emitted besides at their end, as :attr:`Emission.text`. Flink writes it into the description
+        alone."""
+        return self.description.partition(", emit=[")[2].partition("]")[0]
+
+    def meaning(self) -> dict[str, Any]:
+        """As of any node, with when windows are emitted."""
+        return super().meaning() | ({"emit": self._emit} if self._emit else {})
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
         windowing = group_windowing(self.window, self.grouping)
@@ -336,6 +345,10 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
             raise self.not_supported("a HOP window whose size is not a multiple of its slide")
         retraction = bool(self.need_retraction)
         emission = Emission.of(session, windowing.is_rowtime)
+        asked = "" if emission is None else emission.text
+        if asked != self._emit:
+            planned, said = (f"'{text}'" if text else "at their end only" for text in (self._emit, asked))
+            raise OptionError("OPT006", planned=planned, asked=said)
         if emission is not None and emission.updates:
             if isinstance(window, SessionWindow):
                 raise self.not_supported("a SESSION window that is emitted early or late")

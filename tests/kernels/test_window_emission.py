@@ -43,6 +43,7 @@ SLICINGS = st.sampled_from([Slicing("TUMBLE", 5, 5), Slicing("HOP", 6, 2), Slici
 DELAYS = st.sampled_from([None, 0, 4, 7])
 EMISSIONS = st.builds(Emission, DELAYS, DELAYS, st.sampled_from([1, 6]), st.booleans()).filter(lambda e: e.updates)
 STEPS = st.lists(st.integers(0, 6), min_size=1, max_size=8)
+CLOCK = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 PROPERTIES = (("WindowStart", pl.Datetime("ms")), ("WindowEnd", pl.Datetime("ms")))
 
 
@@ -172,18 +173,18 @@ def play(
 GROUPING = st.sampled_from([(0,), ()])
 
 
-@given(inserting(ROWS, 25), SLICINGS, EMISSIONS, GROUPING, CUTS, STEPS, STEPS)
+@given(inserting(ROWS, 25), SLICINGS, EMISSIONS, GROUPING, CUTS, CLOCK, STEPS)
 def test_insertions(changes, slicing, emission, grouping, cuts, clock, steps) -> None:
     play(changes, slicing, emission, grouping, False, cuts, clock, steps)
 
 
-@given(retracting(ROWS, 25), SLICINGS, EMISSIONS, GROUPING, CUTS, STEPS, STEPS)
+@given(retracting(ROWS, 25), SLICINGS, EMISSIONS, GROUPING, CUTS, CLOCK, STEPS)
 def test_retractions(changes, slicing, emission, grouping, cuts, clock, steps) -> None:
     play(changes, slicing, emission, grouping, True, cuts, clock, steps)
 
 
 @fewer(0.5)
-@given(inserting(ROWS, 25), SLICINGS, EMISSIONS, CUTS, STEPS, STEPS)
+@given(inserting(ROWS, 25), SLICINGS, EMISSIONS, CUTS, CLOCK, STEPS)
 def test_over_sorted_runs(changes, slicing, emission, cuts, clock, steps) -> None:
     emission = normal(emission)
     made = kernel(slicing, emission, (0,), False)
