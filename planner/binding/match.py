@@ -185,6 +185,8 @@ class _Clause:
     def _within(self, node: exp.Expr | None) -> Rex | None:
         if node is None:
             return None
+        if isinstance(node, exp.Neg):
+            raise SqlError("SQL184.within", place=self.place(node))
         rex = ExpressionBinder(Scope(self.source), "WITHIN").bind(node)
         if rex.type.root != "INTERVAL_DAY_TIME" or not isinstance(rex, Literal):
             what = f"WITHIN an interval of type {rex.type.summary()}"
@@ -345,6 +347,8 @@ class MatchBinder(ExpressionBinder):
         if type(inner) in OPERATORS and not isinstance(inner, (exp.And, exp.Or)):
             operands = [_navigation(name, self.bind(n), offset) for n in (inner.this, inner.expression)]
             return make_call(OPERATORS[type(inner)], operands, self.place(inner))
+        if isinstance(inner, exp.Anonymous) and function_name(inner) in (*_LOGICAL, *_PHYSICAL):
+            raise SqlError("SQL184.nested", name=function_name(inner), place=self.place(inner))
         if isinstance(inner, exp.Anonymous) and find_aggregate(function_name(inner)) is None:
             operands = [_navigation(name, self.bind(n), offset) for n in inner.expressions]
             return make_call(function_name(inner), operands, self.place(inner))
