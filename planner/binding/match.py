@@ -391,15 +391,17 @@ class MatchBinder(ExpressionBinder):
         return self._inside(lambda: self._aggregated(function, self.bind(argument), place), place, name)
 
     def _aggregated(self, function: AggregateFunction, argument: Rex, place: Place) -> Rex:
-        """The call; AVG as SUM divided by COUNT."""
-        result = function.infer([argument.type], place)
+        """The call; AVG as SUM divided by COUNT, whose types Flink derives as if there were always a row."""
         if function.name != "AVG":
+            result = function.infer([argument.type], place, grouped=False)
             return Call(result, (argument,), function.internal_name, function.syntax)
+        result = function.infer([argument.type], place)
         total, count = find_aggregate("SUM"), find_aggregate("COUNT")
         assert total is not None and count is not None
-        sum_ = Call(total.infer([argument.type], place), (argument,), total.internal_name)
+        sum_: Rex = Call(total.infer([argument.type], place), (argument,), total.internal_name)
+        sum_ = cast(sum_, result) if result.nullable else call("CAST", (sum_,), result)
         rows = Call(BIGINT.not_null(), (argument,), count.internal_name, count.syntax)
-        mean = make_call("/", [cast(sum_, result), rows], place)
+        mean = make_call("/", [sum_, rows], place)
         return mean if same_type(mean.type, result) else call("CAST", (mean,), result)
 
     def _query(self, node: exp.Expr) -> Rex:
