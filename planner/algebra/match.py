@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.rex import Call, Rex
+from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Field, Order, Single
+from stateplan.planner.expressions.ops import walk
 
 Named = tuple[tuple[str, Rex], ...]
 
@@ -35,7 +37,7 @@ class Match(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         below = self.input.fields
-        return (*(below[k] for k in self.partition), *((n, e.type) for n, e in self.measures))
+        return (*(below[k] for k in self.partition), *((n, _type(e)) for n, e in self.measures))
 
     def mapped(self, change: Callable[[Rex], Rex]) -> Match:
         """It, with its conditions and measures changed."""
@@ -44,3 +46,9 @@ class Match(Single):
             defines=tuple((n, change(e)) for n, e in self.defines),
             measures=tuple((n, change(e)) for n, e in self.measures),
         )
+
+
+def _type(rex: Rex) -> LogicalType:
+    """The type of a measure: nullable where it has a mean, which its expression does not say."""
+    has_mean = any(isinstance(e, Call) and e.name == "SUM" and not e.type.nullable for e in walk(rex))
+    return rex.type.as_nullable() if has_mean else rex.type

@@ -185,6 +185,8 @@ class _Clause:
     def _within(self, node: exp.Expr | None) -> Rex | None:
         if node is None:
             return None
+        if isinstance(node, exp.Neg):
+            raise SqlError("SQL184.within", place=self.place(node))
         rex = ExpressionBinder(Scope(self.source), "WITHIN").bind(node)
         if rex.type.root != "INTERVAL_DAY_TIME" or not isinstance(rex, Literal):
             what = f"WITHIN an interval of type {rex.type.summary()}"
@@ -345,6 +347,8 @@ class MatchBinder(ExpressionBinder):
         if type(inner) in OPERATORS and not isinstance(inner, (exp.And, exp.Or)):
             operands = [_navigation(name, self.bind(n), offset) for n in (inner.this, inner.expression)]
             return make_call(OPERATORS[type(inner)], operands, self.place(inner))
+        if isinstance(inner, exp.Anonymous) and function_name(inner) in (*_LOGICAL, *_PHYSICAL):
+            raise SqlError("SQL184.nested", name=function_name(inner), place=self.place(inner))
         if isinstance(inner, exp.Anonymous) and find_aggregate(function_name(inner)) is None:
             operands = [_navigation(name, self.bind(n), offset) for n in inner.expressions]
             return make_call(function_name(inner), operands, self.place(inner))
@@ -387,15 +391,17 @@ class MatchBinder(ExpressionBinder):
         return self._inside(lambda: self._aggregated(function, self.bind(argument), place), place, name)
 
     def _aggregated(self, function: AggregateFunction, argument: Rex, place: Place) -> Rex:
-        """The call; AVG as SUM divided by COUNT."""
-        result = function.infer([argument.type], place)
+        """The call; AVG as SUM divided by COUNT, whose types Flink derives as if there were always a row."""
         if function.name != "AVG":
+            result = function.infer([argument.type], place, grouped=False)
             return Call(result, (argument,), function.internal_name, function.syntax)
+        result = function.infer([argument.type], place)
         total, count = find_aggregate("SUM"), find_aggregate("COUNT")
         assert total is not None and count is not None
-        sum_ = Call(total.infer([argument.type], place), (argument,), total.internal_name)
+        sum_: Rex = Call(total.infer([argument.type], place), (argument,), total.internal_name)
+        sum_ = cast(sum_, result) if result.nullable else call("CAST", (sum_,), result)
         rows = Call(BIGINT.not_null(), (argument,), count.internal_name, count.syntax)
-        mean = make_call("/", [cast(sum_, result), rows], place)
+        mean = make_call("/", [sum_, rows], place)
         return mean if same_type(mean.type, result) else call("CAST", (mean,), result)
 
     def _query(self, node: exp.Expr) -> Rex:

@@ -12,9 +12,7 @@ from stateplan.planner.dialect.expressions import ExpressionParser
 _NAVIGATION = ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
 """Reserved words that are functions within MATCH_RECOGNIZE."""
 _MODIFIERS = ("FINAL", "RUNNING")
-_PARTS = ("PARTITION BY", "ORDER BY", "MEASURES", "ONE ROW PER MATCH", "AFTER MATCH SKIP", "PATTERN")
-_NEXT_ROW = "TO NEXT ROW"
-_SKIPS = ("PAST LAST ROW", _NEXT_ROW, "TO FIRST", "TO LAST", "TO")
+_SKIPS = ("PAST LAST ROW", "TO NEXT ROW", "TO FIRST", "TO LAST", "TO")
 _OPTIONAL = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}
 
 
@@ -50,7 +48,7 @@ class MatchParser(ExpressionParser):
             node.set("partition_by", self._csv(self._expression))
         node.set("order", self._order_by())
         if not self._accept("MEASURES"):
-            raise self._unexpected("MEASURES", words=[w for part in _PARTS for w in part.split()])
+            raise self._unexpected("MEASURES", words=("PARTITION", "ORDER", "MEASURES"))
         node.set("measures", self._csv(self._match_measure))
         node.set("rows", self._rows_per_match())
         node.set("after", self._after_match())
@@ -92,6 +90,8 @@ class MatchParser(ExpressionParser):
         kind = self._accept_any(_SKIPS)
         if kind is None:
             raise self._unexpected("PAST LAST ROW, TO NEXT ROW, TO FIRST, TO LAST or TO", words=("PAST", "TO"))
+        if kind == "TO" and self._accept("NEXT"):
+            raise self._unexpected("ROW", words=("ROW",))
         this = self._name("a name of a variable") if kind in ("TO FIRST", "TO LAST", "TO") else None
         return self._mark(nodes.MatchSkip(kind=kind, this=this), start)
 

@@ -37,8 +37,8 @@ def test_versions_of_a_node_are_found() -> None:
     assert lookup("stream-exec-sink", 2) is Sink
     assert lookup("stream-exec-sink", 1) is SinkV1
     assert node_class("stream-exec-calc_1") is Calc
-    assert lookup("stream-exec-match", 1) is None
-    assert node_class("stream-exec-match_1") is OpaqueNode
+    assert lookup("stream-exec-delta-join", 1) is None
+    assert node_class("stream-exec-delta-join_1") is OpaqueNode
 
 
 @pytest.mark.parametrize(
