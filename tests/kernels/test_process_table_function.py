@@ -176,7 +176,7 @@ class Driver:
 
     @staticmethod
     def begin() -> list[Any]:
-        return [StateRow(("n", "unused")), [], {}]
+        return [StateRow({"n": None, "unused": None}), [], {}]
 
     def call(self, key: Hashable, method: Any, time: int, name: str | None, *arguments: Any) -> None:
         kept = [s.get(key, self.now) for s in self.states]
