@@ -5,7 +5,7 @@ Source: FLIP-440; Flink's ``ProcessTableFunction``, ``ArgumentTrait`` and ``Tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -183,48 +183,34 @@ def millis_of(time: datetime | int) -> int:
 class StateRow:
     """The value of a state entry of type ROW. Its fields are attributes and items; all are None at the beginning."""
 
-    __slots__ = ("_names", "_values")
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.__dict__.update(fields)
 
-    _names: tuple[str, ...]
-    _values: list[Any]
-
-    def __init__(self, names: tuple[str, ...], values: Sequence[Any] | None = None) -> None:
-        object.__setattr__(self, "_names", names)
-        object.__setattr__(self, "_values", [None] * len(names) if values is None else list(values))
-
-    def _place(self, name: str) -> int:
-        if name not in self._names:
-            hint = nearest(name, self._names)
-            raise AttributeError(f"the state has no field '{name}'" + (f": {hint}" if hint else ""))
-        return self._names.index(name)
+    def _missing(self, name: str) -> AttributeError:
+        hint = nearest(name, vars(self))
+        return AttributeError(f"the state has no field '{name}'" + (f": {hint}" if hint else ""))
 
     def __getattr__(self, name: str) -> Any:
-        return self._values[self._place(name)]
+        raise self._missing(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._values[self._place(name)] = value
+        if name not in self.__dict__:
+            raise self._missing(name)
+        self.__dict__[name] = value
 
     def __getitem__(self, key: str) -> Any:
-        return self._values[self._place(key)]
+        return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._values[self._place(key)] = value
+        setattr(self, key, value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StateRow) and self._values == other._values
+        return isinstance(other, StateRow) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"StateRow({', '.join(f'{n}={v!r}' for n, v in zip(self._names, self._values, strict=True))})"
-
-    def __reduce__(self) -> tuple[type[StateRow], tuple[tuple[str, ...], list[Any]]]:
-        return StateRow, (self._names, self._values)
-
-
-def cells_of(row: StateRow) -> list[Any]:
-    """The values of the fields."""
-    return row._values  # noqa: SLF001 - an attribute of another name would hide a field of that name
+        return f"StateRow({', '.join(f'{n}={v!r}' for n, v in vars(self).items())})"
 
 
 class Session(Protocol):

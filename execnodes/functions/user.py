@@ -152,6 +152,27 @@ class UserFunction:
         """The error for a column of another length."""
         return DataError("DATA312", name=self.name, found=found, wanted=wanted)
 
+    def yielded(self, method: Callable[..., Any], arguments: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
+        """The rows that ``method`` yields or returns for arguments, none of them a table.
+
+        Args:
+            told: the arguments that the error shows.
+
+        Raises:
+            DataError: DATA310, for an exception inside.
+        """
+        try:
+            found = method(*arguments)
+            if found is None:
+                return ()
+            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
+                return (found,)
+            return list(found)
+        except StateplanError:
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, told) from cause
+
     def rows(self, arguments: Sequence[Any], method: str = "eval", told: Sequence[Any] | None = None) -> Iterator[Any]:
         """The rows that ``method``, a table function's by default, gives for arguments.
 

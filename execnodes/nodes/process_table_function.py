@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from stateplan.execnodes.changelog import ChangelogMode, RowKind, named
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.functions.process import TableSemantics
+from stateplan.execnodes.functions.process import DeclaredState, TableSemantics
 from stateplan.execnodes.functions.user import KIND_WORDS, UserFunction
 from stateplan.execnodes.model import ALWAYS, RexField, Text
 from stateplan.execnodes.node_text import names_text
@@ -46,9 +46,24 @@ class ProcessTableFunction(StatefulNode):
     output_changelog_mode: tuple[Text, ...] = ()
 
     @property
+    def _declared(self) -> tuple[DeclaredState, ...]:
+        """The states of the function, once it is known, where the plan says nothing about them."""
+        function = self.function_call.function if isinstance(self.function_call, Call) else None
+        process = None if function is None or self.states else function.process
+        return () if process is None else process.states
+
+    @property
     def state_names(self) -> tuple[str, ...]:
-        """As the plan has them: only the function knows them better."""
-        return tuple(entry.name for entry in self.states)
+        """As the plan has them; where it has none, those of the function, once it is known."""
+        return tuple(entry.name for entry in self.states or self._declared)
+
+    def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
+        """As those of other nodes; in a plan of Flink those that the function declares."""
+        found = super().ttls(session)
+        declared = self._declared
+        if not declared:
+            return found
+        return tuple(ttl if state.ttl is None else state.ttl for ttl, state in zip(found, declared, strict=True))
 
     @property
     def keeps_state(self) -> bool:
@@ -75,7 +90,7 @@ class ProcessTableFunction(StatefulNode):
 
     def meaning(self) -> dict[str, Any]:
         """As that of other nodes, with the names of the states: only they say that the function keeps other ones."""
-        return super().meaning() | ({"states": list(self.state_names)} if self.state_names else {})
+        return super().meaning() | ({"states": [entry.name for entry in self.states]} if self.states else {})
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         if isinstance(self.function_call, Call) and self.function_call.is_user_defined:

@@ -29,8 +29,8 @@ class Row(tuple[Any, ...]):
     @classmethod
     def named(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
         """A row of these values, with names that need be no Python names."""
-        row = cls(*values)
-        row._names = tuple(names)
+        row = tuple.__new__(cls, values)
+        row._names = tuple(names)  # noqa: SLF001 - of this class
         return row
 
     def __getnewargs__(self) -> tuple[Any, ...]:

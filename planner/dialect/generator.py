@@ -136,7 +136,9 @@ class FlinkGenerator(Generator):
     def ordered_sql(self, expression: exp.Ordered) -> str:
         descending = bool(expression.args.get("desc"))
         nulls_first = bool(expression.args.get("nulls_first"))
-        nulls = "" if nulls_first == (not descending) else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
+        clause = expression.parent
+        small_nulls = clause is None or not isinstance(clause.parent, nodes.TableArgument)
+        nulls = "" if nulls_first == (descending != small_nulls) else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
         return f"{self.sql(expression, 'this')}{' DESC' if descending else ''}{nulls}"
 
     def between_sql(self, expression: exp.Between) -> str:

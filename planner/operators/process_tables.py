@@ -93,7 +93,7 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
         return replace(rel, sources=tuple(spread))
 
     def waits_for_watermarks(self, rel: ProcessTable) -> bool:
-        return rel.process.timers or rel.times is not None or any(t.order for t in rel.tables)
+        return True
 
 
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction, node=ProcessTableFunction):
@@ -115,6 +115,9 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
             return INSERT
         insert_only("FROM_CHANGELOG", inputs, rel.place)
         return ALL
+
+    def waits_for_watermarks(self, rel: ChangelogFunction) -> bool:
+        return True
 
     def update(self, rel: ChangelogFunction, node: Physical, required: UpdateKind) -> Physical | None:
         if required == "ONLY_UPDATE_AFTER":

@@ -153,6 +153,11 @@ def _all(subject: Subject, node: Any, position: int, wanted: Fields, every: Fiel
     return every
 
 
+def _process_table(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
+    """A function of the user's sees whole rows."""
+    return every if node.function_call.is_user_defined else frozenset()
+
+
 def _aggregate(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
     used = {argument for call in node.agg_calls for argument in call.arg_list}
     used |= {call.filter_arg for call in node.agg_calls if call.filter_arg >= 0}
@@ -195,6 +200,7 @@ _BY_TITLE: dict[str, Callable[[Subject, Any, int, Fields, Fields], Fields]] = {
     **dict.fromkeys(("group-aggregate", "local-group-aggregate", "python-group-aggregate"), _aggregate),
     **dict.fromkeys(("group-table-aggregate",), _aggregate),
     **dict.fromkeys(("global-group-aggregate", "incremental-group-aggregate", "multi-join"), _all),
+    "process-table-function": _process_table,
     "join": _join,
     **dict.fromkeys(("rank", "limit", "sort-limit"), _rank),
     "changelog-normalize": _normalize,

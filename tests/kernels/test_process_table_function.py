@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ class Driver:
 
     @staticmethod
     def begin() -> list[Any]:
-        return [StateRow(("n", "unused")), [], {}]
+        return [StateRow({"n": None, "unused": None}), [], {}]
 
     def call(self, key: Hashable, method: Any, time: int, name: str | None, *arguments: Any) -> None:
         kept = [s.get(key, self.now) for s in self.states]
@@ -398,6 +399,34 @@ def test_rows_by_themselves_with_their_columns() -> None:
     out = pickle.loads(pickle.dumps(transform))(frame_of([(1, 0, 7, 3), (None, 0, None, 4)]), 0)
     assert rows_of(out) == [(1, 0, 7, 3, 7, 3)] * 2 + [(None, 0, None, 4, None, 4)] * 2
     assert rows_of(transform(frame_of([]), 0)) == []
+
+
+class Times(ProcessTableFunction):
+    def eval(self, ctx: Any, input: Row) -> Iterator[Any]:  # noqa: A002
+        time = ctx.time_context()
+        yield f"{time.time()} {time.current_watermark()}"
+        time.register_on_time("x", time.time())
+        time.register_on_time("x", datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))
+
+    def on_timer(self, ctx: Any) -> Iterator[Any]:
+        yield f"{ctx.time_context().time()} {ctx.time_context().current_watermark()}"
+
+
+@pytest.mark.parametrize(
+    ("root", "zone"), [("TIMESTAMP_WITHOUT_TIME_ZONE", ""), ("TIMESTAMP_WITH_LOCAL_TIME_ZONE", "+00:00")]
+)
+def test_times_are_datetimes(root: str, zone: str) -> None:
+    stamp = LogicalType(root, precision=3, kind="ROWTIME")
+    row = row_type([*((f.name, f.type) for f in ROW.fields[:3]), ("ts", stamp)])
+    call = replace(call_of(udptf(Times(), {"input": SET}, "STRING"), rows=(row,)), rowtime=stamp.not_null())
+    state = MemoryState(TimedProcessTableKernel(call))
+    out = state.step([frame_of([(1, 0, 0, 1500)], row).cast({"c3": stamp.polars()})], 0, [0], Watermark(1000, 2**62))
+    assert out["c1"].to_list() == [
+        f"1970-01-01 00:00:01.500000{zone} 1970-01-01 00:00:01{zone}",
+        f"1970-01-01 00:00:00{zone} 9999-12-31 23:59:59.999999{zone}",
+    ]
+    assert out["c2"].dtype == stamp.polars()
+    assert out["c2"].dt.epoch("ms").to_list() == [1500, 0]
 
 
 class Broken(ProcessTableFunction):

@@ -8,12 +8,14 @@ import pytest
 
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.errors import PlanError, SqlError, StateplanError
+from stateplan.execnodes.nodes.base import Stateful
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.user_functions import bind_functions
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from tests.support import plan_functions, process_functions
+from tests.support.golden import golden_cases
 
 TABLES = (
     "CREATE TABLE o (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) "
@@ -182,6 +184,20 @@ def test_a_declaration_whose_parts_do_not_fit_is_refused(
         udptf(body(), result_type="INT", **declared)
     assert caught.value.code == "SQL215"
     assert problem in caught.value.message
+
+
+def test_a_plan_of_flink_takes_states_and_ttls_from_the_function(shop: TableEnvironment) -> None:
+    (case,) = [c for c in golden_cases() if c.name == "process_tables: states of a partition"]
+    document = PlanDocument.parse(case.plan)
+    (node,) = [n for n in document.graph.nodes if n.title == "process-table-function"]
+    assert node.state_names == ()
+    shop.create_temporary_system_function("step_totals", process_functions.step_totals)
+    bound = bind_functions(document.graph, shop.functions.of_plan).node(node.id)
+    assert bound.state_names == ("memory", "last")
+    assert bound.ttls({"table.exec.state.ttl": "5 min"}) == (3_600_000, 300_000)
+    translated = bound.translate([document.graph.inputs(node)[0].output_type], {})
+    assert isinstance(translated, Stateful)
+    assert [t.name for t in translated.kernel.tables] == ["memory", "last"]
 
 
 def test_a_plan_needs_the_function_that_it_was_compiled_for(shop: TableEnvironment) -> None:

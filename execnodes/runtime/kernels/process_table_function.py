@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.functions.process import DeclaredState, StateRow, cells_of
+from stateplan.execnodes.functions.process import DeclaredState, StateRow
 from stateplan.execnodes.functions.values import column_of
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
@@ -195,36 +195,22 @@ class ProcessTableKernel(Kernel):
             run.context.watermark = seen
             for i, members in partitions.of(number):
                 for source, time, arguments, told in run.calls(i, members):
-                    session.arguments(values)
-                    found = self._called(run, session, "eval", time, None, [*session.given, *arguments], told)
-                    emitted.add(found, number, time, (i, source))
+                    run.context.millis, run.context.timer = time, None
+                    given = [*session.values(), *arguments]
+                    emitted.add(run.called("eval", given, told), number, time, (i, source))
+                    session.settle()
             if timers is None or reached == NO_WATERMARK:
                 continue
             run.context.watermark = reached
             for name, due in timers.due(number, reached):
-                session.arguments(values)
-                found = self._called(run, session, "on_timer", due, name, session.given, [])
-                emitted.add(found, number, due, None)
+                run.context.millis, run.context.timer = due, name
+                emitted.add(run.called("on_timer", session.values(), []), number, due, None)
+                session.settle()
         for n, kept in enumerate(values):
             upserts[n], deletes[n] = kept.changes(partitions.keys, now)
         if timers is not None:
             upserts[self._timers], deletes[self._timers] = timers.changes(partitions.keys)
         return Step(emitted.frame(partitions.keys, rows), upserts, deletes, late=late)
-
-    def _called(
-        self,
-        run: Run,
-        session: _Session,
-        method: str,
-        time: int | None,
-        timer: str | None,
-        arguments: Sequence[Any],
-        told: Sequence[Any],
-    ) -> Iterator[Any]:
-        """The rows of one call, whose end also keeps what it left of the state."""
-        run.context.millis, run.context.timer = time, timer
-        yield from self.call.function.rows([run.context, *arguments], method, told)
-        session.settle()
 
     def _sorted_out(
         self,
@@ -385,7 +371,7 @@ class _Values:
     def fresh(self) -> Any:
         """The value at the beginning."""
         if self.names is not None:
-            return StateRow(self.names)
+            return StateRow(dict.fromkeys(self.names))
         return {} if self.declared.type.root == "MAP" else []
 
 
@@ -412,7 +398,7 @@ class _Kept:
         found = zip(self._raw, self._how.decoders, strict=True)
         cells = [None if (raw := c[at]) is None else decode(raw) for c, decode in found]
         if self._how.names is not None:
-            return StateRow(self._how.names, cells)
+            return StateRow(dict(zip(self._how.names, cells, strict=True)))
         return cells[0]
 
     def get(self, number: int) -> Any:
@@ -441,7 +427,9 @@ class _Kept:
             cells: list[list[Any]] = [[] for _ in self._how.fields]
             for number in written:
                 value = self._now[number]
-                for mine, cell in zip(cells, cells_of(value) if isinstance(value, StateRow) else [value], strict=True):
+                for mine, cell in zip(
+                    cells, vars(value).values() if isinstance(value, StateRow) else [value], strict=True
+                ):
                     mine.append(cell)
             made = [
                 column_of(c, t, self._call.function).alias(n) for c, (n, t) in zip(cells, self._how.fields, strict=True)
@@ -539,25 +527,23 @@ class _Session:
 
     Attributes:
         partition: the one whose turn it is.
-        given: the values of its states.
     """
 
     def __init__(self, call: ProcessCall, values: Sequence[_Kept], timers: _Timers | None) -> None:
         self._names = [s.name for s in call.process.states]
         self._values, self._timers = values, timers
         self.partition = 0
-        self.given: list[Any] = []
         self._cleared: set[int] = set()
 
-    def arguments(self, values: Sequence[_Kept]) -> None:
-        """Begins a call."""
-        self.given = [kept.get(self.partition) for kept in values]
-        self._cleared.clear()
+    def values(self) -> list[Any]:
+        """The values of the states, for a call."""
+        return [kept.get(self.partition) for kept in self._values]
 
     def settle(self) -> None:
         """Ends a call: states that it cleared are as at the beginning, whatever it did to their values."""
         for n in self._cleared:
             self._values[n].clear(self.partition)
+        self._cleared.clear()
 
     def _own_timers(self) -> _Timers:
         if self._timers is None:

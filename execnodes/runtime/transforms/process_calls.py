@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,11 +74,6 @@ class ProcessCall(Frozen):
         assert self.function.process is not None
         return self.function.process
 
-    @cached_property
-    def by_name(self) -> dict[str, int]:
-        """The inputs by the names of their arguments."""
-        return {table.name: i for i, table in enumerate(self.tables)}
-
     @property
     def zoned(self) -> bool:
         """Whether times are of a time zone, and not local."""
@@ -103,13 +97,19 @@ class Run:
         self.call = call
         semantics = {table.name: table.semantics for table in call.tables}
         self.context = ProcessContext(semantics, call.process.mode, call.zoned)
+        self._methods = {"eval": call.function.method("eval")}
+        if call.process.timers:
+            self._methods["on_timer"] = call.function.method("on_timer")
         self._frames = rows
         self._times = [self._times_of(t, f) for t, f in zip(call.tables, rows, strict=True)]
         self._rows: list[list[Row]] = []
         if call.function.vector == "general":
             self._rows = [list(self._rows_of(t, f)) for t, f in zip(call.tables, rows, strict=True)]
         given = zip(call.process.scalars, call.scalars, strict=True)
-        self._scalars = {a.name: a.default if rex is None else self._value(rex, now) for a, rex in given}
+        scalars = {a.name: a.default if rex is None else self._value(rex, now) for a, rex in given}
+        names = [a.name for a in call.process.arguments]
+        self._template = [scalars.get(name) for name in names]
+        self._places = [names.index(table.name) for table in call.tables]
 
     def _value(self, rex: Rex, now: int) -> Any:
         found = CalcTransform((rex,), None, self.call.zone, self.call.operator)(pl.DataFrame({"@one": [0]}), now)
@@ -117,11 +117,9 @@ class Run:
 
     def _arguments(self, given: int, value: Any) -> list[Any]:
         """The arguments of a call for a row, or rows, of one input."""
-        named = self.call.by_name
-        return [
-            (value if named[a.name] == given else None) if a.is_table else self._scalars[a.name]
-            for a in self.call.process.arguments
-        ]
+        out = self._template.copy()
+        out[self._places[given]] = value
+        return out
 
     def calls(self, given: int, members: Ints) -> Iterator[tuple[int, int | None, list[Any], list[Any]]]:
         """The calls for rows of an input, in order: the row, its time, the arguments, and those that errors show."""
@@ -135,6 +133,13 @@ class Run:
             whole = self._vector(self.call.tables[given], self._frames[given][members])
             arguments = self._arguments(given, whole)
             yield int(members[-1]), latest, arguments, [f"{len(members)} rows" if a is whole else a for a in arguments]
+
+    def called(self, method: str, arguments: Sequence[Any], told: Sequence[Any]) -> Iterable[Any]:
+        """The rows of one call. Raises DataError DATA310."""
+        function, given = self.call.function, (self.context, *arguments)
+        if function.vector == "general":
+            return function.yielded(self._methods[method], given, told)
+        return list(function.rows(given, method, told))
 
     def _times_of(self, table: BoundTable, frame: pl.DataFrame) -> list[int] | None:
         """The times of rows, ms since 1970; None where they have none."""
@@ -169,16 +174,12 @@ class Emitted:
     def __init__(self, call: ProcessCall) -> None:
         self._call = call
         self._names = {f.name for f in call.function.result.fields}
-        self._owners: list[int] = []
-        self._sources: list[tuple[int, int] | None] = []
-        self._kinds: list[int] = []
-        self._times: list[int | None] = []
-        self._cells: list[list[Any]] = [[] for _ in call.function.result.fields]
+        self._origins: list[tuple[int, tuple[int, int] | None, int | None, RowKind]] = []
+        self._rows: list[Sequence[Any]] = []
 
     def add(self, found: Iterable[Any], owner: int, time: int | None, source: tuple[int, int] | None) -> None:
         """Rows of one call: of the partition ``owner``, at ``time``, made of the row ``source`` (input, position)."""
-        function = self._call.function
-        result, mode = function.result, self._call.process.mode
+        function, mode = self._call.function, self._call.process.mode
         for value in found:
             kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
             if kind not in mode:
@@ -190,33 +191,31 @@ class Emitted:
                     expected=", ".join(k.name for k in RowKind if k in mode),
                 )
             if isinstance(value, dict) and not value.keys() <= self._names:
-                raise function.wrong_result(value, result)
-            self._owners.append(owner)
-            self._sources.append(source)
-            self._kinds.append(int(kind))
-            self._times.append(time)
-            for cells, cell in zip(self._cells, row_cells(value, function, result), strict=True):
-                cells.append(cell)
+                raise function.wrong_result(value, function.result)
+            self._origins.append((owner, source, time, kind))
+            self._rows.append(row_cells(value, function, function.result))
 
     def frame(self, keys: pl.DataFrame, rows: Frames) -> pl.DataFrame:
         """The rows: the partition once per table, or the columns passed through; those of the function; the time."""
         call, function = self._call, self._call.function
-        owners = np.array(self._owners, np.int64)
+        owners = np.array([owner for owner, _, _, _ in self._origins], np.int64)
         out: list[pl.Series] = []
         if call.process.passes_through:
-            places = [source[1] for source in self._sources if source is not None]
+            places = [source[1] for _, source, _, _ in self._origins if source is not None]
             out += rows[0].select(columns(len(call.tables[0].row.fields)))[places].get_columns()
         else:
             own = keys[owners].get_columns() if keys.width else []
             out += own * len(call.tables)
-        for cells, f in zip(self._cells, function.result.fields, strict=True):
+        fields = function.result.fields
+        for cells, f in zip(zip(*self._rows, strict=True) if self._rows else [()] * len(fields), fields, strict=True):
             out.append(column_of(cells, f.type, function))
         if call.rowtime is not None:
-            out.append(pl.Series(self._times, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(call.rowtime.polars()))
+            times = [time for _, _, time, _ in self._origins]
+            out.append(pl.Series(times, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(call.rowtime.polars()))
         frame = pl.DataFrame([s.alias(column(i)) for i, s in enumerate(out)])
         if call.process.mode == INSERT_ONLY:
             return frame
-        return frame.hstack([pl.Series(KIND, self._kinds, dtype=pl.Int8)])
+        return frame.hstack([pl.Series(KIND, [int(kind) for _, _, _, kind in self._origins], dtype=pl.Int8)])
 
 
 @dataclass(frozen=True)
@@ -243,8 +242,7 @@ class ProcessRowsTransform(Frozen, Transform):
         emitted = Emitted(self.call)
         for source, time, arguments, told in run.calls(0, np.arange(frame.height)):
             run.context.millis = time
-            found = self.call.function.rows([run.context, *arguments], "eval", told)
-            emitted.add(found, 0, time, (0, source))
+            emitted.add(run.called("eval", arguments, told), 0, time, (0, source))
         return emitted.frame(pl.DataFrame(height=1), [frame])
 
 
