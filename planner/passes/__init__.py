@@ -297,7 +297,6 @@ PHASES: tuple[Phase, ...] = (
         (
             rank_of_window,
             window_to_over_aggregate,
-            check_over_aggregate,
             transpose_calc_and_rank,
             remove_constant_rank_number,
         ),
@@ -314,6 +313,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("calcs merged after watermarks", "whole", function=to_calcs),
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
+    Phase("OVER that streams have", "sequence", (check_over_aggregate,)),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase(
         "sorts of bounded input",
