@@ -305,6 +305,36 @@ def test_a_match_that_cannot_be_left(tail: str, code: str) -> None:
     assert caught.value.expected or caught.value.hint or caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("skip", "begins"),
+    [
+        ("TO NEXT ROW", [1, 2, 3, 5]),
+        ("PAST LAST ROW", [1]),
+        ("TO FIRST B", [1, 2, 3, 5]),
+        ("TO LAST B", [1, 5]),
+        ("TO B", [1, 5]),
+    ],
+)
+def test_where_the_next_match_begins(skip: str, begins: list[int]) -> None:
+    kernel = kernel_of(f"AFTER MATCH SKIP {skip} PATTERN (A B+ C) DEFINE B AS B.p < 5, C AS C.p > 5")
+    _, out = run(kernel, [rows_at((1, 1), (2, 1), (3, 1), (4, 1), (5, 9), (6, 4), (7, 8))], [9])
+    assert [row[1] for row in out[0]] == begins
+
+
+def test_within_by_the_clock() -> None:
+    """A row that comes too late is not part of the match; what is over is removed, also for keys without rows."""
+    kernel = kernel_of("PATTERN (A B C) WITHIN INTERVAL '0.010' SECOND DEFINE A AS A.p = 1", "pt")
+    state = MemoryState(kernel)
+    for now, batch in ((100, rows_at((1, 1), (2, 2))), (105, rows_at((3, 3))), (106, rows_at((4, 1), (5, 5)))):
+        found = state.step([framed(batch)], now, [0], Watermark(NO_WATERMARK, now)).height
+        assert found == (now == 105)
+    assert state.step([framed(rows_at((6, 6)))], 116, [0], Watermark(NO_WATERMARK, 116)).height == 0
+    state.step([framed(rows_at((7, 1), key=2))], 120, [0], Watermark(NO_WATERMARK, 120))
+    assert [len(t) for t in state.tables] == [0, 1, 1]
+    state.step([framed(rows_at((8, 5), key=3))], 130, [0], Watermark(NO_WATERMARK, 130))
+    assert not any(state.tables)
+
+
 def test_a_condition_fails_only_on_rows_that_it_is_asked_of() -> None:
     """B is never asked of a row whose division fails, as long as no A is in front of it."""
     kernel = kernel_of("PATTERN (A B C) DEFINE A AS A.p = 1, B AS 10 / (B.p - 1) > 1")

@@ -21,6 +21,7 @@ from stateplan.execnodes.runtime.kernel import (
     EventTimeKernel,
     Frames,
     KeyedKernel,
+    StateColumn,
     StateTable,
     Step,
     Watermark,
@@ -80,16 +81,15 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        whole = pl.List(pl.Int64())
+        matches = dict.fromkeys((_PARTIALS, _COMPLETE), StateColumn(pl.List(pl.Int64()), ""))
         waiting = {**self._columns, **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
-        numbers = dict.fromkeys((_NEXT, _WAITING, _EVENT), pl.Int64())
-        matches = own_columns({**numbers, _PARTIALS: whole, _COMPLETE: whole, _DUE: pl.Int64()})
+        numbers = own_columns(dict.fromkeys((_NEXT, _WAITING, _EVENT, _DUE), pl.Int64()))
         kept = {**self._columns, **own_columns({_EVENT: pl.Int64(), _AT: pl.Int64()})}
         keys = {name: self._columns[name] for name in self._keys}
         waits = (*self._keys, _NUMBER)
         return (
             StateTable(f"{_STATE}.waiting", 0, waits, waits, waiting, due=_DUE),
-            StateTable(f"{_STATE}.matches", 0, self._keys, self._keys, {**keys, **matches}, due=_DUE),
+            StateTable(f"{_STATE}.matches", 0, self._keys, self._keys, {**keys, **numbers, **matches}, due=_DUE),
             StateTable(f"{_STATE}.rows", 0, self._keys, (*self._keys, _EVENT), kept),
         )
 
