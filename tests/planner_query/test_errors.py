@@ -308,9 +308,8 @@ def test_ranks_in_batch_mode() -> None:
 def test_what_is_no_time_behind_a_join_orders_no_frame_with_a_bound() -> None:
     env = TableEnvironment.create()
     for name in ("e", "f"):
-        env.execute_sql(
-            f"CREATE TABLE {name} (id INT, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')"
-        )
+        columns = "id INT, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+        env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'datagen')")
     env.execute_sql("CREATE TABLE n (id INT, n INT) WITH ('connector' = 'blackhole')")
     over = "SUM(f.n) OVER (PARTITION BY e.id ORDER BY f.ts ROWS 2 PRECEDING)"
     error = error_of(env, f"INSERT INTO n SELECT e.id, {over} FROM e JOIN f ON e.id = f.id;")
