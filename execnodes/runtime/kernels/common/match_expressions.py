@@ -433,8 +433,8 @@ class Evaluated:
         inner = condition._inner  # noqa: SLF001 - of the same module
         self._leaves, self._rest, self._own = inner.leaves, inner._rest, condition._own  # noqa: SLF001
         self._scalar = condition._scalar  # noqa: SLF001
+        self._of_row = [n.number if isinstance(n, Value) and condition._is_current(n) else None for n in self._leaves]  # noqa: SLF001
         self._height = rows.height
-        self._values = dict[int, list[Any]]()
 
     @cached_property
     def flags(self) -> list[bool] | None:
@@ -459,7 +459,11 @@ class Evaluated:
         flags = self.flags
         if flags is not None:
             return flags[row]
-        values = [self._leaf(leaf, row, first, counts) for leaf in self._leaves]
+        value = self._columns.value
+        values = [
+            self._leaf(leaf, row, first, counts) if number is None else value(number, row)
+            for leaf, number in zip(self._leaves, self._of_row, strict=True)
+        ]
         if self._scalar is not None:
             try:
                 return self._scalar(values) is True

@@ -90,8 +90,8 @@ def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
     name = rex.name
     if name in ("AND", "OR"):
         return _junction(operands, name == "OR")
-    if name == "NOT":
-        (inner,) = operands
+    if name == "NOT" and len(operands) == 1:
+        inner = operands[0]
         return lambda values: None if (v := inner(values)) is None else not v
     if name in _TESTS and len(operands) == 1:
         test, tested = _TESTS[name], operands[0]
