@@ -195,7 +195,8 @@ def states_of(graph: ExecGraph, session: Mapping[str, str], timed: bool = False)
                 State(node, index, name, ttl, index if per_input else 0)
                 for index, (name, ttl) in enumerate(zip(names, node.ttls(session), strict=True))
             )
-            if timed or node.ttl_option != TIMED_STATE_TTL or any(state.ttl != NEVER for state in found):
+            given = node.states or any(node.ttl_option in o for o in (node.configuration or {}, session))
+            if timed or node.ttl_option != TIMED_STATE_TTL or (given and any(s.ttl != NEVER for s in found)):
                 out[node.id] = found
     return out
 

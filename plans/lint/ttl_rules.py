@@ -7,7 +7,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.nodes.base import ExecNode, TimeBoundNode
+from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, TimeBoundNode
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
@@ -145,9 +145,11 @@ class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        for state, front in _outlived(
-            subject, lambda s: s.node.title in _RESTART and subject.is_insert_only(s.node, s.input)
-        ):
+        def restarts(state: State) -> bool:
+            by_time = state.node.ttl_option == TIMED_STATE_TTL  # a frame with a range, which forgets rows anyway
+            return state.node.title in _RESTART and not by_time and subject.is_insert_only(state.node, state.input)
+
+        for state, front in _outlived(subject, restarts):
             message = (
                 f"{state} restarts after {ttl_text(state.ttl)} without rows, but {front.operator} upstream can "
                 f"emit rows of a key {for_how_long(front.ttl)}"
