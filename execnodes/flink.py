@@ -46,11 +46,6 @@ FLINK_NODES: dict[str, FlinkNode] = {
             inputs=2,
             versions=(1, 2),
         ),
-        _node(
-            "group-window-aggregate",
-            "GROUP BY with TUMBLE, HOP or SESSION as functions",
-            "grouping aggCalls window namedWindowProperties needRetraction",
-        ),
         _node("ml-predict-table-function", "ML_PREDICT", "mlPredictSpec modelSpec asyncOptions"),
         _node(
             "python-group-window-aggregate",
@@ -59,10 +54,5 @@ FLINK_NODES: dict[str, FlinkNode] = {
         ),
         _node("python-over-aggregate", "OVER windows with Python aggregate functions", "overSpec"),
         _node("vector-search-table-function", "VECTOR_SEARCH", "tableSourceSpec vectorSearchSpec asyncOptions"),
-        _node(
-            "window-rank",
-            "top-N within windows",
-            "rankType partitionSpec sortSpec rankRange outputRowNumber windowing",
-        ),
     )
 }
