@@ -204,8 +204,12 @@ def to_text(found: StateReport) -> str:
 
 
 def _ttl(state: StateOf) -> str:
-    timed = state.view is None or (state.view.source == "time" and not state.config.ttl)
-    return "none" if timed else ttl_text(state.config.ttl)
+    return ttl_text(state.config.ttl) if _has_ttl(state) else "none"
+
+
+def _has_ttl(state: StateOf) -> bool:
+    """Whether more than time drops its rows."""
+    return state.view is not None and (state.view.source != "time" or state.config.ttl != NEVER)
 
 
 def _set_live(state: StateOf, batch: int) -> Setting | None:

@@ -400,14 +400,13 @@ def test_the_option_is_put_into_any_configuration(configuration: str) -> None:
     }
 
 
-def test_a_state_that_goes_by_its_window_is_not_given_a_ttl() -> None:
+def test_a_state_that_goes_by_its_window_gets_a_list() -> None:
     text = (FROZEN / "stream-exec-over-aggregate_1" / "rowtime-range.json").read_text()
     document = PlanDocument.parse(text, "plan.json")
     node = next(n for n in document.graph.nodes if n.title == "over-aggregate")
-    with pytest.raises(PlanError, match="as long as the operator's window needs it") as caught:
-        document.set_ttl(node.id, 0, "1 d")
-    assert caught.value.code == "PLAN071"
-    assert document.text == text
+    document.set_ttl(node.id, 0, "1 d")
+    assert document.text != text
+    assert [entry.ttl for entry in document.graph.node(node.id).states] == [86_400_000]
 
 
 def test_control_characters_are_not_sent_to_the_terminal(join_text: str) -> None:

@@ -249,11 +249,8 @@ def test_ages_count_from_the_last_instant_played(tmp_path: Path) -> None:
         (
             INTERVAL,
             {
-                "interval-join": {
-                    "leftCache": ["id", "ts", "time", "due", "n", "matched"],
-                    "rightCache": ["id", "carrier", "ts", "time", "due", "n", "matched"],
-                    "next": ["n"],
-                }
+                "interval-join.left": {"leftCache": ["id", "ts", "time", "due", "n", "matched"], "next": ["n"]},
+                "interval-join.right": {"rows": ["id", "carrier", "ts", "time", "due", "n", "matched"]},
             },
         ),
     ],
@@ -298,11 +295,12 @@ def test_selectors(tmp_path: Path) -> None:
     def found(*texts: str) -> list[str]:
         return [s.selector for s in reader.select(*texts)]
 
-    assert found() == ["join.left", "join.right", "interval-join", "group-aggregate"]
+    near = ["interval-join.left", "interval-join.right"]
+    assert found() == ["join.left", "join.right", *near, "group-aggregate"]
     assert found("join") == ["join.left", "join.right"], "to look at, all states of an operator"
     assert found("rightState", "join.left") == ["join.left", "join.right"]
-    assert found("interval-join") == ["interval-join"], "no TTL applies to it"
-    assert found("interval-join[*]", "group-aggregate") == ["interval-join", "group-aggregate"]
+    assert found("interval-join") == near, "only time drops it"
+    assert found("interval-join[*]", "group-aggregate") == [*near, "group-aggregate"]
     assert reader.select_one("group-aggregate").main.name == "rows"
     with pytest.raises(PlanError) as error:
         reader.select("jion.left")
@@ -345,20 +343,21 @@ def test_the_report(tmp_path: Path) -> None:
         settings = (Setting(3_600_000, 0, "plan", 0), Setting(60_000, 1, "live", 0))
         record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, Asked(5_000, 0))
     reader = CheckpointReader.read(folder)
-    left, right, interval = reader.states
+    left, right, near, other = reader.states
     # of 10 rows 4 have expired, 5 will have in an hour, 7 in a day; under another TTL 6, 6, 6, under a third 1, 1, 1
     found = StateFigures(left, {"rows": figures(10, 4, 5, 7, 6, 6, 6, 1, 1, 1)})
     guesses = [WhatIf(found, 30_000, 3), WhatIf(found, 0, 6)]
     others = [StateFigures(right, {"rows": figures(3, 0, 0, 0)})]
-    others.append(StateFigures(interval, {t.name: figures(1, 0, 0, 0) for t in interval.tables}))
-    shown = report(reader.snapshot, reader.document, [found, *others], guesses, 3)
+    others += [StateFigures(state, {t.name: figures(1, 0, 0, 0) for t in state.tables}) for state in (near, other)]
+    shown = report(reader.snapshot, reader.document, [found, *others], guesses, 4)
 
     lines = [" ".join(line.split()) for line in str(shown).splitlines()]
     assert lines[0].endswith("state after micro-batch 1, at 1970-01-01 00:00:05 UTC (the last instant played)")
-    assert lines[1] == "3 states, 4 key groups, plan written by stateplan"
+    assert lines[1] == "4 states, 4 key groups, plan written by stateplan"
     assert "join.left 1 min 6 4 11 10 1000 B 4 s 1 s 1 s 1 3 2" in lines
-    assert "interval-join none 3 0 6 1 300 B 4 s 1 s 1 s 0 0 6" in lines
-    assert "total 12 4 21 14 1.6 KiB 4 s 1 s 1 s 1 3 10" in lines
+    assert "interval-join.left none 2 0 4 1 200 B 4 s 1 s 1 s 0 0 4" in lines
+    assert "interval-join.right none 1 0 2 1 100 B 4 s 1 s 1 s 0 0 2" in lines
+    assert "total 12 4 21 15 1.6 KiB 4 s 1 s 1 s 1 3 10" in lines
     assert "join.left: 1 min since micro-batch 1, the plan says 1 h" in lines
     assert "join.left: 5 s from the next micro-batch on, as requested" in lines
     assert "join.left 1 min -> 30 s 2 180 B 0 6 -> 4 1 -> 0 3 -> 0" in lines
@@ -371,7 +370,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert (state["ttl"], state["source"], state["sinceBatch"], state["planTtl"], state["asked"]) == (
         "1 min", "live", 1, "1 h", "5 s",
     )  # fmt: skip
-    assert "ttl" not in data["states"][2]
+    assert (data["states"][2]["ttl"], data["states"][2]["source"]) == ("0 ms", "time")
     assert [(w["freedRows"], w["revivedRows"], w["liveRows"]) for w in data["whatIf"]] == [(2, 0, 4), (0, 3, 9)]
     assert json.loads(json.dumps(data)) == data
 
