@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
+from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.spark import session
 from stateplan.execnodes.runtime.spark.hadoop import default_file_system
 from stateplan.execnodes.runtime.spark.session import quietly, running_context, spark_of, would_be_ours
@@ -62,3 +64,16 @@ def test_output_of_the_process_is_its_own_again(capfd: pytest.CaptureFixture[str
         thread.join(20)
     os.write(1, b"seen")
     assert capfd.readouterr().out == "seen"
+
+
+def test_a_job_may_name_the_java_options_that_spark_was_started_with(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark puts its own in front of them, so they are not what it says it has; a part of them is another setting."""
+    key = "spark.executor.extraJavaOptions"
+    monkeypatch.setitem(session._ours, spark.sparkContext.applicationId, {key: "-Done=1 -Dtwo=2"})
+    session._check_static(spark, {key: "-Done=1 -Dtwo=2"})
+    for other in ("-Dtwo=2", "-Dthree=3"):
+        with pytest.raises(RunError) as error:
+            session._check_static(spark, {key: other})
+        assert error.value.code == "RUN013"

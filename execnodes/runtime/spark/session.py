@@ -70,8 +70,8 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 """The variables that lead PySpark to a server of Spark Connect."""
 
-_ours: set[str] = set()
-"""The application ids of the Sparks that were started here."""
+_ours: dict[str, Mapping[str, str]] = {}
+"""The Sparks that were started here, by application id, with the settings that they were given."""
 _starting = threading.RLock()
 _pending = threading.Event()
 """Whether one is being started: PySpark has its context long before it is of any use."""
@@ -197,18 +197,21 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
 
 
 def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Refuses settings that a running Spark cannot take any more."""
+    """Refuses settings that a running Spark cannot take any more. One that was started here knows what it was given:
+    Spark itself adds to some settings, such as Java options."""
+    given = _ours.get(spark.sparkContext.applicationId, {})
     fixed = {
         key: value
         for key, value in options.items()
-        if key.startswith("spark.") and not key.startswith("spark.stateplan.") and not spark.conf.isModifiable(key)
+        if key.startswith("spark.")
+        and not key.startswith("spark.stateplan.")
+        and given.get(key) != value
+        and not spark.conf.isModifiable(key)
     }
     if fixed:
         conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM is asked for every setting
         for key, value in fixed.items():
             actual = conf.get(key)
-            if key.endswith(".extraJavaOptions") and (actual or "").endswith(f" {value}"):
-                continue  # Spark puts its own options for Java modules before those that were set
             if actual != value:
                 raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
 
@@ -308,7 +311,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             if type(cause).__module__.startswith("py4j."):
                 raise _not_started(reason(cause), log) from cause
             raise
-    _ours.add(spark.sparkContext.applicationId)
+    _ours[spark.sparkContext.applicationId] = settings
     for name, found in tuned.items():
         if not tweaks.works(name, _probe_settings, spark, found):
             for key in found.keys() - settings.keys():
