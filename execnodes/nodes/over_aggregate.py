@@ -117,7 +117,7 @@ class OverAggregate(TimeBoundNode):
 
     @property
     def ttl_home(self) -> Literal["state", "configuration"] | None:
-        return "configuration" if self._bounded_range is None else "state"
+        return "configuration" if self._bounded_range is None and not self.states else "state"
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """As of any node; of a RANGE frame of processing time with a bound not more than what the bound makes of it."""

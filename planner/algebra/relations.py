@@ -327,7 +327,7 @@ class SetOperation(Pair):
 
 @dataclass(frozen=True)
 class Window(Single):
-    """Rows with one window function's value appended."""
+    """Rows with one window function's value appended; ``ttl`` is of the hint, ms, and only OVER has it."""
 
     function: str
     partition: tuple[int, ...]
@@ -335,6 +335,7 @@ class Window(Single):
     type: LogicalType
     name: str
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

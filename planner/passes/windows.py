@@ -84,7 +84,7 @@ def split_windows(rel: Rel) -> Rel | None:
     width = below.width
     window: Window | OverAggregate
     if len(overs) == 1 and first.function in RANKING:
-        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place)
+        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place, first.ttl)
     else:
         pool = _constants(overs)
 
@@ -209,7 +209,7 @@ def window_to_over_aggregate(rel: Rel) -> Rel | None:
         return None
     call = AggCall(rel.function, (), rel.type, rel.name, internal_name=f"${rel.function}$1")
     frame = SO_FAR if rel.function == "ROW_NUMBER" else DEFAULT
-    return OverAggregate(rel.input, rel.partition, rel.order, frame, (call,), (), rel.place)
+    return OverAggregate(rel.input, rel.partition, rel.order, frame, (call,), (), rel.place, rel.ttl)
 
 
 def check_over_aggregate(rel: Rel) -> Rel | None:

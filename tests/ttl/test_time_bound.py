@@ -311,6 +311,10 @@ NEAR_SQL = "SELECT {hint} a.k, w FROM a JOIN b ON a.k = b.k AND a.ts BETWEEN b.t
         ("SELECT {hint} k, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND "
          "CURRENT ROW) FROM a", "'a' = '2 h'", "over-aggregate", ["2 h"]),
         ("SELECT {hint} k, SUM(v) OVER (PARTITION BY k ORDER BY ts) FROM a", "'a' = '2 h'", "over-aggregate", ["2 h"]),
+        ("SELECT {hint} k, CAST(ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS INT) FROM a",
+         "'a' = '2 h'", "over-aggregate", ["2 h"]),
+        ("SELECT {hint} k, CAST(RANK() OVER (PARTITION BY k ORDER BY v) AS INT) FROM a",
+         "'a' = '2 h'", "over-aggregate", ["2 h"]),
     ],
 )  # fmt: skip
 def test_hints(select: str, hint: str, title: str, expected: list[str]) -> None:
@@ -319,6 +323,18 @@ def test_hints(select: str, hint: str, title: str, expected: list[str]) -> None:
     assert [ttl for _, ttl in ttls(plan, title)] == expected
     (node,) = [n for n in plan.graph.nodes if n.title == title]
     assert [c.origin for c in node.compiled_ttls if c.ttl] == ["hint"] * sum(t != "0 ms" for t in expected)
+
+
+def test_a_list_from_a_hint_is_where_the_ttl_of_over_is_edited() -> None:
+    """Without a list it is in the configuration, where Flink reads it."""
+    over = "SELECT {hint} k, SUM(v) OVER (PARTITION BY k ORDER BY ts) FROM a"
+    plain = hinted(f"INSERT INTO snk {over.format(hint='')}")
+    hint = "/*+ STATE_TTL('a' = '2 h') */"
+    plan = hinted(f"INSERT INTO snk {over.format(hint=hint)}")
+    for document, lists in ((plain, []), (plan, [("overState", "5 h")])):
+        set_ttls(document, {"over-aggregate": "5 h"})
+        assert [s.ttl for s in select_states(document, "over-aggregate")] == [5 * 3_600_000]
+        assert ttls(document, "over-aggregate") == lists
 
 
 def test_the_option_gives_them_a_ttl_and_that_of_the_job_does_not() -> None:
