@@ -15,10 +15,6 @@ from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
 
-_PER_INPUT = frozenset({"join", "multi-join", "temporal-join", "interval-join", "window-join"})
-"""Operators with a state for each input; of others all states are of the first input."""
-
-
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
 """Operators behind which the kinds of changes do not tell whether rows are taken back."""
 
@@ -188,11 +184,10 @@ def states_of(graph: ExecGraph, session: Mapping[str, str], timed: bool = False)
     out = {}
     for node in graph.nodes:
         # Flink ignores entries of a node that keeps none.
-        if node.state_names and node.ttl_home is not None:
+        if node.state_names:
             names = [s.name for s in node.states] or list(node.state_names)
-            per_input = node.title in _PER_INPUT
             found = tuple(
-                State(node, index, name, ttl, index if per_input else 0)
+                State(node, index, name, ttl, node.input_of_state(index))
                 for index, (name, ttl) in enumerate(zip(names, node.ttls(session), strict=True))
             )
             given = node.states or any(node.ttl_option in o for o in (node.configuration or {}, session))
