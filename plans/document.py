@@ -283,25 +283,16 @@ class PlanDocument:
         return tuple(out)
 
     def _stateful(self, node_id: int) -> ExecNode:
-        slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.ttl_home}
+        slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.state_names}
         listed = (
             "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
         )
         node = next((n for n in self.graph.nodes if n.id == node_id), None)
         if node is None:
             raise PlanError("PLAN070", node_id=node_id, place=Place(file=self.source.file), expected=listed)
-        if not node.ttl_home:
-            if node.state_names:
-                raise PlanError(
-                    "PLAN071",
-                    state_names=", ".join(node.state_names),
-                    node_id=node_id,
-                    title=node.title,
-                    place=self.place(self.graph.pointer(node) + "/type"),
-                    expected=listed,
-                )
+        if not node.state_names:
             raise PlanError(
-                "PLAN071.stateful",
+                "PLAN071",
                 node_id=node_id,
                 title=node.title,
                 place=self.place(self.graph.pointer(node) + "/type"),

@@ -140,7 +140,7 @@ class Selectors:
             reached[node.id] = _Side(direct, own | behind.all)
             uid = document.uids[node.id]
             recorded = (node.stateplan or {}).get("uid")
-            views = node_states(node, uid, session) if node.ttl_home else ()
+            views = node_states(node, uid, session)
             uids = frozenset({uid, recorded} if isinstance(recorded, str) else {uid})
             self._operators.append(_Operator(node, uids, views, sides, own))
         self._stateful = [o for o in self._operators if o.views]
