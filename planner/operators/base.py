@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.nodes.base import STATE_TTL, CompiledTtl, ExecNode, TimeBoundNode
+from stateplan.execnodes.nodes.base import TTL_OPTIONS, CompiledTtl, ExecNode, TimeBoundNode
 from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
@@ -39,7 +39,7 @@ class Lowering:
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self.batch = is_batch(options)
-        self.ttl = parse_ttl(options.get(STATE_TTL, "0 ms"))
+        self.ttls = {key: parse_ttl(options.get(key, "0 ms")) for key in TTL_OPTIONS}
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
@@ -57,8 +57,7 @@ class Lowering:
             if all(hint is None for hint in hints) and not (given and node.ttl_home == "state"):
                 return (), []
             hints = hints or (None,) * len(node.state_names)
-        ttl = self.ttl if node.ttl_option == STATE_TTL else parse_ttl(self.options.get(node.ttl_option, "0 ms"))
-        job = CompiledTtl(ttl, "option" if given else "default")
+        job = CompiledTtl(self.ttls[node.ttl_option], "option" if given else "default")
         ttls = [job if hint is None or self.batch else CompiledTtl(hint, origin) for hint in hints]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
