@@ -100,6 +100,13 @@ class TimeIntervalJoin:
             out.append(self.padded(side, row))
         return out
 
+    def batch(self, lefts, rights, before, after):
+        """The rows of a micro-batch, left ones first, and the watermarks before and after it."""
+        clock = max(before, 0)
+        out = [r for row in lefts for r in self.row(0, row, row[2], clock)]
+        out += [r for row in rights for r in self.row(1, row, row[0], clock)]
+        return out + self.expire(after) if after > before else out
+
     def forget(self, ttls):
         """Rows whose TTL has passed since they were written; ours alone."""
         for cache, ttl in zip(self.caches, ttls, strict=True):
@@ -135,10 +142,7 @@ def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) 
             elif i == len(parts) - 1 and step is not None and step >= 0:
                 after = max(mark, 0) + step
             lefts, rights = ([row for s, row in part if s == side] for side in (0, 1))
-            expected = [r for row in lefts for r in flink.row(0, row, row[2], max(mark, 0))]
-            expected += [r for row in rights for r in flink.row(1, row, row[0], max(mark, 0))]
-            if after > mark:
-                expected += flink.expire(after)
+            expected = flink.batch(lefts, rights, mark, after)
             inputs, watermark = [frame(LEFT, lefts), frame(RIGHT, rights)], Watermark(mark, after)
             mark = after
             out = state.step(inputs, 1, (0, 0), watermark)
@@ -164,10 +168,7 @@ def test_with_a_ttl_for_each_side(segments, join_type, keyed, bounds, ttls, cloc
         flink.forget(ttls)
         after = mark if step < 0 else max(mark, 0) + step
         lefts, rights = ([row for s, row in rows if s == side] for side in (0, 1))
-        expected = [r for row in lefts for r in flink.row(0, row, row[2], max(mark, 0))]
-        expected += [r for row in rights for r in flink.row(1, row, row[0], max(mark, 0))]
-        if after > mark:
-            expected += flink.expire(after)
+        expected = flink.batch(lefts, rights, mark, after)
         inputs, watermark = [frame(LEFT, lefts), frame(RIGHT, rights)], Watermark(mark, after)
         mark = after
         assert plain(changes_of(state.step(inputs, flink.now, ttls, watermark))) == Counter(expected)
