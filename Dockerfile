@@ -24,6 +24,7 @@ RUN apt-get update \
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl && rm -rf /wheels
 USER 1000
+RUN stateplan archive-classes
 WORKDIR /work
 # tini hands signals on, so that `docker stop` ends jobs after the micro-batch in hand.
 ENTRYPOINT ["tini", "--", "stateplan"]

@@ -22,6 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	echo "installing the packages of requirements.lock (PySpark alone is 450 MB; a few minutes the first time)"; \
 	$(BIN)/python -m pip install -qq --require-hashes -r requirements.lock && \
 	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable . && \
+	{ $(BIN)/stateplan archive-classes || true; } && \
 	touch $@ && echo "ready: $(BIN)/stateplan -h (source $(BIN)/activate puts stateplan on the PATH)"
 
 demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL

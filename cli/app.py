@@ -222,6 +222,18 @@ def gateway(
     run(Format.TEXT, quiet, debug, lambda console: command.run(console, settings(pairs), given, quiet))
 
 
+@app.command("archive-classes")
+def archive_classes(quiet: QuietOption = False, debug: DebugOption = False) -> None:
+    """Archive the classes that Spark loads, so that jobs on this machine start faster. Once per Java and Spark."""
+
+    def work(console: Console) -> None:
+        from stateplan.cli.archive_classes import run as command
+
+        command(console)
+
+    run(Format.TEXT, quiet, debug, work)
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command."""
     # A plan is many small, long-lived objects: garbage collection would take a sixth of the time.

@@ -97,6 +97,7 @@ def test_two_jobs_outlive_a_host_and_a_driver(spark: object, hosts: Hosts, share
         assert changes(there, name) == changes(here, name)
 
 
+@pytest.mark.long
 def test_what_cannot_run(hosts: Hosts, shared: Path) -> None:
     there = shared / "refused"
     there.mkdir()

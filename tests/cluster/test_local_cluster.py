@@ -28,6 +28,7 @@ from tests.support.cluster_jobs import (
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_two_jobs_with_other_ttls_and_another_parallelism(spark: object, tmp_path: Path) -> None:
     """``spark`` keeps the local run in this process, and its settings those of the shared session."""
     there, here = tmp_path / "there", tmp_path / "here"

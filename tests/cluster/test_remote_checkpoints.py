@@ -31,6 +31,7 @@ from tests.support.cluster_jobs import (
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_killed_edited_and_rescaled(spark: object, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for place in (there, here):

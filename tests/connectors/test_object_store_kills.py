@@ -76,6 +76,7 @@ class Out:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_kills_in_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served() as environment:
         for name in environment:

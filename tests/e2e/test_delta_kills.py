@@ -70,6 +70,7 @@ def run(folder: Path, kill: str, number: int = 0) -> int:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_kills_in_commits(tmp_path: Path) -> None:
     for file in range(FILES):
         append(tmp_path / "events", *((file * ROWS + i, f"v{i % 3}") for i in range(ROWS)))

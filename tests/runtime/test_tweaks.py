@@ -78,6 +78,7 @@ TAKEN: Mapping[str, Callable[[Patch], None]] = {
     **{name: class_is_missing(name) for name in CLASSES},
     **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings},
     "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
+    "class-archive": lambda patch: patch.setattr(session, "archive_options", _fails),
     "class-path": lambda patch: patch.setattr(session, "_FIRST", ("spark-gone",)),
     "worker-python": lambda patch: patch.setattr(session, "_worker_python", _fails),
     "collect-async": lambda patch: patch.setattr(collect, "_probe_rows", _fails),

@@ -178,9 +178,7 @@ KINDS = {
 
 
 @lru_cache
-def compiled(
-    query: str, sink: str, options: tuple[tuple[str, str], ...], folder: str, delay: str = ""
-) -> PlanDocument:
+def compiled(query: str, sink: str, options: tuple[tuple[str, str], ...], folder: str, delay: str = "") -> PlanDocument:
     """The plan of a query over :data:`TABLES` whose rows are in ``folder``; ``delay`` comes behind ``AS ts`` in their
     watermarks."""
     environment = TableEnvironment.create()

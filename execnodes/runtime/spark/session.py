@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.execnodes.runtime.spark.lost import forget_lost
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
@@ -393,6 +394,7 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     if tweaks.on("compilers"):
         java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
     java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
+    java += tweaks.attempt("class-archive", archive_options, os.environ) or []
     if not re.search(r"\s", folder):
         java.append(f"-Djava.io.tmpdir={folder}")
     settings = {"spark.driver.defaultJavaOptions": " ".join(java)}

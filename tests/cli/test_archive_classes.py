@@ -1,0 +1,80 @@
+"""The command that archives Spark's classes, and the jobs that use the archive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.runtime.spark.class_archive import archive_options
+from stateplan.execnodes.runtime.spark.tweaks import OFF
+
+JOB = """CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
+CREATE TABLE snk (k INT, n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO snk SELECT k, COUNT(*) FROM src GROUP BY k"""
+
+
+def stateplan(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stateplan", *words]
+    return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+
+
+def classes_of_a_job(folder: Path, *options: str, **variables: str) -> tuple[int, int]:
+    """How many classes a job's JVM takes from the archive, and from elsewhere."""
+    log = folder / "classes.log"
+    java = f"-Dspark.driver.extraJavaOptions=-Xlog:class+load:file={log}"
+    done = stateplan("sql", "--no-config", java, *options, "-e", JOB, **variables)
+    assert done.returncode == 0, done.stderr
+    assert "cds" not in done.stdout + done.stderr
+    sources = [line.split(" source: ")[-1] for line in log.read_text().splitlines()]
+    archived = sum(source == "shared objects file (top)" for source in sources)
+    return archived, len(sources) - archived
+
+
+@pytest.mark.spark
+def test_a_job_takes_its_classes_from_the_archive(tmp_path: Path) -> None:
+    if not archive_options(os.environ):
+        if os.environ.get("CI") == "true":
+            pytest.fail("make setup has made no archive of Spark's classes")
+        pytest.skip("no archive of Spark's classes: stateplan archive-classes makes it")
+    archived, others = classes_of_a_job(tmp_path)
+    assert archived > others
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_the_archive_is_made_and_made_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = stateplan("archive-classes", XDG_CACHE_HOME=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        (file,) = (tmp_path / "stateplan").iterdir()
+        assert done.stdout.startswith(str(file))
+        archived, others = classes_of_a_job(tmp_path, XDG_CACHE_HOME=str(tmp_path))
+        assert archived > others
+    assert classes_of_a_job(tmp_path, f"-D{OFF}=class-archive", XDG_CACHE_HOME=str(tmp_path))[0] == 0
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:100_000])
+    assert classes_of_a_job(tmp_path, XDG_CACHE_HOME=str(tmp_path))[0] == 0
+
+
+def test_no_archive_can_be_written(tmp_path: Path) -> None:
+    tmp_path.joinpath("file").touch()
+    for place, problem in (("file", "Not a directory"), ("a b", "Spark passes no path with a space to its JVM")):
+        done = stateplan("archive-classes", XDG_CACHE_HOME=str(tmp_path / place))
+        assert done.returncode == 1
+        assert "RUN017" in done.stderr and f"{tmp_path / place / 'stateplan'}: {problem}" in done.stderr, done.stderr
+    assert not (tmp_path / "a b").exists()
+
+
+def test_the_job_fails(tmp_path: Path) -> None:
+    done = stateplan("archive-classes", XDG_CACHE_HOME=str(tmp_path / "cache"), JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert "RUN017" in done.stderr and "RUN010" in done.stderr, done.stderr
+    assert list((tmp_path / "cache" / "stateplan").iterdir()) == []
+
+
+def test_jobs_do_not_need_the_archive(tmp_path: Path) -> None:
+    assert archive_options({**os.environ, "XDG_CACHE_HOME": str(tmp_path)}) == []
