@@ -1,7 +1,8 @@
-"""Java's orders: of texts, and of entries in a ``java.util.HashMap``."""
+"""Java's and Scala's orders: of texts, and of entries in a hash map."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -48,3 +49,28 @@ def hash_map_order(keys: list[Any], long_keys: bool = False) -> list[int]:
     while len(keys) > size * 3 // 4:
         size *= 2
     return sorted(range(len(keys)), key=lambda i: hashes[i] & (size - 1))
+
+
+def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
+    """Different ``keys`` in the order in which a ``mutable.HashMap`` of Scala 2.12 filled in this order gives them."""
+
+    def slot(key: str) -> int:
+        code = _swapped((_java_hash(key) or 0) * _SPREAD) * _SPREAD & 0xFFFFFFFF
+        return ((code >> 4 | code << 28) & 0xFFFFFFFF) >> 33 - len(table).bit_length()
+
+    table: list[list[str]] = [[] for _ in range(16)]
+    for count, key in enumerate(keys, 1):
+        table[slot(key)].insert(0, key)
+        if count > len(table) * 3 // 4:
+            before, table = table, [[] for _ in range(len(table) * 2)]
+            for moved in (key for chain in reversed(before) for key in chain):
+                table[slot(moved)].insert(0, moved)
+    return [key for chain in reversed(table) for key in chain]
+
+
+_SPREAD = 0x9E3775CD
+
+
+def _swapped(value: int) -> int:
+    """The lowest 32 bits with their bytes the other way round."""
+    return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "big"), "little")

@@ -5,7 +5,7 @@ Source: Calcite's ``RexSimplify.SargCollector`` and ``RexUtil.expandSearch``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from stateplan.execnodes.functions.typerules import least_restrictive
@@ -158,6 +158,14 @@ class SargCollector:
         if sarg.complexity <= 1 and sarg.is_simple:
             return sarg_ref(b.ref, sarg, b.literal_type, unknown_as)
         return search(b.ref, sarg, b.literal_type)
+
+
+def one_of(rex: Rex, values: Sequence[Literal], comparison: str) -> Call:
+    """SEARCH for ``rex`` equal to one of ``values`` (``comparison`` is ``=``), or to none of them (``<>``)."""
+    builder = _SargBuilder(rex, comparison == "<>", value_key(values[0].type))
+    for value in values:
+        builder.add(Range.of("=", value.value), value.type)
+    return search(rex, builder.built(), builder.literal_type)
 
 
 def search(ref: Rex, sarg: Sarg, type: LogicalType) -> Call:  # noqa: A002

@@ -46,6 +46,7 @@ from stateplan.planner.passes.filters import (
     push_join_expressions,
 )
 from stateplan.planner.passes.hep import InTimeZone, Rule
+from stateplan.planner.passes.in_lists import comparisons_to_searches
 from stateplan.planner.passes.joins import (
     coerce_join_conditions,
     every_join,
@@ -218,6 +219,7 @@ PHASES: tuple[Phase, ...] = (
             remove_empty_limit,
             merge_filters,
             prune_count_star,
+            comparisons_to_searches,
         ),
     ),
     Phase(
@@ -255,11 +257,15 @@ PHASES: tuple[Phase, ...] = (
             remove_trivial_project,
             pull_up_constants,
             project_through_union,
-            project_through_watermark,
             project_through_window,
             project_through_snapshot,
             _REDUCE_PROJECT,
         ),
+    ),
+    Phase(
+        "projections below watermarks",
+        "collection",
+        (project_through_watermark, merge_projects, remove_trivial_project, _REDUCE_PROJECT),
     ),
     Phase("names below groups", "sequence", (keep_names_of_filtered_groups, unnamed_below_group_windows)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
