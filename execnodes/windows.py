@@ -121,7 +121,8 @@ class SessionWindow(PlanModel):
     partition_key_indices: Annotated[tuple[Index, ...], Field(alias="partition_key_indices")] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "gap": format_duration(self.gap)}
+        keys = list(self.partition_key_indices)
+        return {**super().to_json(), "gap": format_duration(self.gap), "partition_key_indices": keys}
 
 
 WindowSpec = Annotated[TumblingWindow | HoppingWindow | CumulativeWindow | SessionWindow, Field(discriminator="type")]

@@ -15,7 +15,7 @@ from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, TimeBoundNode, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
-from stateplan.execnodes.nodes.window_table_function import slicing_of, zone_of
+from stateplan.execnodes.nodes.window_table_function import sessions_of, slicing_of
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
@@ -129,20 +129,17 @@ class _OfWindows(ExecNode):
     ) -> Stateful:
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
         from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-        from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
+        from stateplan.execnodes.runtime.kernels.session_aggregate import SessionAggregateKernel
 
-        if not isinstance(windowing, TimeAttribute):
-            raise self.not_supported("an aggregate of rows that are in SESSION windows already")
+        if isinstance(windowing, SliceAttached):
+            raise self.not_supported("a SESSION window in two phases")
         if set(window.partition_key_indices) != set(self.grouping):
             raise self.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
-        zone = zone_of(self, windowing, session)
         types = field_types(row)
         partials = _partials(row, [types[k] for k in self.grouping], self.agg_calls, retraction)
+        sessions, timed, whole = sessions_of(self, windowing, window, self.grouping, partials.keys, row, session)
         inner = GlobalGroupAggregateKernel(partials)
-        properties = self._properties(named)
-        kernel = SessionAggregateKernel(inner, self.grouping, window.gap, zone, properties, windowing.is_rowtime)
-        timed = LocalTimeTransform(_time_of(windowing), len(row.fields), zone)
-        whole = LogicalType("ROW", fields=(*row.fields, RowField("local_time", BIGINT.not_null())))
+        kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, self._properties(named))
         return Stateful(kernel, (self.grouping,), (timed,), (state_columns(whole),))
 
 

@@ -60,11 +60,15 @@ class WindowProperties:
         return bool({*group} & {*self.starts}) and bool({*group} & {*self.ends})
 
     def moved(self, where: Callable[[int], Sequence[int]]) -> WindowProperties | None:
-        """The properties where field ``i`` is at ``where(i)``; None where start or end is lost."""
+        """The properties where field ``i`` is at ``where(i)``; None where start, end or a key of sessions is lost."""
+        keys = [next(iter(where(k)), None) for k in self.window.keys]
         starts, ends, times = (
             tuple(sorted(p for i in old for p in where(i))) for old in (self.starts, self.ends, self.times)
         )
-        return replace(self, starts=starts, ends=ends, times=times) if starts and ends else None
+        if not starts or not ends or None in keys:
+            return None
+        window = replace(self.window, keys=tuple(k for k in keys if k is not None))
+        return replace(self, window=window, starts=starts, ends=ends, times=times)
 
 
 def window_properties(rel: Rel) -> WindowProperties | None:
@@ -137,8 +141,9 @@ def _of_aggregate(rel: WindowAggregate) -> WindowProperties:
     def places(*kinds: str) -> tuple[int, ...]:
         return tuple(first + i for i, (_, kind) in enumerate(rel.properties) if kind in kinds)
 
+    window = rel.position.window
     return WindowProperties(
-        rel.position.window,
+        replace(window, keys=tuple(rel.group.index(k) for k in window.keys)),
         rel.position.time_type,
         places("WindowStart"),
         places("WindowEnd"),

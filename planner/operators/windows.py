@@ -60,8 +60,12 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
         return [f"window=[{rel.position.text(field_names(rel.input))}]"]
 
     def lower(self, rel: WindowTable, node: Physical, lowering: Lowering) -> ExecNode:
-        _require_runnable(rel.position, rel.place)
+        if rel.window.kind != "SESSION":
+            _require_runnable(rel.position, rel.place)
         return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
+
+    def distribute(self, rel: WindowTable, inputs: Sequence[Rel]) -> Rel:
+        return replace(rel, input=exchanged(inputs[0], rel.window.keys) if rel.window.kind == "SESSION" else inputs[0])
 
     def waits_for_watermarks(self, rel: WindowTable) -> bool:
         return rel.position.is_rowtime
@@ -77,8 +81,6 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
         return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
 
     def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
-        if rel.position.time is None and rel.position.window.kind == "SESSION":
-            _require_runnable(rel.position, rel.place)
         return WindowAggregateNode(
             **self.common(rel, node, lowering),
             grouping=rel.group,
@@ -308,13 +310,7 @@ class WindowRankOperator(Operator[WindowRank], of=WindowRank, node=WindowRankNod
 
 
 def _require_runnable(position: WindowPosition, place: Place | None) -> None:
-    """Raises SqlError SQL150, for windows that only run below an aggregate: of SESSION, and of processing time."""
-    if position.window.kind == "SESSION":
-        raise not_supported(
-            "a SESSION window",
-            place,
-            "group its rows by window_start, window_end and exactly the columns of its PARTITION BY",
-        )
+    """Raises SqlError SQL150, for windows of processing time, which only run below an aggregate."""
     if not position.is_rowtime:
         raise not_supported(
             "a window of processing time without an aggregate",

@@ -301,6 +301,8 @@ def window_aggregate(rel: Rel) -> Rel | None:
     ends = [g for g in rel.group if g in found.ends]
     times = [g for g in rel.group if g in found.times]
     keys = tuple(g for g in rel.group if g not in found.columns)
+    if window.kind == "SESSION" and {*keys} != {*window.keys}:  # a group as any other
+        return None
     last: Property = ("window_time", "Rowtime" if found.time_type.kind == "ROWTIME" else "Proctime")
     properties: list[Property] = [("window_start", "WindowStart")] * len(starts)
     properties += [("window_end", "WindowEnd")] * len(ends)
@@ -326,7 +328,7 @@ def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate
     narrowed, time, where, keys = below
     window = rel.position.window
     if window.kind == "SESSION":
-        if keys is None or {*keys} != {where[g] for g in rel.group}:
+        if keys is None:
             return rel
         window = replace(window, keys=keys)
     calls = tuple(

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.execnodes.changelog import column
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.common.partials import Partials
+from stateplan.execnodes.runtime.kernels.common.sessions import LocalTimeTransform
+from stateplan.execnodes.runtime.kernels.common.sessions import Sessions as KernelSessions
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.session_aggregate import LocalTimeTransform, SessionAggregateKernel
+from stateplan.execnodes.runtime.kernels.session_aggregate import SessionAggregateKernel
 from stateplan.execnodes.types import BIGINT
 from tests.kernels.reference import DELETE, INSERT, Change, Row
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
@@ -98,7 +101,8 @@ class Operator:
         flags = (retract,) * len(calls)
         partials = Partials.of(ROW, [*keys, BIGINT.not_null()], calls, flags, retract, state_name="window-aggs")
         inner = GlobalGroupAggregateKernel(partials)
-        kernel = SessionAggregateKernel(inner, grouping, GAP, "UTC", PROPERTIES, event_time)
+        sessions = KernelSessions(grouping, partials.keys[:-1], partials.keys[-1], column(TIME + 1), GAP, "UTC")
+        kernel = SessionAggregateKernel(sessions, event_time, inner, PROPERTIES)
         self.timed = LocalTimeTransform(TIME if event_time else None, TIME + 1, "UTC")
         self.state = MemoryState(pickle.loads(pickle.dumps(kernel)))
         self.retract = retract
@@ -160,7 +164,9 @@ def test_processing_time(changes, chosen, grouping, cuts, steps) -> None:
 
 @pytest.mark.parametrize(("gap", "step"), [(2_000, 1_000), (30_000, 3_000), (86_400_000, 60_000)])
 def test_how_often_the_clock_is_looked_at(gap: int, step: int) -> None:
-    kernel = replace(Operator([0], (0,), False, event_time=False).state.kernel, gap=gap)
+    kernel = Operator([0], (0,), False, event_time=False).state.kernel
+    assert isinstance(kernel, SessionAggregateKernel)
+    kernel = replace(kernel, sessions=replace(kernel.sessions, gap=gap))
     alarms = kernel.alarms
     assert alarms is not None
     assert {alarms.last(at) + 1 for at in range(10 * step, 12 * step, 500)} == {10 * step, 11 * step}

@@ -88,6 +88,10 @@ KINDS = {
         ["+I[1, 5]", "+I[1, 12]", "+I[1, 7]"], ["+I[1, 7]", "+I[1, 7]"],
     ),
     "session": Kind(SUM.format(window=SESSION), PAIR, "window-aggregate", A, B, ["+I[1, 12]"], ["+I[1, 7]"]),
+    "rows of sessions": Kind(
+        f"SELECT k, v FROM TABLE({SESSION})", PAIR, "window-table-function", A, B, ["+I[1, 5]", "+I[1, 7]"],
+        ["+I[1, 7]"],
+    ),
     "GROUP BY TUMBLE": Kind(
         "SELECT k, CAST(SUM(v) AS INT) FROM a GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)", PAIR,
         "group-window-aggregate", A, B, ["+I[1, 12]"], ["+I[1, 7]"],

@@ -69,10 +69,10 @@ class Slicing(Frozen):
         step: from one window to the next, ms: the slide, or by how much cumulative windows grow.
         offset: how long after full multiples windows begin, ms.
         zone: time zone of the windows.
-        attached: whether rows already are in windows, each of which is a slice of its own.
+        attached: whether rows already are in windows, each of which is a slice of its own; so are sessions.
     """
 
-    kind: Literal["TUMBLE", "HOP", "CUMULATE"]
+    kind: Literal["TUMBLE", "HOP", "CUMULATE", "SESSION"]
     size: int
     step: int
     offset: int = 0

@@ -1,0 +1,177 @@
+"""SESSION windows whose rows are not aggregated: each row with start and end of its session.
+
+Source of the semantics: Flink's ``UnalignedWindowTableFunctionOperator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from stateplan.execnodes.changelog import column
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    NO_WATERMARK,
+    Frames,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, ids_of, insertions, within
+from stateplan.execnodes.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
+from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE
+from stateplan.execnodes.runtime.kernels.window_slices import timestamps, window_time
+from stateplan.execnodes.types import LogicalType
+
+_NEXT, _TIME = "@next", "@time"
+
+
+@dataclass(frozen=True)
+class SessionRowsKernel(SessionKernel):
+    """Keeps rows until the watermark has come to the end of their session, and emits them with start, end and last
+    instant of the session: sessions in the order of their end, the rows of each in the order of arrival.
+
+    A late row is dropped. A row whose TTL ends before its session does is not emitted.
+
+    State: the sessions by key; and the rows by key and number, due at what was the end of their session when they were
+    written. A row whose session has grown since then is written again with the new end.
+
+    Attributes:
+        input_type: ROW of the input.
+        time_type: of the last instant.
+    """
+
+    input_type: LogicalType
+    time_type: pl.DataType
+
+    @property
+    def _width(self) -> int:
+        return len(self.input_type.fields)
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        sessions, key = self.sessions, self.sessions.key
+        fields = field_columns(self.input_type)
+        keys = {**{name: fields[name] for name in key}, **own_columns({sessions.start: pl.Int64()})}
+        columns = {**fields, **own_columns({_TIME: pl.Int64(), SEQUENCE: pl.Int64(), DUE: pl.Int64()})}
+        return (
+            sessions.table("sessionWindowState.sessions", keys, {_NEXT: pl.Int64()}),
+            StateTable("sessionWindowState", 0, key, (*key, SEQUENCE), columns, due=DUE),
+        )
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        return [self._wanted([inputs[0]]), None]
+
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
+        """Sessions of all keys of which rows have come, or something has become due."""
+        return [self._wanted([inputs[0], *state]), None]
+
+    def _wanted(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+        """Different keys; any row where there is no key."""
+        key, parts = list(self.sessions.key), [frame for frame in frames if frame.height]
+        if not parts:
+            return None
+        return pl.concat([part[key] for part in parts]).unique(maintain_order=True) if key else parts[0][:1]
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
+        frame, (known, waiting) = insertions(inputs[0], "WindowTableFunction"), state
+        placed = self.sessions.placed(frame, known, watermark.before)
+        due = self.sessions.due(placed.sessions[END].to_numpy())
+        closed = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
+        numbers, following = self._numbers(frame, known, placed)
+        rows, sessions = self._rows(frame, waiting, placed, numbers, now)
+        known_rows = np.arange(rows.height) < waiting.height
+        there = sessions >= 0
+        over, due_now = np.zeros(rows.height, bool), np.zeros(rows.height, np.int64)
+        over[there], due_now[there] = closed[sessions[there]], due[sessions[there]]
+        output = self._output(rows, np.flatnonzero(over), sessions, placed, due)
+        kept = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
+        gone = np.flatnonzero(known_rows & (over | ~there))
+        written, removed = self._sessions(known, placed, closed, due, following, now)
+        return Step(
+            output,
+            [written, rows[kept].with_columns(pl.Series(DUE, due_now[kept])) if len(kept) else None],
+            [removed, rows[gone][list(self.tables[1].identity)] if len(gone) else None],
+            0,
+            frame.height - len(placed.rows),
+        )
+
+    def _numbers(self, frame: pl.DataFrame, known: pl.DataFrame, placed: Placed) -> tuple[Ints, Ints]:
+        """The numbers of the rows that are not late, and for each session the next number of its key."""
+        key = list(self.sessions.key)
+        parts = (known, frame[placed.rows], placed.sessions)
+        ids, (of_known, of_rows, of_sessions) = ids_of(parts, key)
+        following = np.zeros(ids.count, np.int64)
+        np.maximum.at(following, of_known, known[_NEXT].to_numpy())
+        numbers, order = np.empty(len(of_rows), np.int64), np.argsort(of_rows, kind="stable")
+        numbers[order] = within(np.bincount(of_rows, minlength=ids.count))
+        numbers += following[of_rows]
+        np.maximum.at(following, of_rows, numbers + 1)
+        return numbers, following[of_sessions]
+
+    def _rows(
+        self, frame: pl.DataFrame, waiting: pl.DataFrame, placed: Placed, numbers: Ints, now: int
+    ) -> tuple[pl.DataFrame, Ints]:
+        """The rows that wait, then the new ones, and which session each is in; -1 where it is gone."""
+        fresh = frame[placed.rows].rename({self.sessions.time: _TIME})
+        fresh = fresh.with_columns(
+            pl.Series(SEQUENCE, numbers, dtype=pl.Int64),
+            pl.lit(None, pl.Int64).alias(DUE),
+            pl.lit(now, pl.Int64).alias(ACCESS_TIME),
+        )
+        rows = pl.concat([waiting.select(fresh.columns), fresh]) if waiting.height else fresh
+        key = list(self.sessions.key)
+        _, (of_sessions, of_rows) = ids_of((placed.sessions, rows), key)
+        starts = placed.sessions[self.sessions.start].to_numpy()
+        order = np.lexsort((starts, of_sessions))
+        found = pl.DataFrame({"key": of_sessions[order], "at": starts[order], "session": order}).sort("at")
+        asked = pl.DataFrame({"key": of_rows, "at": rows[_TIME], "row": np.arange(rows.height)}).sort("at")
+        joined = asked.join_asof(found, on="at", by="key", strategy="backward", check_sortedness=False)
+        sessions = np.full(rows.height, -1, np.int64)
+        sessions[joined["row"].to_numpy()] = joined["session"].fill_null(-1).to_numpy()
+        ends = placed.sessions[END].to_numpy()
+        found_in = np.flatnonzero(sessions >= 0)
+        sessions[found_in[rows[_TIME].to_numpy()[found_in] >= ends[sessions[found_in]]]] = -1
+        return rows, sessions
+
+    def _output(self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placed, due: Ints) -> pl.DataFrame:
+        order = over[np.lexsort((rows[SEQUENCE].to_numpy()[over], sessions[over], due[sessions[over]]))]
+        mine = sessions[order]
+        starts, ends = (placed.sessions[name].to_numpy()[mine] for name in (self.sessions.start, END))
+        out = rows[order][[column(i) for i in range(self._width)]]
+        return out.hstack(
+            [
+                timestamps(column(self._width), starts),
+                timestamps(column(self._width + 1), ends),
+                self._last_instants(ends),
+            ]
+        )
+
+    def _last_instants(self, ends: Ints) -> pl.Series:
+        name = column(self._width + 2)
+        if not self.event_time:  # what reads it asks for the time itself
+            return pl.Series(name, [None] * len(ends), dtype=self.time_type)
+        return window_time(name, ends, self.sessions.zone, self.time_type)
+
+    def _sessions(
+        self, known: pl.DataFrame, placed: Placed, closed: Bools, due: Ints, following: Ints, now: int
+    ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """What is written of the sessions, and which of the known ones are removed."""
+        identity = [*self.sessions.key, self.sessions.start]
+        stays = np.flatnonzero(placed.written & ~closed)
+        written = None
+        if len(stays):
+            own = [pl.Series(DUE, due[stays]), pl.Series(_NEXT, following[stays])]
+            written = placed.sessions[stays].hstack([*own, pl.Series(ACCESS_TIME, np.full(len(stays), now))])
+        gone = known[np.flatnonzero(placed.moved != known[self.sessions.start].to_numpy())][identity]
+        _, (mine, every) = ids_of((known[identity], placed.sessions[identity]), identity)
+        ended = known[np.flatnonzero(np.isin(mine, every[closed]))][identity]
+        removed = pl.concat([gone, ended]).unique(maintain_order=True)
+        return written, removed if removed.height else None
