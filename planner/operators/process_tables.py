@@ -102,7 +102,7 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
 
     def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> ExecNode:
         rows, changes = ("INSERT",), tuple(kind.name for kind in RowKind)
-        modes = (rows, changes) if rel.name == "FROM_CHANGELOG" else (changes, rows)
+        modes = (rows, changes) if rel.name == "FROM_CHANGELOG" else (changelog_mode(node.inputs[0]), rows)
         return ProcessTableFunction(
             **self.common(rel, node, lowering),
             function_call=Call(rel_type(rel).not_null(), _changelog_operands(rel), f"${rel.name}$1"),

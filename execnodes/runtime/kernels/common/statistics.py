@@ -19,8 +19,7 @@ from stateplan.execnodes.types import LogicalType
 Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 64
-"""Up to so many rows of a group in a batch are taken one after another, as Flink does; more are merged as a whole,
-which may differ in the last digits."""
+"""Up to so many rows of a group in a batch are taken with those of all other groups, one row of each at a time."""
 
 
 class SquaredDifferences(Fold):
@@ -81,14 +80,20 @@ class SquaredDifferences(Fold):
 
 
 def _advance(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Floats, signs: Ints) -> None:
-    """Takes the values into the accumulators, in place."""
+    """Takes the values into the accumulators, in place: those of a group one after another, as Flink does, on which the
+    last digits depend."""
     rank = ranks(codes)
     lengths = np.bincount(codes, minlength=len(count))
     large = lengths > _ROUNDS
     if large.any():
-        whole = large[codes]
-        _merge(count, mean, squares, codes[whole], values[whole], signs[whole])
-        codes, values, signs, rank = codes[~whole], values[~whole], signs[~whole], rank[~whole]
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(lengths)
+        for group in np.flatnonzero(large):
+            mine = order[ends[group] - lengths[group] : ends[group]]
+            given = int(count[group]), float(mean[group]), float(squares[group])
+            count[group], mean[group], squares[group] = _one_by_one(*given, values[mine].tolist(), signs[mine].tolist())
+        few = ~large[codes]
+        codes, values, signs, rank = codes[few], values[few], signs[few], rank[few]
     for turn in range(int(rank.max(initial=-1)) + 1):
         rows = np.flatnonzero(rank == turn)
         g, v, s = codes[rows], values[rows], signs[rows]
@@ -100,19 +105,19 @@ def _advance(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Fl
         mean[g] = new_mean
 
 
-def _merge(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Floats, signs: Ints) -> None:
-    """As :func:`_advance`, by the sums of all values of a group (Chan's formula)."""
-    for sign in (1, -1):
-        mine = signs == sign
-        g, v = codes[mine], values[mine]
-        if not len(g):
+def _one_by_one(
+    count: int, mean: float, squares: float, values: list[float], signs: list[int]
+) -> tuple[int, float, float]:
+    """As :func:`_advance`, for one group."""
+    for value, sign in zip(values, signs, strict=True):
+        count += sign
+        if not count:
+            mean = squares = 0.0
             continue
-        n = np.bincount(g, minlength=len(count)).astype(np.int64)
-        some = np.flatnonzero(n)
-        own: Floats = np.divide(np.bincount(g, v, len(count)), n, out=np.zeros(len(count)), where=n > 0)
-        spread = np.zeros(len(count))
-        np.add.at(spread, g, (v - own[g]) ** 2)
-        _combine(count, mean, squares, some, sign, n[some], own[some], spread[some])
+        delta = value - mean
+        mean += sign * (delta / count)
+        squares += sign * (delta * (value - mean))
+    return count, mean, squares
 
 
 def _combine(
