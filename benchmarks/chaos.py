@@ -1,14 +1,15 @@
 """kill -9 at bad moments, other TTLs and another parallelism in between: is the result that of a run in peace?
 
     python -m benchmarks.chaos [--minutes 10] [--kills 50] [--limit MINUTES] [--rows 100] [--seed 1] [--keep FOLDER]
-        [--hosts]
+        [--hosts] [--job event-time]
 
 After ``--limit`` nothing more is killed; ``--keep`` works in a folder that stays. With ``--hosts``, the job runs on two
 separate hosts, and its driver on a third (:mod:`benchmarks.hosts`); hosts and executors are killed too.
 
-One job has both examples of FLIP-292, each with a file sink: a deduplication before an aggregation, and a join. Its
-input is recorded arrivals (``replay``), a minute of the virtual clock per micro-batch, so that which rows expire
-follows from the TTLs of each micro-batch alone. Input is added until there were enough kills and minutes. TTLs are
+The job has both examples of FLIP-292, each with a file sink: a deduplication before an aggregation, and a join; or,
+with ``--job event-time``, windows, sessions, an interval join and MATCH_RECOGNIZE. Its input is recorded arrivals
+(``replay``), a minute of the virtual clock per micro-batch, so that which rows expire follows from the TTLs of each
+micro-batch alone. Input is added until there were enough kills and minutes. TTLs are
 changed live, and in the plan file between runs. Then the same input is run once in peace, with the same TTLs from the
 same micro-batches on; every change in the sinks' files has to be the same. Linux only. Exit code 1 when they are not.
 """
@@ -28,38 +29,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
+from benchmarks.chaos_jobs import JOBS, MINUTE, Job, edit_plan
 from benchmarks.harness import process_tree, run, work_folder
 from benchmarks.hosts import DRIVER, OPTIONS, Hosts
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
-from stateplan.plans.document import PlanDocument
-from stateplan.plans.edit import set_ttls
 from stateplan.plans.live import set_live_ttls
 
-MINUTE = 60_000
-SCRIPT = """
-    CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, proctime AS PROCTIME())
-      WITH ('connector'='replay', 'path'='{folder}/orders.json', 'format'='json');
-    CREATE TABLE logistics (order_id BIGINT, target STRING)
-      WITH ('connector'='replay', 'path'='{folder}/logistics.json', 'format'='json');
-    CREATE TABLE stats (product_id BIGINT, order_user_cnt BIGINT, order_cnt BIGINT, total_sum BIGINT)
-      WITH ('connector'='filesystem', 'path'='{folder}/out/stats', 'format'='debezium-json');
-    CREATE TABLE joined (order_id BIGINT, user_id BIGINT, num INT, target STRING)
-      WITH ('connector'='filesystem', 'path'='{folder}/out/joined', 'format'='json');
-    COMPILE PLAN '{folder}/plan.json' FOR STATEMENT SET BEGIN
-      INSERT INTO stats
-      SELECT product_id, COUNT(DISTINCT user_id), COUNT(order_id), SUM(num) FROM (
-        SELECT * FROM (
-          SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS row_num FROM orders)
-        WHERE row_num = 1) GROUP BY product_id;
-      INSERT INTO joined SELECT o.order_id, o.user_id, o.num, l.target
-      FROM orders o JOIN logistics l ON o.order_id = l.order_id;
-    END;"""
-STATES = ("deduplicate", "group-aggregate", "join.left", "join.right")
 TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
-FIRST = dict.fromkeys(STATES, 20 * MINUTE)
 KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
 """What is killed, and in how many of 50 kills."""
 KINDS_ON_HOSTS = {
@@ -73,44 +53,8 @@ KINDS_ON_HOSTS = {
 }
 """The same on separate hosts; *whole job* is the driver's host without Spark's master."""
 
-SINKS = ("stats", "joined")
-
 
 # ---- the job --------------------------------------------------------------------------------------------------------
-
-
-def extend(folder: Path, first: int, count: int, rows: int, rng: random.Random) -> None:
-    """Adds ``count`` minutes of arrivals: new orders, some of those of the last 100 minutes once more, and where orders
-    go, up to 100 minutes late."""
-    with (folder / "orders.json").open("a") as orders, (folder / "logistics.json").open("a") as logistics:
-        for minute in range(first, first + count):
-            for n in range(rows):
-                back = int(100 * rng.random() ** 3) if rng.random() < 0.3 else 0
-                order = max(0, minute - back) * rows + (rng.randrange(rows) if back else n)
-                row = {"order_id": order, "user_id": rng.randrange(500), "product_id": rng.randrange(50), "num": n}
-                orders.write(json.dumps({**row, "@at": minute * MINUTE}) + "\n")
-                late = max(0, minute - int(100 * rng.random() ** 3)) * rows + rng.randrange(rows)
-                place = {"order_id": late, "target": f"city{rng.randrange(100)}"}
-                logistics.write(json.dumps({**place, "@at": minute * MINUTE}) + "\n")
-
-
-def compile_plan(folder: Path) -> Path:
-    """The plan of both queries, with the first TTLs."""
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import read_script
-
-    session = TableEnvironment.create()
-    for statement in read_script(SCRIPT.format(folder=folder)):
-        session.execute_statement(statement)
-    plan = folder / "plan.json"
-    edit_plan(plan, FIRST)
-    return plan
-
-
-def edit_plan(plan: Path, ttls: dict[str, int]) -> None:
-    document = PlanDocument.load(str(plan))
-    set_ttls(document, ttls)
-    document.write(str(plan), overwrite=True)
 
 
 def start(arguments: Sequence[str], log: Path, hosts: Hosts | None = None) -> subprocess.Popen[bytes]:
@@ -211,7 +155,7 @@ def in_commit(folder: Path, stage: str, batch: int) -> bool:
     if stage == "state":
         deltas = (checkpoint / "spark" / "state").glob(f"*/*/{now + 1}[._]*changelog")
         return next(deltas, None) is not None
-    hidden = [*(folder / "out" / "stats").glob(".staged-*"), *(folder / "out" / "joined").glob(".staged-*")]
+    hidden = [*(folder / "out").glob("*/.staged-*")]
     if stage == "staged":
         return any((h / str(now)).is_dir() for h in hidden)
     return any((h / f"{now}.committed").exists() for h in hidden)
@@ -239,6 +183,7 @@ class Storm:
     """One job, killed again and again.
 
     Attributes:
+        job: what is killed.
         folder: the plan, its input and output, the checkpoint and the log of all starts.
         minutes, kills: how many of both there have to be.
         rows: orders per micro-batch.
@@ -246,13 +191,13 @@ class Storm:
         limit: the minutes after which nothing more is killed, however much there has been.
         hosts: where the job runs; None for this machine alone.
         parallelisms: what the parallelism changes to.
-        chunk: so many micro-batches of input are there at a start.
         edits, rescales: how probable another TTL in the plan, and another parallelism, are at a start.
         asks: how probable another TTL is before a kill.
         minute: minutes of input so far.
         instants: micro-batch -> how many instants had been played when it was done.
     """
 
+    job: Job
     folder: Path
     minutes: float
     kills: int
@@ -262,7 +207,6 @@ class Storm:
     limit: float = float("inf")
     hosts: Hosts | None = None
     parallelisms: tuple[int, ...] = (1, 2, 3)
-    chunk: int = 16
     edits: float = 0.3
     rescales: float = 0.3
     asks: float = 0.5
@@ -322,11 +266,11 @@ class Storm:
     def _start(self, more: bool = True) -> subprocess.Popen[bytes]:
         """Starts the job, sometimes with another TTL in its plan, or with other parallelism."""
         left = self.minute - max(played(self.checkpoint).values(), default=0)
-        if more and left < self.chunk:
-            extend(self.folder, self.minute, self.chunk, self.rows, self.rng)
-            self.minute += self.chunk
+        if more and left < self.job.chunk:
+            self.job.extend(self.folder, self.minute, self.job.chunk, self.rows, self.rng)
+            self.minute += self.job.chunk
         if self.tally.starts and self.rng.random() < self.edits:
-            edit_plan(self.folder / "plan.json", {self.rng.choice(STATES): self.rng.choice(TTLS)})
+            edit_plan(self.folder / "plan.json", {self.rng.choice(self.job.states): self.rng.choice(TTLS)})
             self.tally.edits += 1
         if self.tally.starts and self.rng.random() < self.rescales:
             self.parallelism = self.rng.choice([p for p in self.parallelisms if p != self.parallelism])
@@ -400,7 +344,7 @@ class Storm:
         return kill_some((p for host in self.hosts.names for p in self.hosts.processes(host)), word, self.rng)
 
     def _ask(self) -> None:
-        set_live_ttls(self.checkpoint, {self.rng.choice(STATES): self.rng.choice(TTLS)})
+        set_live_ttls(self.checkpoint, {self.rng.choice(self.job.states): self.rng.choice(TTLS)})
         self.tally.live += 1
 
     def _say(self, text: str) -> None:
@@ -442,9 +386,9 @@ def run_in_peace(storm: Storm, calm: Path) -> dict[int, dict[str, int]]:
     from stateplan.planner.session.environment import TableEnvironment
 
     calm.mkdir()
-    for name in ("orders.json", "logistics.json"):
+    for name in storm.job.inputs:
         shutil.copy(storm.folder / name, calm / name)
-    plan = compile_plan(calm)
+    plan = storm.job.compile(calm)
     session = TableEnvironment.create({"execution.checkpointing.dir": str(calm / "checkpoint")})
     with changed_at(schedule(read_ttls(storm.checkpoint).values(), storm.instants)):
         session.execute_plan(plan).wait()
@@ -470,7 +414,7 @@ def report(storm: Storm, calm: Path, held: dict[int, dict[str, int]]) -> bool:
     for name, text in lines:
         print(f"| {name} | {text} |")
     print("\n| sink | changes in peace | changes found | lost | doubled or wrong | |\n|---|--:|--:|--:|--:|---|")
-    for sink in SINKS:
+    for sink in storm.job.sinks:
         expected, found = result(calm / "out" / sink), result(storm.folder / "out" / sink)
         lost, extra = sum((expected - found).values()), sum((found - expected).values())
         same = not lost and not extra and bool(expected)
@@ -506,15 +450,17 @@ def main(
     seed: int = 1,
     keep: Path | None = None,
     hosts: bool = False,
+    job: Literal["examples", "event-time"] = "examples",
 ) -> int:
+    chosen = JOBS[job]
     with contextlib.ExitStack() as stack:
         work = Path(keep or stack.enter_context(work_folder("chaos")))
         folder, calm = work / "storm", work / "peace"
         folder.mkdir(parents=True)
-        for name in ("orders.json", "logistics.json"):
+        for name in chosen.inputs:
             (folder / name).touch()
-        compile_plan(folder)
-        storm = Storm(folder, minutes, kills, rows, random.Random(seed), limit=limit)
+        chosen.compile(folder)
+        storm = Storm(chosen, folder, minutes, kills, rows, random.Random(seed), limit=limit)
         if hosts:
             storm.hosts = stack.enter_context(Hosts(work / "hosts", [folder]))
             storm.kinds, storm.parallelisms = KINDS_ON_HOSTS, (2, 3, 5)

@@ -55,7 +55,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from benchmarks.chaos import batches, edit_plan, kill, kill_all, kill_some, start, wait_until
+from benchmarks.chaos import batches, kill, kill_all, kill_some, start, wait_until
+from benchmarks.chaos_jobs import MINUTE, edit_plan
 from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
 from stateplan.plans.live import set_live_ttls
@@ -65,7 +66,6 @@ from tests.support.postgres import running as running_postgres
 
 Row: TypeAlias = tuple[Any, ...]
 
-MINUTE = 60_000
 STATS = """SELECT product_id, COUNT(DISTINCT user_id) AS buyers, COUNT(order_id) AS orders,
     CAST(SUM(num) AS BIGINT) AS items FROM first_orders GROUP BY product_id"""
 SALES = """SELECT p.product_id, p.category, COUNT(*) AS orders, CAST(SUM(o.num) AS BIGINT) AS items,
