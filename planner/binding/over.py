@@ -19,6 +19,7 @@ from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
+from stateplan.planner.binding.aggregate_operands import aggregate_operands
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.dialect import function_name
@@ -133,8 +134,7 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
     function = find_aggregate(name)
     assert function is not None
     operands = [] if star else [binder.bind(a) for a in arguments]
-    if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-        raise SqlError("SQL203.aggregate", place=binder.place(arguments[1]))
+    operands = aggregate_operands(name, operands, distinct, place, [binder.place(a) for a in arguments])
     result = function.infer([o.type for o in operands], place, grouped=window.never_empty)
     if name == "SUM":
         return _sum(window, operands[0], result, distinct)

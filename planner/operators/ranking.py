@@ -44,7 +44,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
 )
 from stateplan.planner.digest.expressions import Notation, key_names, order_text
-from stateplan.planner.digest.literals import charset
+from stateplan.planner.digest.literals import typed_literal
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
 from stateplan.planner.operators.aggregates import agg_calls
@@ -284,10 +284,7 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
 
     def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:
         inputs = field_names(rel.input)
-        names = [
-            *inputs,
-            *(charset(c.value) if c.type.is_string else notation.expression(c, ()) for c in rel.constants),
-        ]
+        names = [*inputs, *map(typed_literal, rel.constants)]
 
         def text(call: AggCall, name: str) -> str:
             arguments = ", ".join(names[a] for a in call.args) or "*"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import statistics
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +46,18 @@ WHOLE_FRAME = [
     Function("LAG", INT, 2, lag_or_seven, more=(4, 5)),
     Function("ROW_NUMBER", BIGINT, None, len),
 ]
-CONSTANTS: tuple[dict[str, Any], tuple[LogicalType, ...]] = ({"c4": 2, "c5": 7}, (INT, INT))
+CONSTANTS: tuple[dict[str, Any], tuple[LogicalType, ...]] = (
+    {"c4": 2, "c5": 7, "c6": 0.5, "c7": 3},
+    (INT, INT, DOUBLE, INT),
+)
+
+
+def median(values: list[Any]) -> float | None:
+    known = there(values)
+    return float(statistics.median(known)) if known else None
+
+
+MEDIANS = [Function("PERCENTILE", DOUBLE, 2, median, more=(6,))]
 
 
 @dataclass
@@ -193,7 +205,7 @@ FRAMES = st.builds(Frame, st.booleans(), st.sampled_from([None, 0, 1, 2, 5]))
 
 
 def functions_of(given: Frame) -> list[Function]:
-    return ANY_FRAME if given.bounded else [*ANY_FRAME, *WHOLE_FRAME]
+    return [*ANY_FRAME, *MEDIANS, *([] if given.bounded else WHOLE_FRAME)]
 
 
 def calls_of(functions: Sequence[Function]) -> tuple[AggCall, ...]:

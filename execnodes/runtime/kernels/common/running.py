@@ -125,7 +125,8 @@ class Folded(Running):
         rows, signs = seen.walk.rows[operations], seen.walk.signs[operations]
         values = None if seen.values is None else seen.values[rows]
         second = None if seen.second is None else seen.second[rows]
-        return Changes(groups, codes, values, signs if (signs < 0).any() else None, second)
+        third = None if seen.third is None else seen.third[rows]
+        return Changes(groups, codes, values, signs if (signs < 0).any() else None, second, third)
 
 
 class Counted(Running):
