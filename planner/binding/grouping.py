@@ -263,6 +263,8 @@ class GroupingBinder(ExpressionBinder):
     def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
         place = self.place(call)
         function = require_kind(user, "AGGREGATE", place, "as an aggregate")
+        if not hasattr(function.opened(), "accumulate"):
+            raise SqlError("SQL212.all_rows", name=function.name, place=place)
         arguments = list(call.expressions)
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:
