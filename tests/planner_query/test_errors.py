@@ -9,6 +9,8 @@ from stateplan.planner.session.environment import TableEnvironment, inserts_of
 from stateplan.planner.session.script import read_script
 from tests.planner_query.conftest import TABLES
 
+RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay'"
+
 CASES = [
     # names
     ("SELECT a, bb FROM t", "SQL100", "bb", "column 'bb'", "did you mean 'b'?"),
@@ -37,10 +39,25 @@ CASES = [
     ),
     (
         "SELECT /*+ LOOKUP('table'='t', 'retry-predicate'='lookup_miss') */ a, b FROM t",
-        "SQL150",
+        "SQL121",
         "'retry-predicate'='lookup_miss'",
-        "looking again",
+        "has no 'retry-strategy'",
         None,
+    ),
+    (
+        "SELECT /*+ LOOKUP('table'='t', 'retry-predicate'='exception') */ a, b FROM t",
+        "SQL121",
+        "'exception'",
+        "'retry-predicate' of a LOOKUP hint cannot be 'exception'",
+        None,
+    ),
+    *(
+        (f"SELECT /*+ LOOKUP('table'='t', {RETRY}, {rest}) */ a, b FROM t", code, where, message, None)
+        for rest, code, where, message in (
+            ("'fixed-delay'='0 s', 'max-attempts'='3'", "SQL121", "'0 s'", "a LOOKUP hint is not positive"),
+            ("'fixed-delay'='1 s', 'max-attempts'='0'", "SQL121", "'0'", "LOOKUP hint cannot be '0'"),
+            ("'fixed-delay'='1 s', 'max-attempts'='3'", "SQL123", RETRY.split(", ")[0], "is not looked up"),
+        )
     ),
     # functions between rows and changes
     ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(cc))", "SQL119", "DESCRIPTOR", "'cc'", "'c'?"),
