@@ -52,7 +52,6 @@ FLINK_NODES: dict[str, FlinkNode] = {
             "windowed GROUP BY with Python aggregates",
             "grouping aggCalls window namedWindowProperties generateUpdateBefore needRetraction",
         ),
-        _node("python-over-aggregate", "OVER windows with Python aggregate functions", "overSpec"),
         _node("vector-search-table-function", "VECTOR_SEARCH", "tableSourceSpec vectorSearchSpec asyncOptions"),
     )
 }

@@ -62,6 +62,13 @@ def _read_state_name(value: Any) -> str:
     return value
 
 
+def _read_predicate(value: Any) -> str:
+    if not isinstance(value, str) or value.lower() != "lookup_miss":
+        names = "'lookup_miss'"
+        raise custom_error(PlanError("PLAN046.plan_error", what="the predicate", shown=shown(value), names=names))
+    return value
+
+
 TtlField = Annotated[
     int,
     PlainValidator(_read_ttl),
@@ -168,6 +175,28 @@ class AggCall(PlanModel):
             body = self.internal_name[1:]
             return body.rpartition("$")[0] or body
         return self.system_name or self.catalog_name or ""
+
+
+class RetryOptions(PlanModel):
+    """How rows that found nothing are looked up again: ``max_attempts`` times, ``fixed_delay`` ms before each.
+
+    Source: FLIP-234, and Flink's ``RetryLookupOptions``, whose keys are those of the LOOKUP hint.
+    """
+
+    retry_predicate: Annotated[Text, PlainValidator(_read_predicate), Field(alias="retry-predicate")]
+    retry_strategy: Annotated[Literal["FIXED_DELAY"], Field(alias="retry-strategy")]
+    fixed_delay: Annotated[int, Field(strict=True, gt=0, alias="fixed-delay")]
+    max_attempts: Annotated[int, Field(strict=True, gt=0, alias="max-attempts")]
+
+    @property
+    def summary(self) -> str:
+        """``lookup_miss, FIXED_DELAY, 10000ms, 3``."""
+        return f"{self.retry_predicate}, {self.retry_strategy}, {self.fixed_delay}ms, {self.max_attempts}"
+
+    @property
+    def text(self) -> str:
+        """``3 times after 10 s``."""
+        return f"{self.max_attempts} times after {format_ttl(self.fixed_delay)}"
 
 
 class JoinSpec(PlanModel):

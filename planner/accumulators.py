@@ -6,9 +6,10 @@ Source: the accumulator classes of Flink's aggregate functions, and ``MapView`` 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
-from stateplan.execnodes.types import LogicalType, type_from_json
+from stateplan.execnodes.types import DOUBLE, LogicalType, RowField, type_from_json
 
 Json = dict[str, Any]
 
@@ -71,9 +72,13 @@ def _structured(name: str, attributes: list[tuple[str, Any]]) -> LogicalType:
     )
 
 
-def distinct_map(argument: LogicalType, counts: int) -> LogicalType:
-    """The map of distinct values: how often each is there, ``counts`` times where several calls count by themselves."""
-    key = _plain(argument)
+def distinct_map(arguments: Sequence[LogicalType], counts: int) -> LogicalType:
+    """The map of distinct values, rows of several arguments: how often each is there, ``counts`` times where several
+    calls count by themselves."""
+    key = _plain(arguments[0])
+    if len(arguments) > 1:
+        fields = tuple(RowField(f"f{i}", _plain(t)) for i, t in enumerate(arguments))
+        key = LogicalType("ROW", fields=fields)
     if counts > 1:
         return type_from_json(_map_view(key, "ARRAY<BIGINT NOT NULL>", _LONGS))
     return type_from_json(_map_view(key, "BIGINT NOT NULL"))
@@ -100,6 +105,14 @@ def list_views(argument: LogicalType) -> LogicalType:
     view = _list_view(LogicalType("VARCHAR", False, length=2147483647))
     return _structured(
         "ListAggWithRetractAggFunction$ListAggWithRetractAccumulator", [("list", view), ("retractList", view)]
+    )
+
+
+def percentile() -> LogicalType:
+    """PERCENTILE: the percentages, and the map of values and their numbers."""
+    return _structured(
+        "PercentileAggFunction$PercentileAccumulator",
+        [("percentages", "ARRAY<DOUBLE>"), ("valueCount", _map_view(DOUBLE, "BIGINT"))],
     )
 
 

@@ -18,6 +18,7 @@ from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats.base import counted
 from stateplan.execnodes.connectors.options import Option, OptionType, Role
 from stateplan.execnodes.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable, Split
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import RunError
 
 if TYPE_CHECKING:
@@ -114,6 +115,10 @@ class _LookedUp(Lookup):
     def size(self) -> int:
         """Bytes of the file."""
         return self.table.size()
+
+    def retrying(self, again: Again) -> Lookup:
+        """The rows do not change."""
+        return self
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         return self.table.whole()

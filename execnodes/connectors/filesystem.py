@@ -31,6 +31,7 @@ from stateplan.execnodes.connectors.protocol import (
     SourceTable,
     Split,
 )
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.files import HADOOP, handed, local_path, plain_path, scheme_of, shown
@@ -279,6 +280,9 @@ class _LookedUp(Lookup):
 
     def size(self) -> int | None:
         return None if scheme_of(self.path) in HADOOP else sum(file.size for file in table_files(self.path))
+
+    def retrying(self, again: Again) -> Lookup:
+        return self if self.reload else super().retrying(again)
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl

@@ -18,6 +18,7 @@ from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.files import HADOOP, scheme_of
 from stateplan.execnodes.paths import AnyPath
@@ -317,6 +318,29 @@ class Lookup(ABC):
             keys: distinct values that are asked for, under the names of the table's columns (``c0, ...``); rows with
                 other values need not be there. None where any row may be asked for, or without ``by_key``.
         """
+
+    def retrying(self, again: Again) -> Lookup:
+        """As this, but keys without rows are looked up again. For a lookup that keeps rows: what is kept is not looked
+        up again. The lookup itself where later looks cannot find more."""
+        return Retrying(self, again)
+
+
+@dataclass(frozen=True)
+class Retrying(Lookup):
+    """A table that is looked up again for keys without rows."""
+
+    lookup: Lookup
+    again: Again
+    by_key: bool = True
+
+    def size(self) -> int | None:
+        return self.lookup.size()
+
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
+        def read(some: pl.DataFrame | None) -> pl.DataFrame:
+            return self.lookup.rows(now, some if self.lookup.by_key else None)
+
+        return read(keys) if keys is None else self.again.rows(now, keys, read)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------

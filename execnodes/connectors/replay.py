@@ -18,6 +18,7 @@ from stateplan.execnodes.connectors.formats.base import Format, StampedDecoder
 from stateplan.execnodes.connectors.listing import file_entries, require_path
 from stateplan.execnodes.connectors.options import PATH, Role
 from stateplan.execnodes.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.files import local_path
 from stateplan.execnodes.types import BIGINT, LogicalType
 
@@ -136,6 +137,10 @@ class _LookedUp(Lookup):
 
     def size(self) -> int:
         return self.table.size()
+
+    def retrying(self, again: Again) -> Lookup:
+        """Rows come by the time of the micro-batch, which stands still."""
+        return self
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl

@@ -26,6 +26,7 @@ class AggregateFunction:
         returns: the result type from the operand types, without its nullability.
         takes: operand families; one operand each unless ``operands`` says otherwise.
         never_null: whether the result is NOT NULL always (COUNT, $SUM0).
+        always_nullable: whether the result may be NULL whatever the operands are.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
         reason: why it is not supported; None when it is.
@@ -35,6 +36,7 @@ class AggregateFunction:
     returns: AggregateRule
     takes: tuple[str, ...] = ("ANY",)
     never_null: bool = False
+    always_nullable: bool = False
     syntax: str | None = None
     min_operands: int = 1
     max_operands: int = 1
@@ -82,7 +84,7 @@ class AggregateFunction:
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
-        return result.as_nullable(not grouped or filtered or any(t.nullable for t in types))
+        return result.as_nullable(self.always_nullable or not grouped or filtered or any(t.nullable for t in types))
 
 
 def _argument(types: Sequence[LogicalType]) -> LogicalType:
@@ -108,6 +110,10 @@ def _array(types: Sequence[LogicalType]) -> LogicalType:
     return LogicalType("ARRAY", children=(_argument(types),))
 
 
+def _percentile(types: Sequence[LogicalType]) -> LogicalType:
+    return LogicalType("ARRAY", children=(DOUBLE,)) if types[1].root == "ARRAY" else DOUBLE
+
+
 def _always(t: LogicalType) -> AggregateRule:
     return lambda types: t
 
@@ -127,16 +133,16 @@ VARIANCES = {
 WELFORD = "$WELFORD_M2$1"
 """The sum of the squared differences from the mean."""
 
-MERGEABLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", WELFORD})
+MERGEABLE = frozenset(
+    {"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", "PERCENTILE", WELFORD}
+)
 """Names of the functions whose accumulators can be merged, which aggregates in two phases need."""
 
 
 _COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")
-_STATE = "its state is not supported yet"
 _BITMAP = "the BITMAP type is not available"
 
 _UNSUPPORTED = {
-    "PERCENTILE": _STATE,
     "APPROX_COUNT_DISTINCT": "Flink supports it only in batch queries",
     **{f"BITMAP_{name}{part}_AGG": _BITMAP for name in ("AND", "BUILD", "OR", "XOR") for part in ("", "_CARDINALITY")},
 }
@@ -156,6 +162,9 @@ _TABLE = {
         AggregateFunction("LISTAGG", _argument, ("CHARACTER",), max_operands=2),
         AggregateFunction("COLLECT", _multiset, never_null=True),
         AggregateFunction("ARRAY_AGG", _array),
+        AggregateFunction(
+            "PERCENTILE", _percentile, ("NUMERIC", "ARRAY"), always_nullable=True, min_operands=2, max_operands=3
+        ),
         *(AggregateFunction(name, _average, ("NUMERIC",)) for name in VARIANCES),
         AggregateFunction("GROUPING", _COUNT, never_null=True, max_operands=-1),
         AggregateFunction("GROUPING_ID", _COUNT, never_null=True, max_operands=-1),

@@ -11,7 +11,7 @@ from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMea
 from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, TemporalTable
+from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, RetryOptions, TemporalTable
 from stateplan.execnodes.types import LogicalType, row_type
 from stateplan.execnodes.zone import local_time_zone
 
@@ -38,7 +38,7 @@ class LookupJoin(StatefulNode):
     lookup_key_contains_primary_key: Flag
     require_upsert_materialize: Flag = False
     async_options: Annotated[JsonObject | None, COSMETIC] = None
-    retry_options: Annotated[JsonObject | None, COSMETIC] = None
+    retry_options: Annotated[RetryOptions | None, COSMETIC] = None
     input_changelog_mode: tuple[ChangelogKind, ...] = ()
     input_upsert_key: Annotated[tuple[Index, ...], NULL_IS_EMPTY, Ref()] = ()
     state: StateList = ()
@@ -71,7 +71,7 @@ class LookupJoin(StatefulNode):
         from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
 
         transform = LookupTransform(
-            lookup_table(self.temporal_table.lookup_table_source, session),
+            lookup_table(self.temporal_table.lookup_table_source, session, self.retry_options),
             inputs[0],
             self.temporal_table.output_type,
             self.found_type,
@@ -98,5 +98,7 @@ class LookupJoin(StatefulNode):
         word = "left outer joins" if self.join_type == "LEFT" else "joins"
         found = self.temporal_table.lookup_table_source.table.summary
         kept = f", where {rex_text(self.filter_on_temporal_table, table)}" if self.filter_on_temporal_table else ""
+        if self.retry_options is not None:
+            kept += f" (again {self.retry_options.text})"
         rest = [] if self.join_condition is None else [rex_text(self.join_condition, joined_names(inputs))]
         return f"{word} with rows looked up in {found} by {', '.join(keys)}{kept}" + "".join(f" and {r}" for r in rest)

@@ -85,25 +85,16 @@ class OverSpec(PlanModel):
         return rex
 
 
-@exec_node("over-aggregate", states=("overState",))
-class OverAggregate(TimeBoundNode):
-    """Emits each row with aggregates of the rows before it in its partition.
+class OverNode(TimeBoundNode):
+    """What the operators of OVER windows share.
 
-    In the order of a time attribute it takes and emits insertions alone. In the order of another field it takes any
-    changes, and updates the rows that come behind those that change. Flink writes no ``state`` for it: its TTL is that
-    of the session. A RANGE frame with a bound drops its rows by time; a ``state`` that is written for it may drop them
-    earlier.
-
-    .. code-block:: sql
-
-        INSERT INTO totals SELECT id, SUM(amount) OVER (
-          PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
+    In the order of a time attribute they take and emit insertions alone. In the order of another field they take any
+    changes, and update the rows that come behind those that change. Flink writes no ``state`` for them: their TTL is
+    that of the session. A RANGE frame with a bound drops its rows by time; a ``state`` that is written for it may drop
+    them earlier.
     """
 
-    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
-
     over_spec: Annotated[OverSpec, Ref()]
-    unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None
 
     @property
     def _bounded_range(self) -> OverGroup | None:
@@ -238,3 +229,41 @@ class OverAggregate(TimeBoundNode):
         offset = self.over_spec.constant(lower.offset)
         bound = rex_text(offset, ()) if offset is not None else "?"
         return f"the {bound} rows before and itself" if group.is_rows else f"the rows of the last {bound}"
+
+
+@exec_node("over-aggregate", states=("overState",))
+class OverAggregate(OverNode):
+    """Emits each row with aggregates of the rows before it in its partition.
+
+    .. code-block:: sql
+
+        INSERT INTO totals SELECT id, SUM(amount) OVER (
+          PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
+    """
+
+    WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
+
+    unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None
+
+
+@exec_node("python-over-aggregate", states=("overState",))
+class PythonOverAggregate(OverNode):
+    """Emits each row with what functions written in Python make of the columns of the rows before it.
+
+    The functions are on pandas or Arrow, the order is a time attribute, and the frame has a bound.
+
+    .. code-block:: sql
+
+        CREATE FUNCTION median AS 'shop.median' LANGUAGE PYTHON;
+        INSERT INTO prices SELECT id, median(price) OVER (
+          PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
+    """
+
+    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
+        for group in self.over_spec.groups:
+            if group.lower_bound.kind == "UNBOUNDED_PRECEDING" or self._time_kind is None:
+                raise self.not_supported("a Python function over a frame without a bound, or not in the order of time")
+            for call in group.agg_calls:
+                if call.distinct or (call.user_function is not None and call.user_function.vector == "general"):
+                    raise self.not_supported("OVER with DISTINCT or with a function of Python that takes row by row")
+        return super().translate(inputs, session)

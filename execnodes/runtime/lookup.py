@@ -12,40 +12,59 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.protocol import Lookup
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.rex import Rex, input_refs, remap
 from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.plan_tables import source_table, with_abilities
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.specs import DynamicTableSource, LookupKey
+from stateplan.execnodes.specs import DynamicTableSource, LookupKey, RetryOptions
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.zone import local_time_zone
 
 _ROW = "@row"
 _KEY = "@key"
 
 
 @dataclass(frozen=True)
+class _Accepted:
+    """The rows that meet filters."""
+
+    filters: tuple[Rex, ...] = ()
+    time_zone: str = "UTC"
+
+    def __call__(self, rows: pl.DataFrame, now: int) -> pl.DataFrame:
+        for predicate in self.filters if rows.height else ():
+            transform = CalcTransform((predicate,), None, self.time_zone)
+            holds = transform(rows.drop(KIND, strict=False), now)[column(0)]
+            rows = rows.filter(holds.fill_null(False))
+        return rows
+
+
+@dataclass(frozen=True)
 class LookupTable:
-    """A table that is looked up, and ``filters`` that were pushed into it, over the columns that are read."""
+    """A table that is looked up, and the rows that meet the filters that were pushed into it."""
 
     name: str
     lookup: Lookup
-    filters: tuple[Rex, ...] = ()
+    accepted: _Accepted = _Accepted()
 
-    def rows(self, now: int, time_zone: str, keys: pl.DataFrame | None = None) -> pl.DataFrame:
+    def rows(self, now: int, keys: pl.DataFrame | None = None) -> pl.DataFrame:
         """Its rows now, at least those with one of the ``keys``."""
         try:
             rows = self.lookup.rows(now, keys)
         except StateplanError as error:
             raise error.within(f"table {self.name}") from error
-        for predicate in self.filters if rows.height else ():
-            holds = CalcTransform((predicate,), None, time_zone)(rows.drop(KIND, strict=False), now)[column(0)]
-            rows = rows.filter(holds.fill_null(False))
-        return rows
+        return self.accepted(rows, now)
 
 
-def lookup_table(source: DynamicTableSource, session: Mapping[str, str]) -> LookupTable:
+def lookup_table(
+    source: DynamicTableSource, session: Mapping[str, str], retry: RetryOptions | None = None
+) -> LookupTable:
     """The table of a plan, with the options of the session.
+
+    Args:
+        retry: how keys without rows are looked up again.
 
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
@@ -62,7 +81,11 @@ def lookup_table(source: DynamicTableSource, session: Mapping[str, str]) -> Look
     filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
     if not table.connector.can_look_up:
         raise RunError("RUN026", name=table.name, connector=table.connector.name)
-    return LookupTable(table.name, table.connector.lookup(table), filters)
+    lookup = table.connector.lookup(table)
+    accepted = _Accepted(filters, local_time_zone(session))
+    if retry is not None:
+        lookup = lookup.retrying(Again(retry.max_attempts, retry.fixed_delay, accepted))
+    return LookupTable(table.name, lookup, accepted)
 
 
 @dataclass(frozen=True)
@@ -151,7 +174,7 @@ class LookupTransform(Transform):
 
     def _there(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
         """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
-        rows = self.table.rows(now, self.time_zone, self._asked(asking, now))
+        rows = self.table.rows(now, self._asked(asking, now))
         rows = rows.select(columns(len(self.table_type.fields)))
         for field, literal in self._constants():
             value = self._constant(literal, rows.schema[column(field)], now)

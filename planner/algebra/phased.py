@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 from stateplan.execnodes.functions.aggregates import MERGEABLE
 from stateplan.execnodes.types import BIGINT, STRING, LogicalType
-from stateplan.planner.accumulators import array_list, collect_map, distinct_map, extreme, list_views, welford
+from stateplan.planner.accumulators import (
+    array_list,
+    collect_map,
+    distinct_map,
+    extreme,
+    list_views,
+    percentile,
+    welford,
+)
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
 from stateplan.planner.algebra.table_functions import is_python
 
@@ -42,12 +50,12 @@ class PhasedCall:
 class Accumulators:
     """All accumulators of an aggregate: those of its calls, then the maps of distinct values.
 
-    ``maps`` has, per map, its argument and type; ``hidden`` says that the last call is a COUNT(*) that only counts
+    ``maps`` has, per map, its arguments and type; ``hidden`` says that the last call is a COUNT(*) that only counts
     rows.
     """
 
     calls: tuple[PhasedCall, ...]
-    maps: tuple[tuple[int, LogicalType], ...]
+    maps: tuple[tuple[tuple[int, ...], LogicalType], ...]
     hidden: bool
 
     @property
@@ -73,19 +81,22 @@ def phased_calls(
     )
     if hidden:
         every.append((AggCall("COUNT", (), BIGINT.not_null()), retraction))
-    distinct: dict[int, list[int]] = {}
+    distinct: dict[tuple[int, ...], list[int]] = {}
     for call, _ in every:
         if call.distinct:
-            distinct.setdefault(call.args[0], []).append(call.filter)
+            distinct.setdefault(call.args, []).append(call.filter)
     order = list(distinct)
     made, number = [], 0
     for call, retract in every:
         kept = _kept(call, retract, types)
         names = tuple(f"{name}${number + i}" for i, (name, _) in enumerate(kept))
         number += len(kept)
-        view = order.index(call.args[0]) if call.distinct else None
+        view = order.index(call.args) if call.distinct else None
         made.append(PhasedCall(call, retract, names, tuple(t for _, t in kept), view))
-    maps = tuple((a, distinct_map(types[a], len(f) if retraction or len(f) > 64 else 1)) for a, f in distinct.items())
+    maps = tuple(
+        (a, distinct_map([types[i] for i in a], len(f) if retraction or len(f) > 64 else 1))
+        for a, f in distinct.items()
+    )
     return Accumulators(tuple(made), maps, hidden)
 
 
@@ -112,6 +123,8 @@ def _kept(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Fi
         values = array_list(argument)
         assert values is not None
         return [("array_agg", values)]
+    if call.function == "PERCENTILE":
+        return [("percentile", percentile())]
     return [(call.function.lower(), welford())]
 
 

@@ -14,6 +14,7 @@ from stateplan.execnodes.functions.process import DeclaredArgument, ProcessDecla
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Several, Single, unique_names
 from stateplan.planner.catalog.functions import FoundFunction
 from stateplan.planner.expressions.ops import rewrite
@@ -131,7 +132,7 @@ class ProcessTable(Several):
 
 def is_python(rel: Rel) -> bool:
     """Whether it is one of Flink's Python operators."""
-    if isinstance(rel, Aggregate):
+    if isinstance(rel, (Aggregate, OverAggregate)):
         return any(c.is_user_defined for c in rel.calls)
     if isinstance(rel, FunctionCorrelate):
         return rel.call.internal_name is None

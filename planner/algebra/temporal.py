@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.specs import JoinType
+from stateplan.execnodes.specs import JoinType, RetryOptions
 from stateplan.planner.algebra.relations import Calc, Field, Join, Joined, Rel, Scan, Single
 
 
@@ -66,7 +66,9 @@ class WatermarkAssigner(Single):
 
 @dataclass(frozen=True)
 class Snapshot(Single):
-    """A table as it is when a row of the other side of a join asks for it."""
+    """A table as it is when a row of the other side of a join asks for it; ``retry`` says how it is asked again."""
+
+    retry: RetryOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class LookupJoin(Single):
 
     ``table`` is read at ``keys`` (field of the table -> field of the input) and ``constants``; ``calc`` over it filters
     and projects what is found. ``before`` is a condition on the input alone, without which nothing is looked up;
-    ``rest`` one on input ++ what was found. ``materialize`` says that it keeps what it found for each row.
+    ``rest`` one on input ++ what was found. ``materialize`` says that it keeps what it found for each row, ``retry``
+    how a row that found nothing is looked up again.
     """
 
     table: Scan
@@ -87,6 +90,7 @@ class LookupJoin(Single):
     rest: Rex | None = None
     materialize: bool = False
     ttl: int | None = None
+    retry: RetryOptions | None = None
 
     @property
     def found(self) -> Rel:

@@ -15,6 +15,7 @@ from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
+from stateplan.planner.binding.aggregate_operands import aggregate_operands
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, window_property
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
@@ -224,10 +225,10 @@ class GroupingBinder(ExpressionBinder):
                 hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
             )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
-        if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-            raise SqlError("SQL203.aggregate", place=self.place(arguments[1]))
+        place = self.place(call)
+        operands = aggregate_operands(name, operands, distinct, place, [self.place(a) for a in arguments])
         result = function.infer(
-            [o.type for o in operands], self.place(call), grouped=self.group_count > 0, filtered=condition is not None
+            [o.type for o in operands], place, grouped=self.group_count > 0, filtered=condition is not None
         )
         if name == "COUNT" and not distinct and operands:
             operands = [o for o in operands if o.type.nullable]
@@ -262,6 +263,8 @@ class GroupingBinder(ExpressionBinder):
     def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
         place = self.place(call)
         function = require_kind(user, "AGGREGATE", place, "as an aggregate")
+        if not hasattr(function.opened(), "accumulate"):
+            raise SqlError("SQL212.all_rows", name=function.name, place=place)
         arguments = list(call.expressions)
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:

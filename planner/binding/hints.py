@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
+from stateplan.execnodes.specs import RetryOptions
 from stateplan.execnodes.ttl import parse_ttl
-from stateplan.planner.binding.lookup_hints import read_lookup_hint
+from stateplan.planner.binding.lookup_hints import LookupHint, read_lookup_hint
 from stateplan.planner.binding.scope import Relation
 from stateplan.planner.positions import place_of
 
@@ -30,7 +31,7 @@ class TtlHints:
         places: Mapping[str, exp.Expr],
         source: str,
         multi: Mapping[str, exp.Expr] | None = None,
-        lookups: Mapping[str, exp.Expr] | None = None,
+        lookups: Mapping[str, LookupHint] | None = None,
         joins: Sequence[tuple[str, str, exp.Expr]] = (),
     ) -> None:
         self.lifetimes = dict(lifetimes)
@@ -38,6 +39,7 @@ class TtlHints:
         self.source = source
         self.multi = dict(multi or {})
         self.lookups = dict(lookups or {})
+        self._looked_up: set[str] = set()
         self.joins = tuple(joins)
 
     @classmethod
@@ -50,7 +52,7 @@ class TtlHints:
         merged: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         multi: dict[str, exp.Expr] = {}
-        lookups: dict[str, exp.Expr] = {}
+        lookups: dict[str, LookupHint] = {}
         joins: list[tuple[str, str, exp.Expr]] = []
         for item in hint.expressions if hint is not None else ():
             name = item.name.upper()
@@ -58,8 +60,8 @@ class TtlHints:
                 multi |= cls._read_tables(item, source)
                 continue
             if name == "LOOKUP":
-                table, where_named = read_lookup_hint(item, source)
-                lookups.setdefault(table, where_named)
+                table, lookup = read_lookup_hint(item, source)
+                lookups.setdefault(table, lookup)
                 continue
             if name in _JOIN_HINTS:
                 joins += [(name, table, node) for table, node in cls._read_tables(item, source).items()]
@@ -127,6 +129,21 @@ class TtlHints:
         path = relation.path
         return next((k for k in self.lifetimes if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
 
+    def retry_of(self, relations: Sequence[Relation]) -> RetryOptions | None:
+        """How rows that find nothing in the table of ``relations``, which is looked up, are looked up again."""
+        for key, lookup in self.lookups.items():
+            ends = tuple(key.split("."))
+            if any(key == r.name or (r.path and r.path[-len(ends) :] == ends) for r in relations):
+                self._looked_up.add(key)
+                return lookup.retry
+        return None
+
+    def check_retries(self) -> None:
+        """Raises SqlError SQL123, once the joins are bound, for retries of a table that is not looked up."""
+        for key, lookup in self.lookups.items():
+            if lookup.place is not None and key not in self._looked_up:
+                raise SqlError("SQL123.retries", key=key, place=place_of(lookup.place, self.source))
+
     def check(self, relations: Sequence[Relation], with_queries: bool) -> None:
         """Raises SqlError SQL123 for a hint that names none of the SELECT's relations.
 
@@ -135,7 +152,11 @@ class TtlHints:
         """
         names = [r.name for r in relations]
         paths = [r.path for r in relations if r.path]
-        kinds = (("MULTI_JOIN", self.multi), ("LOOKUP", self.lookups), ("STATE_TTL", self.places))
+        kinds = (
+            ("MULTI_JOIN", self.multi),
+            ("LOOKUP", {key: lookup.named for key, lookup in self.lookups.items()}),
+            ("STATE_TTL", self.places),
+        )
         named = [(what, key, node) for what, keys in kinds for key, node in keys.items()]
         for what, key, node in (*named, *self.joins):
             if key in names or (with_queries and what == "STATE_TTL" and key in QUERY_STATES):

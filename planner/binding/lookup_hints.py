@@ -1,18 +1,41 @@
 """The LOOKUP hint: how a lookup join asks its table.
 
-The tables that can be looked up here are read whole and answer at once, so what the hint says of asynchronous lookups
-has no effect, as in Flink for a table that is not asynchronous.
+The tables that can be looked up here answer at once, so what the hint says of asynchronous lookups has no effect, as in
+Flink for a table that is not asynchronous.
 
 Source: Flink's ``LookupJoinHintOptions``, FLIP-204 and FLIP-234.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from sqlglot import exp
 
 from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest
-from stateplan.planner.positions import not_supported, place_of
+from stateplan.execnodes.specs import RetryOptions
+from stateplan.planner.positions import place_of
+
+_RETRY = ("retry-predicate", "retry-strategy", "fixed-delay", "max-attempts")
+"""Options of which a hint has all or none."""
+
+
+@dataclass(frozen=True)
+class LookupHint:
+    """A LOOKUP hint.
+
+    Attributes:
+        named: the table, where it is named.
+        retry: how rows that found nothing are looked up again; None for not at all.
+        place: where the retries stand.
+    """
+
+    named: exp.Expr
+    retry: RetryOptions | None = None
+    place: exp.Expr | None = None
+
 
 _OPTIONS = {
     option.key: option
@@ -25,18 +48,20 @@ _OPTIONS = {
         Option("retry-predicate", OptionType.ENUM, "When to look again.", values=("lookup_miss",)),
         Option("retry-strategy", OptionType.ENUM, "How to look again.", values=("fixed_delay",)),
         Option("fixed-delay", OptionType.DURATION, "Between two attempts."),
-        Option("max-attempts", OptionType.INTEGER, "How often to look again."),
+        Option("max-attempts", OptionType.INTEGER, "How often to look again.", minimum=1),
     )
 }
 
 
-def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, exp.Expr]:
-    """The name of the table a LOOKUP hint is for, and where it stands.
+def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, LookupHint]:
+    """The name of the table a LOOKUP hint is for, and what it says.
 
     Raises:
-        SqlError: SQL121, for options that the hint does not have or values they do not take; SQL150, for retries.
+        SqlError: SQL121, for options that the hint does not have, values they do not take, or retries without all of
+            their options.
     """
     given: dict[str, exp.Expr] = {}
+    values: dict[str, Any] = {}
     for argument in item.expressions:
         key = argument.this.name if isinstance(argument, exp.EQ) else ""
         if key not in _OPTIONS:
@@ -48,7 +73,7 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, exp.Expr]:
                 hint=nearest(key, _OPTIONS),
             )
         try:
-            parse_value(_OPTIONS[key], argument.expression.name)
+            values[key] = parse_value(_OPTIONS[key], argument.expression.name)
         except StateplanError as error:
             raise SqlError(
                 "SQL121.read_lookup_hint",
@@ -58,9 +83,22 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, exp.Expr]:
                 expected=error.expected,
                 hint=error.hint,
             ) from None
-        if key.startswith(("retry", "fixed", "max")):
-            raise not_supported("looking again for rows that were not found", place_of(argument, source))
         given[key] = argument
     if "table" not in given:
         raise SqlError("SQL121.read_lookup_hint_2", place=place_of(item, source))
-    return given["table"].expression.name, given["table"].expression
+    asked = [key for key in _RETRY if key in given]
+    lacking = [key for key in _RETRY if key not in given]
+    if asked and lacking:
+        raise SqlError("SQL121.retry", lacking=lacking[0], place=place_of(given[asked[0]], source))
+    named = given["table"].expression
+    if not asked:
+        return named.name, LookupHint(named)
+    if values["fixed-delay"] <= 0:
+        raise SqlError("SQL121.fixed_delay", place=place_of(given["fixed-delay"].expression, source))
+    retry = RetryOptions(
+        retry_predicate=given["retry-predicate"].expression.name,
+        retry_strategy="FIXED_DELAY",
+        fixed_delay=values["fixed-delay"],
+        max_attempts=values["max-attempts"],
+    )
+    return named.name, LookupHint(named, retry, given[asked[0]])

@@ -19,8 +19,10 @@ from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
+from stateplan.planner.binding.aggregate_operands import aggregate_operands
 from stateplan.planner.binding.scope import Binder
-from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.binding.user_functions import fitted, user_function
+from stateplan.planner.catalog.functions import FoundFunction, require_kind
 from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.ops import RANKING, Over, cast, same_type
 from stateplan.planner.positions import not_supported
@@ -74,12 +76,9 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
             else None,
         )
     name = function_name(call)
-    if user_function(call, place, binder.scope.functions) is not None:
-        raise not_supported(
-            f"the user-defined function {name} with OVER",
-            place,
-            "Flink runs functions on pandas here, in frames with a bound, and no others of Python",
-        )
+    user = user_function(call, place, binder.scope.functions)
+    if user is not None:
+        return _user_aggregate(binder, user, call, _window(binder, node))
     if name in WINDOW_ONLY:
         return _window_function(binder, name, call, node)
     if find_aggregate(name) is None:
@@ -133,8 +132,7 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
     function = find_aggregate(name)
     assert function is not None
     operands = [] if star else [binder.bind(a) for a in arguments]
-    if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-        raise SqlError("SQL203.aggregate", place=binder.place(arguments[1]))
+    operands = aggregate_operands(name, operands, distinct, place, [binder.place(a) for a in arguments])
     result = function.infer([o.type for o in operands], place, grouped=window.never_empty)
     if name == "SUM":
         return _sum(window, operands[0], result, distinct)
@@ -143,6 +141,23 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
     if name in VARIANCES:
         return _variance(window, operands[0], result, *VARIANCES[name])
     return window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+
+
+def _user_aggregate(binder: Binder, user: FoundFunction, call: exp.Expr, window: _Window) -> Rex:
+    """A function of Python: one that takes columns, as Flink has it."""
+    place = binder.place(call)
+    function = require_kind(user, "AGGREGATE", place, "with OVER")
+    if function.vector == "general":
+        raise not_supported(
+            f"OVER with the function {function.name}, which takes row by row",
+            place,
+            "declare it with func_type='pandas': it is given the rows of a frame as columns",
+        )
+    if len(call.expressions) == 1 and isinstance(call.expressions[0], exp.Distinct):
+        raise not_supported(f"DISTINCT with OVER and the function {function.name}", place)
+    operands = fitted(user, [binder.bind(a) for a in call.expressions], place)
+    made = window.over(function.name, operands, function.result)
+    return replace(made, system_name=user.system_name, catalog_name=user.catalog_name)
 
 
 def _count(window: _Window, operand: Rex, distinct: bool = False) -> Rex:

@@ -166,6 +166,7 @@ class QueryBinder:
             source = self._from(from_.this, node.args.get("joins") or [], hints)
         rel, scope = source
         hints.check(scope.relations, _has_queries(node))
+        hints.check_retries()
         scope = replace(scope, query_ttls=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
         where = node.args.get("where")
         if where is not None:

@@ -193,7 +193,8 @@ def _declared(
     if isinstance(body, type):
         body = body()
     needed = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
-    if not hasattr(body, needed) and not (needed == "eval" and callable(body)):
+    of_columns = kind == "AGGREGATE" and func_type != "general"
+    if not hasattr(body, needed) and not ((needed == "eval" or of_columns) and callable(body)):
         raise SqlError(
             "SQL214.declared",
             body=body,
@@ -290,7 +291,8 @@ def udaf(
 
     Args:
         func_type: with ``pandas`` (``arrow``) ``accumulate`` and ``retract`` are given many rows of a group at once: a
-            ``pandas.Series`` (``pyarrow.Array``) per argument.
+            ``pandas.Series`` (``pyarrow.Array``) per argument. ``f`` may then be a function that gives the value of all
+            rows at once, which runs with OVER.
 
     Raises:
         SqlError: SQL213, SQL214.

@@ -42,7 +42,8 @@ class Notation:
         op = call_name(rex)
         operands = [self.expression(c, names) for c in rex.children]
         if op in _CASTS and isinstance(rex, Call):
-            return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
+            target = calcite_type(rex.type)
+            return f"{op}({operands[0]} AS {target if self.prefix else target.replace(' NOT NULL', '')})"
         if op in _POSTFIX:
             return f"{operands[0]} {op}"
         if op in _INFIX and len(operands) > 1:

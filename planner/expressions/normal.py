@@ -46,6 +46,8 @@ def key(rex: Rex) -> Hashable:
     if isinstance(rex, Over):
         return (
             rex.function,
+            rex.system_name,
+            rex.catalog_name,
             tuple(map(key, rex.operands)),
             tuple(map(key, rex.partition)),
             tuple((key(e), a, n) for e, a, n in rex.order),

@@ -90,7 +90,8 @@ RANKING = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 
 @dataclass(frozen=True)
 class Over(Rex):
-    """A window function: one of :data:`RANKING`, LAG, or an aggregate over a frame of a partition and an order.
+    """A window function: one of :data:`RANKING`, LAG, or an aggregate over a frame of a partition and an order; one
+    with a system or catalog name is user-defined.
 
     ``order`` holds (expression, ascending, nulls last), ``ttl`` the lifetime of its state, ms. It never reaches a plan:
     passes turn it into a node.
@@ -104,6 +105,8 @@ class Over(Rex):
     frame: Frame = DEFAULT
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl: int | None = None
+    system_name: str | None = None
+    catalog_name: str | None = None
 
     @property
     def children(self) -> tuple[Rex, ...]:

@@ -224,7 +224,10 @@ def accumulators(kept: Accumulators, row: Rel) -> list[str]:
         shown = f"{_function(c)}({_view(c)}{arguments})"
         passed = f" FILTER {names[c.call.filter]}" if c.call.filter >= 0 else ""
         parts.append(f"{shown}{passed} AS {_accumulated(c)}")
-    return parts + [f"DISTINCT({names[a]}) AS distinct${i}" for i, (a, _) in enumerate(kept.maps)]
+    return parts + [
+        f"DISTINCT({', '.join(names[a] for a in arguments)}) AS distinct${i}"
+        for i, (arguments, _) in enumerate(kept.maps)
+    ]
 
 
 def merged(call: PhasedCall) -> str:

@@ -13,14 +13,14 @@ from stateplan.execnodes.nodes.lookup_join import LookupJoin as LookupJoinNode
 from stateplan.execnodes.nodes.multi_join import JoinAttribute
 from stateplan.execnodes.nodes.multi_join import MultiJoin as MultiJoinNode
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoinNode
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, null_filters, without_equi_keys
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin
-from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, record_text
+from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, named, record_text
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
 from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
@@ -323,13 +323,13 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNod
             both = unique_names([*inputs, *field_names(rel.found)])
             texts = [notation.expression(t, both) for t in terms]
             out.append(f"joinCondition=[{notation.conjunction(texts)}]")
-        found = rel.calc.exprs if rel.calc is not None else ()
-        names = field_names(rel)
-        shown = names[: len(inputs)]
-        for i, name in enumerate(names[len(inputs) :]):
-            text = notation.expression(found[i], columns) if found and not isinstance(found[i], InputRef) else name
-            shown.append(text if text == name else f"{text} AS {name}")
+        shown = field_names(rel)
+        if rel.calc is not None:  # with the names that it gives, whether the input has them or not
+            texts = [notation.expression(e, columns) for e in rel.calc.exprs]
+            shown[len(inputs) :] = map(named, texts, field_names(rel.calc))
         out.append(f"select=[{', '.join(shown)}]")
+        if rel.retry is not None:
+            out.append(f"retry=[{rel.retry.summary}]")
         if rel.materialize:
             out.append("upsertMaterialize=[true]")
         key = smallest_key(upsert_keys(rel.input))
@@ -356,6 +356,7 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNod
             filter_on_temporal_table=None if calc is None else calc.condition,
             lookup_key_contains_primary_key=primary is not None and set(primary) <= {f for f, _ in rel.keys},
             require_upsert_materialize=rel.materialize,
+            retry_options=rel.retry,
             input_changelog_mode=changelog_mode(node.input),
             input_upsert_key=smallest_key(upsert_keys(rel.input)) or (),
             prefer_custom_shuffle=False,

@@ -11,7 +11,7 @@ from stateplan.execnodes.nodes.deduplicate import Deduplicate as DeduplicateNode
 from stateplan.execnodes.nodes.limit import Limit as LimitNode
 from stateplan.execnodes.nodes.over_aggregate import Bound as NodeBound
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate as OverAggregateNode
-from stateplan.execnodes.nodes.over_aggregate import OverGroup, OverSpec
+from stateplan.execnodes.nodes.over_aggregate import OverGroup, OverSpec, PythonOverAggregate
 from stateplan.execnodes.nodes.rank import Rank as RankNode
 from stateplan.execnodes.nodes.sort import Sort as SortNode
 from stateplan.execnodes.nodes.sort_limit import SortLimit as SortLimitNode
@@ -43,8 +43,9 @@ from stateplan.planner.algebra.relations import (
     TemporalSort,
     field_names,
 )
+from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.digest.expressions import Notation, key_names, order_text
-from stateplan.planner.digest.literals import charset
+from stateplan.planner.digest.literals import typed_literal
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
 from stateplan.planner.operators.aggregates import agg_calls
@@ -284,10 +285,7 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
 
     def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:
         inputs = field_names(rel.input)
-        names = [
-            *inputs,
-            *(charset(c.value) if c.type.is_string else notation.expression(c, ()) for c in rel.constants),
-        ]
+        names = [*inputs, *map(typed_literal, rel.constants)]
 
         def text(call: AggCall, name: str) -> str:
             arguments = ", ".join(names[a] for a in call.args) or "*"
@@ -323,14 +321,17 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             upper_bound=bound(rel.frame.upper),
             agg_calls=agg_calls(rel.calls),
         )
+        spec = OverSpec(
+            partition=PartitionSpec(fields=rel.partition),
+            groups=(group,),
+            constants=rel.constants,
+            original_input_fields=width,
+        )
+        if is_python(rel):
+            return PythonOverAggregate(**self.common(rel, node, lowering), over_spec=spec)
         return OverAggregateNode(
             **self.common(rel, node, lowering),
-            over_spec=OverSpec(
-                partition=PartitionSpec(fields=rel.partition),
-                groups=(group,),
-                constants=rel.constants,
-                original_input_fields=width,
-            ),
+            over_spec=spec,
             unbounded_over_version=int(lowering.options.get("table.exec.unbounded-over.version", "2")),
         )
 

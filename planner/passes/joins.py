@@ -505,6 +505,7 @@ def lookup_joins(rel: Rel) -> Rel | None:
         and_(before) if before else None,
         and_(rest) if rest else None,
         ttl=rel.left_ttl,
+        retry=rel.right.retry,
     )
 
 

@@ -131,6 +131,9 @@ def _place(rex: Rex, pool: Sequence[Literal]) -> int:
 
 
 def _call(over: Over, args: tuple[int, ...], name: str) -> AggCall:
+    if over.system_name is not None or over.catalog_name is not None:
+        names = over.system_name, over.catalog_name
+        return AggCall(over.function, args, over.type, name, over.distinct, -1, "", None, *names)
     function = find_aggregate(over.function)
     syntax = "FUNCTION_STAR" if over.function == "COUNT" else None if function is None else function.syntax
     internal = f"${over.function}$1" if function is None else function.internal_name
@@ -225,6 +228,13 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
         raise _refused("has rows after the current one", rel, "a frame that ends with CURRENT ROW")
     if rel.frame.lower.kind == "CURRENT_ROW":
         raise _refused("begins with the current row", rel, "0 PRECEDING")
+    if is_python(rel):
+        if not all(call.is_user_defined for call in rel.calls):
+            raise _refused("has functions of Python and others", rel, "functions of Python only")
+        if rel.frame.lower.kind != "PRECEDING":
+            raise _refused(
+                "of a function of Python has no bound", rel, "ROWS BETWEEN n PRECEDING AND CURRENT ROW, or RANGE"
+            )
     if rel.by_time:
         return None
     if rel.frame.lower.kind == "PRECEDING":

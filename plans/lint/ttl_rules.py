@@ -122,6 +122,7 @@ _RESTART = frozenset(
         "sort-limit",
         "deduplicate",
         "over-aggregate",
+        "python-over-aggregate",
     }
 )
 """Operators that begin anew when their state has expired."""
@@ -195,7 +196,7 @@ _RESULTS = frozenset(
 """Operators that give the rows of a window when it ends."""
 
 
-_IN_ORDER = _RESULTS | {"temporal-sort", "over-aggregate", "match"}
+_IN_ORDER = _RESULTS | {"temporal-sort", "over-aggregate", "python-over-aggregate", "match"}
 """Operators that wait for the watermark. Downstream of them, no row is late."""
 
 

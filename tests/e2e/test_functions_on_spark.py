@@ -52,6 +52,21 @@ def test_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path, mon
 
 
 @pytest.mark.spark
+def test_functions_on_pandas_run_over_frames(env: TableEnvironment, tmp_path: Path) -> None:
+    env.create_temporary_function(
+        "length", udaf(lambda column: column.fillna("").str.len().max(), ["STRING"], "BIGINT", func_type="pandas")
+    )
+    env.execute_sql(
+        "CREATE TABLE p (a INT, c STRING, pt AS PROCTIME()) "
+        f"WITH ('connector'='filesystem', 'path'='{tmp_path / 'in'}', 'format'='json')"
+    )
+    env.execute_sql(
+        "INSERT INTO snk SELECT length(c) OVER (ORDER BY pt ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), c FROM p"
+    ).wait()
+    assert written(tmp_path) == [{"a": 1, "c": "z"}, {"a": 3, "c": "x y"}, {"a": 3, "c": None}]
+
+
+@pytest.mark.spark
 def test_asynchronous_functions_run_in_the_workers(env: TableEnvironment, tmp_path: Path) -> None:
     async def later(number: int) -> int:
         await asyncio.sleep(0.01 * (3 - number))

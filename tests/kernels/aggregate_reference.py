@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +142,46 @@ class Welford(Function):
         return self.m2 if self.n > 0 else None
 
 
+class Percentile(Function):
+    """The values with their numbers; the percentages of the first row."""
+
+    nulls = True
+
+    def __init__(self) -> None:
+        self.counts: dict[float, int] = {}
+        self.percentages: Any = None
+
+    def add(self, *values: Any) -> None:
+        if self.percentages is None:
+            self.percentages = values[1]
+        self._step(1, *values)
+
+    def take(self, *values: Any) -> None:
+        self._step(-1, *values)
+
+    def _step(self, sign: int, value: Any, percentage: Any, frequency: Any = 1) -> None:
+        if value is None or frequency is None or frequency <= 0:
+            return
+        self.counts[value] = self.counts.get(value, 0) + sign * frequency
+        if self.counts[value] == 0:
+            del self.counts[value]
+
+    def value(self) -> Any:
+        items = [float(v) for v in sorted(self.counts) for _ in range(self.counts[v])]
+        if self.percentages is None or not items:
+            return None
+        if isinstance(self.percentages, list):
+            return [self._at(items, p) for p in self.percentages]
+        return self._at(items, self.percentages)
+
+    @staticmethod
+    def _at(items: list[float], percentage: float) -> float:
+        at = percentage * (len(items) - 1)
+        low = math.floor(at)
+        high = math.ceil(at)
+        return items[low] if low == high else (high - at) * items[low] + (at - low) * items[high]
+
+
 FUNCTIONS: dict[str, Callable[[], Function]] = {
     "FIRST_VALUE": FirstValue,
     "LAST_VALUE": LastValue,
@@ -151,6 +192,7 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
     "JSON_ARRAYAGG_ABSENT_ON_NULL": JsonArrayAbsent,
     "JSON_OBJECTAGG_NULL_ON_NULL": JsonObject,
     "JSON_OBJECTAGG_ABSENT_ON_NULL": JsonObjectAbsent,
+    "PERCENTILE": Percentile,
     "$WELFORD_M2$1": Welford,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import polars as pl
@@ -13,13 +14,19 @@ from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.aggregates import WELFORD
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
 from tests.support.memory_state import MemoryState
 
-ROW = row_type([("g", INT), ("s", STRING), ("n", INT), ("sep", STRING), ("ok", BOOLEAN), ("d", DOUBLE)])
+DOUBLES = LogicalType("ARRAY", children=(DOUBLE,))
+ROW = row_type(
+    [
+        *(("g", INT), ("s", STRING), ("n", INT), ("sep", STRING), ("ok", BOOLEAN), ("d", DOUBLE)),
+        *(("half", DOUBLE), ("several", DOUBLES), ("any", DOUBLE), ("frequency", BIGINT)),
+    ]
+)
 ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 1, 2]),
     st.sampled_from([None, "", "a", "b,", "é"]),
@@ -27,7 +34,13 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
     st.just("-"),
     st.sampled_from([None, True, False]),
     st.sampled_from([None, 0.1, -3.5, 7.25]),
+    st.just(0.5),
+    st.just([0.9, 0.0, 1.0]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([None, -2, 0, 1, 3]),
 )
+
+REST = (0.5, [0.5], 0.5, 1)
 
 CALLS: list[tuple[str, tuple[int, ...], LogicalType, bool, int]] = [
     ("FIRST_VALUE", (1,), STRING, False, -1),
@@ -45,6 +58,11 @@ CALLS: list[tuple[str, tuple[int, ...], LogicalType, bool, int]] = [
     ("JSON_ARRAYAGG_ABSENT_ON_NULL", (1,), STRING, False, 4),
     (WELFORD, (5,), DOUBLE, False, -1),
     (WELFORD, (5,), DOUBLE, True, 4),
+    ("PERCENTILE", (5, 6), DOUBLE, False, -1),
+    ("PERCENTILE", (2, 6), DOUBLE, True, 4),
+    ("PERCENTILE", (5, 7), DOUBLES, True, -1),
+    ("PERCENTILE", (2, 7, 9), DOUBLES, False, 4),
+    ("PERCENTILE", (5, 8, 9), DOUBLE, False, -1),
 ]
 CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=4, unique=True)
 GROUPING = st.sampled_from([(0,), ()])
@@ -92,7 +110,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return tuple(sorted(((e["key"], e["value"]) for e in value), key=str))
     if isinstance(value, list):
-        return tuple(value)
+        return tuple(map(plain, value))
     return round(value, 9) + 0.0 if isinstance(value, float) else value
 
 
@@ -181,7 +199,7 @@ def test_elements_expire_by_themselves() -> None:
     state = MemoryState(made([7], (0,), False))
 
     def step(n: int, now: int) -> Any:
-        out = changes_of(state.step([frame(ROW, [(INSERT, (1, "a", n, "-", True, 0.5))])], now, [10]))
+        out = changes_of(state.step([frame(ROW, [(INSERT, (1, "a", n, "-", True, 0.5, *REST))])], now, [10]))
         return [r[1] for k, r in out if k != UPDATE_BEFORE]
 
     assert step(1, 0) == [[1]]
@@ -189,12 +207,82 @@ def test_elements_expire_by_themselves() -> None:
     assert step(3, 11) == [[2, 3]]
 
 
+def test_an_extreme_value_is_not_null_where_a_distinct_call_sees_nulls() -> None:
+    """MAX of what may be retracted shares the values of DISTINCT calls, unless NULL is among them."""
+    calls = tuple(
+        AggCall(name="x", internal_name=f"${n}$1", arg_list=(2,), distinct=distinct, filter_arg=-1, type=result)
+        for n, distinct, result in (
+            ("ARRAY_AGG", True, LogicalType("ARRAY", children=(INT,))),
+            ("MAX", False, INT),
+            ("MIN", False, INT),
+        )
+    )
+    state = MemoryState(GroupAggregateKernel(ROW, (0,), calls, (True,) * 3, True, True))
+
+    def step(*changes: tuple[int, int | None]) -> Any:
+        batch: list[Change] = [(kind, (1, "a", n, "-", True, 0.5, *REST)) for kind, n in changes]
+        return changes_of(state.step([frame(ROW, batch, True)], 1, [0]))[-1][1][1:]
+
+    assert step((INSERT, None)) == ([None], None, None)
+    assert step((INSERT, -4), (INSERT, -2)) == ([None, -4, -2], -2, -4)
+    assert step((DELETE, -2)) == ([None, -4], -4, -4)
+
+
+PERCENTILES = row_type([("g", INT), ("v", DOUBLE), ("p", DOUBLE), ("several", DOUBLES)])
+
+
+def percentiles(*rows: tuple[float | None, float, list[float]]) -> tuple[Any, ...]:
+    """PERCENTILE(v, p) and PERCENTILE(v, several) of the rows."""
+    calls = tuple(
+        AggCall(name="x", internal_name="$PERCENTILE$1", arg_list=args, filter_arg=-1, type=result)
+        for args, result in (((1, 2), DOUBLE), ((1, 3), DOUBLES))
+    )
+    state = MemoryState(GroupAggregateKernel(PERCENTILES, (0,), calls, (False, False), True, False))
+    batch: list[Change] = [(INSERT, (1, *row)) for row in rows]
+    return changes_of(state.step([frame(PERCENTILES, batch)], 1, [0]))[-1][1][1:]
+
+
+def test_percentiles_of_odd_numbers() -> None:
+    """In the order of Java: -0.0 is before 0.0, NaN is last; the percentages are those of the first row."""
+    single, several = percentiles((math.nan, 0.0, [0.0, 1.0]), (0.0, 1.0, [0.5]), (-0.0, 0.5, []), (math.inf, 0.5, []))
+    assert math.copysign(1.0, single) == -1.0
+    assert math.copysign(1.0, several[0]) == -1.0
+    assert math.isnan(several[1])
+    assert percentiles((None, 0.5, [0.5])) == (None, None)
+    assert percentiles((1.0, 0.5, [])) == (1.0, [])
+
+
+@pytest.mark.parametrize("row", [(1.0, 1.1, [0.5]), (1.0, -0.1, [0.5]), (1.0, 0.5, [0.5, 2.0]), (None, 7.0, [0.5])])
+def test_percentages_from_the_data_are_looked_at(row: tuple[float | None, float, list[float]]) -> None:
+    with pytest.raises(DataError) as caught:
+        percentiles(row)
+    assert caught.value.code == "DATA303"
+
+
+def test_values_of_percentiles_expire_by_themselves() -> None:
+    """As Flink's MapView with a TTL: each value has its own age, which a further row of it renews."""
+    call = AggCall(name="x", internal_name="$PERCENTILE$1", arg_list=(1, 2), filter_arg=-1, type=DOUBLE)
+    state = MemoryState(GroupAggregateKernel(PERCENTILES, (0,), (call,), (False,), True, False))
+
+    def step(value: float, now: int) -> Any:
+        out = changes_of(state.step([frame(PERCENTILES, [(INSERT, (1, value, 0.0, []))])], now, [10]))
+        return [r[1] for k, r in out if k != UPDATE_BEFORE]
+
+    assert [step(1.0, 0), step(2.0, 8), step(1.0, 9), step(3.0, 18), step(4.0, 20)] == [
+        [1.0],
+        [1.0],
+        [1.0],
+        [1.0],
+        [3.0],
+    ]
+
+
 def test_many_rows_of_a_group_are_merged() -> None:
     """Past a number of rows a batch is merged as a whole: the same up to rounding, back and forth."""
     values = [((7919 * i) % 1000) / 7 for i in range(500)]
     kernel = made([13], (), True)
     one, whole = MemoryState(kernel), MemoryState(kernel)
-    rows: list[Change] = [(INSERT, (1, "a", 1, "-", True, v)) for v in values]
+    rows: list[Change] = [(INSERT, (1, "a", 1, "-", True, v, *REST)) for v in values]
     gone: list[Change] = [(DELETE, row) for _, row in rows[100:400]]
     for batch in (rows, gone):
         single = [changes_of(one.step([frame(ROW, [c], True)], 1, [0]))[-1] for c in batch][-1]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pickle
+import statistics
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 import polars as pl
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.nodes.over_aggregate import range_ttl
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.execnodes.runtime.kernels.common.walks import Frame
@@ -21,6 +25,7 @@ from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunS
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from tests.kernels.over_functions import ANY_FRAME, Function, there
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
@@ -45,7 +50,69 @@ WHOLE_FRAME = [
     Function("LAG", INT, 2, lag_or_seven, more=(4, 5)),
     Function("ROW_NUMBER", BIGINT, None, len),
 ]
-CONSTANTS: tuple[dict[str, Any], tuple[LogicalType, ...]] = ({"c4": 2, "c5": 7}, (INT, INT))
+CONSTANTS: tuple[dict[str, Any], tuple[LogicalType, ...]] = (
+    {"c4": 2, "c5": 7, "c6": 0.5, "c7": 3},
+    (INT, INT, DOUBLE, INT),
+)
+
+
+def median(values: list[Any]) -> float | None:
+    known = there(values)
+    return float(statistics.median(known)) if known else None
+
+
+@dataclass
+class OfColumns(Function):
+    """A function of Python on the columns of a frame."""
+
+    function: UserFunction | None = None
+
+    @property
+    def call(self) -> AggCall:
+        assert self.function is not None
+        arguments = () if self.argument is None else (self.argument, *self.more)
+        call = AggCall(name="x", system_name=self.name, arg_list=arguments, type=self.result)
+        return call.with_user_function(self.function)
+
+
+class Spread(AggregateFunction):
+    """The range of a column: an object, as PyFlink has them."""
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def accumulate(self, accumulator: list[Any], *args: Any) -> None:
+        (column,) = args
+        known = column.drop_null()
+        accumulator.append(pc.max(known).as_py() - pc.min(known).as_py() if len(known) else None)
+
+    def get_value(self, accumulator: list[Any]) -> Any:
+        return accumulator[0]
+
+
+def spread(values: list[Any]) -> int | None:
+    known = there(values)
+    return max(known) - min(known) if known else None
+
+
+def weighed(column: pd.Series, weights: pd.Series) -> float:
+    assert len(column) == len(weights)
+    return float((column.fillna(0) * weights).sum())
+
+
+COLUMNS = [
+    OfColumns("length", BIGINT, 2, len, function=udaf(len, ["INT"], "BIGINT", func_type="pandas")),
+    OfColumns("spread", INT, 2, spread, function=udaf(Spread(), ["INT"], "INT", func_type="arrow")),
+    OfColumns(
+        "weighed",
+        DOUBLE,
+        2,
+        lambda vs: 3.0 * sum(there(vs)),
+        more=(7,),
+        function=udaf(weighed, ["INT", "INT"], "DOUBLE", func_type="pandas"),
+    ),
+]
+MEDIANS = [Function("PERCENTILE", DOUBLE, 2, median, more=(6,))]
 
 
 @dataclass
@@ -193,7 +260,7 @@ FRAMES = st.builds(Frame, st.booleans(), st.sampled_from([None, 0, 1, 2, 5]))
 
 
 def functions_of(given: Frame) -> list[Function]:
-    return ANY_FRAME if given.bounded else [*ANY_FRAME, *WHOLE_FRAME]
+    return [*ANY_FRAME, *MEDIANS, *(COLUMNS if given.bounded else WHOLE_FRAME)]
 
 
 def calls_of(functions: Sequence[Function]) -> tuple[AggCall, ...]:

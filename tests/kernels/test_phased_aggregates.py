@@ -39,7 +39,16 @@ from tests.kernels.test_aggregate_functions import plain
 from tests.support.memory_state import MemoryState
 
 ROW = row_type(
-    [("g", INT), ("s", STRING), ("n", INT), ("ok", BOOLEAN), ("d", DOUBLE), ("sep", STRING), ("bucket", INT)]
+    [
+        ("g", INT),
+        ("s", STRING),
+        ("n", INT),
+        ("ok", BOOLEAN),
+        ("d", DOUBLE),
+        ("sep", STRING),
+        ("bucket", INT),
+        ("half", DOUBLE),
+    ]
 )
 ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 1, 2]),
@@ -47,7 +56,7 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 0, 1, 2, 3, -5, 2**31 - 1]),
     st.sampled_from([None, True, False]),
     st.sampled_from([None, 0.5, -3.5, 7.25]),
-).map(lambda r: (*r, "-", None if r[2] is None else r[2] % 2))
+).map(lambda r: (*r, "-", None if r[2] is None else r[2] % 2, 0.5))
 
 CALLS: list[AggCall] = [
     call("COUNT", None, BIGINT),
@@ -66,6 +75,8 @@ CALLS: list[AggCall] = [
     call("COLLECT", 1, LogicalType("MULTISET", children=(STRING,))),
     call("LISTAGG", 1, STRING).model_copy(update={"arg_list": (1, 5)}),
     call(WELFORD, 4, DOUBLE),
+    call("PERCENTILE", 4, DOUBLE).model_copy(update={"arg_list": (4, 7)}),
+    call("PERCENTILE", 2, DOUBLE).model_copy(update={"arg_list": (2, 7), "distinct": True}),
 ]
 SPLIT = [0, 1, 2, 3, 5, 6, 8, 9]
 """Calls whose DISTINCT values and extremes are of the column that makes the bucket, or that need none."""
@@ -215,7 +226,7 @@ def test_split_aggregates(data, chosen, grouping, retract, cuts, parts) -> None:
 
 @given(st.data(), st.sampled_from([5, 6]), CUTS, PARTS)
 def test_extremes_are_looked_for(data, which, cuts, parts) -> None:
-    rows = st.integers(0, 30).map(lambda n: (1, "a", n, True, 0.5, "-", n % 2))
+    rows = st.integers(0, 30).map(lambda n: (1, "a", n, True, 0.5, "-", n % 2, 0.5))
     changes = data.draw(retracting(rows, 60))
     check(Two([which, 8], (0,), True), changes, [which, 8], (0,), True, cuts, parts)
     check(Three([which, 8], (0,), True), changes, [which, 8], (0,), True, cuts, parts)
@@ -223,7 +234,7 @@ def test_extremes_are_looked_for(data, which, cuts, parts) -> None:
 
 def test_nothing_is_left_of_a_group_that_is_gone() -> None:
     made = Two([5, 8, 2], (0,), True)
-    row = (1, "a", 3, True, 0.5, "-", 1)
+    row = (1, "a", 3, True, 0.5, "-", 1, 0.5)
     made.step([[(INSERT, row)]], 1, True)
     assert changes_of(made.state.step([made.local(frame(ROW, [(DELETE, row)], True), 2)], 2, [0])) == [  # type: ignore[operator]
         (DELETE, (1, 3, 1, 3))
@@ -235,7 +246,7 @@ def test_groups_and_values_expire() -> None:
     made = Two([0, 8], (0,), False)
 
     def step(n: int, now: int) -> list[Change]:
-        rows: list[Change] = [(INSERT, (1, "a", n, True, 0.5, "-", 1))]
+        rows: list[Change] = [(INSERT, (1, "a", n, True, 0.5, "-", 1, 0.5))]
         return changes_of(made.state.step([made.local(frame(ROW, rows), now)], now, [10]))  # type: ignore[operator]
 
     assert step(1, 0) == [(INSERT, (1, 1, 1))]
@@ -252,10 +263,10 @@ def test_a_function_that_cannot_be_merged_is_refused() -> None:
 
 def test_partial_results_are_few() -> None:
     """A part of a micro-batch gives one row per group, and each value once."""
-    rows: list[Change] = [(INSERT, (n % 3, "a", n % 5, True, 0.5, "-", 0)) for n in range(300)]
+    rows: list[Change] = [(INSERT, (n % 3, "a", n % 5, True, 0.5, "-", 0, 0.5)) for n in range(300)]
     local = Two([8, 2], (0,), False).local
     found = local(frame(ROW, rows), 1)  # type: ignore[operator]
     assert found.height == 3
     assert found["@values0"].list.len().to_list() == [5, 5, 5]
-    assert columns((7,)) == [found.columns[0]]
+    assert columns((8,)) == [found.columns[0]]
     assert int(np.sum(found["count1"].to_numpy())) == 300

@@ -173,7 +173,7 @@ def test_how_often_the_clock_is_looked_at(gap: int, step: int) -> None:
 
 
 def rows(*times: int, kind: int = INSERT) -> list[Change]:
-    return [(kind, (1, "a", t, True, 1.0, "", None, EPOCH + timedelta(milliseconds=t))) for t in times]
+    return [(kind, (1, "a", t, True, 1.0, "", None, 0.5, EPOCH + timedelta(milliseconds=t))) for t in times]
 
 
 def sessions_of(found: list[Row]) -> list[tuple[int, ...]]:

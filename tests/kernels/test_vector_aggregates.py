@@ -153,9 +153,11 @@ def test_missing_values_of_pandas_are_null() -> None:
     assert changes_of(state.step([frame(ROW, [(INSERT, (1, 3, None, None))])], 1, [0])) == [(INSERT, (1, None))]
 
 
-def test_a_function_of_all_rows_is_refused() -> None:
-    for declare in (udaf, udtaf):
+def test_a_function_of_all_rows_is_for_frames_of_columns() -> None:
+    assert udaf(lambda v: v.mean(), ["BIGINT"], "DOUBLE", func_type="arrow").vector == "arrow"
+    kinds: list[tuple[Any, Literal["general", "pandas"]]] = [(udaf, "general"), (udtaf, "pandas")]
+    for declare, func_type in kinds:
         with pytest.raises(SqlError) as refused:
-            declare(lambda v: v.mean(), ["BIGINT"], "DOUBLE", func_type="pandas")
+            declare(lambda v: v.mean(), ["BIGINT"], "DOUBLE", func_type=func_type)
         assert refused.value.code == "SQL214"
         assert "one after another" in (refused.value.hint or "")

@@ -235,7 +235,9 @@ def test_functions_that_cannot_be_merged_tumble() -> None:
     state = MemoryState(WindowAggregateKernel(inner, slicing, PROPERTIES[:1]))
 
     def rows(*given: tuple[int, int, int]) -> pl.DataFrame:
-        found = [(INSERT, (k, None, v, None, None, "", None, EPOCH + timedelta(milliseconds=t))) for k, v, t in given]
+        found = [
+            (INSERT, (k, None, v, None, None, "", None, 0.5, EPOCH + timedelta(milliseconds=t))) for k, v, t in given
+        ]
         return SliceTransform(slicing, TIME, TIME + 1)(frame(ROW, found), 0)
 
     assert changes_of(state.step([rows((1, 7, 0), (1, 8, 6))], 0, [0], Watermark())) == []

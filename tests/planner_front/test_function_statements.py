@@ -101,6 +101,35 @@ def test_errors(env: TableEnvironment, statement: str, expected: str) -> None:
     assert code(env, statement) == expected
 
 
+@pytest.mark.parametrize(
+    ("item", "expected", "said"),
+    [
+        ("cnt(c) OVER (ORDER BY pt ROWS 2 PRECEDING)", "SQL150", "takes row by row"),
+        ("words(c) OVER (ORDER BY pt ROWS 2 PRECEDING)", "SQL212", "cannot be used with OVER"),
+        ("pmax(DISTINCT b) OVER (ORDER BY pt ROWS 2 PRECEDING)", "SQL150", "DISTINCT with OVER"),
+        ("pmax(c) OVER (ORDER BY pt ROWS 2 PRECEDING)", "SQL203", "cannot be applied to (STRING)"),
+        ("pmax(b) OVER (ORDER BY pt)", "SQL164", "of a function of Python has no bound"),
+        ("pmax(b) OVER (PARTITION BY a)", "SQL164", "not ordered by one field"),
+        ("pmax(b) OVER (ORDER BY b ROWS 2 PRECEDING)", "SQL164", "not ordered by a time attribute"),
+        ("pmax(b) OVER w + MAX(b) OVER w", "SQL164", "has functions of Python and others"),
+        ("pmean(b)", "SQL212", "takes all rows at once"),
+    ],
+)
+def test_functions_with_over_are_on_columns_of_frames_with_a_bound(
+    env: TableEnvironment, item: str, expected: str, said: str
+) -> None:
+    env.execute_sql(SOURCE.replace("t (a INT", "p (pt AS PROCTIME(), a INT"))
+    for name in ("words", "pmax", "cnt", "pmean"):
+        env.execute_sql(f"CREATE FUNCTION {name} AS '{WHERE}.{name}' LANGUAGE PYTHON")
+    window = "" if " w" not in item else " WINDOW w AS (ORDER BY pt ROWS 2 PRECEDING)"
+    with pytest.raises(SqlError) as caught:
+        compiled(env, f"SELECT CAST({item} AS STRING) FROM p{window}")
+    assert (caught.value.code, caught.value.place is not None) == (expected, True)
+    assert said in caught.value.message
+    if said == "takes row by row":
+        assert "func_type='pandas'" in str(caught.value)
+
+
 def test_alter_function_changes_what_is_called(env: TableEnvironment) -> None:
     env.execute_sql("CREATE FUNCTION f AS 'no.such.module.f' LANGUAGE PYTHON")
     env.execute_sql(f"ALTER FUNCTION f AS '{WHERE}.g' LANGUAGE PYTHON")

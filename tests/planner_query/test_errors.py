@@ -9,6 +9,8 @@ from stateplan.planner.session.environment import TableEnvironment, inserts_of
 from stateplan.planner.session.script import read_script
 from tests.planner_query.conftest import TABLES
 
+RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay'"
+
 CASES = [
     # names
     ("SELECT a, bb FROM t", "SQL100", "bb", "column 'bb'", "did you mean 'b'?"),
@@ -37,10 +39,25 @@ CASES = [
     ),
     (
         "SELECT /*+ LOOKUP('table'='t', 'retry-predicate'='lookup_miss') */ a, b FROM t",
-        "SQL150",
+        "SQL121",
         "'retry-predicate'='lookup_miss'",
-        "looking again",
+        "has no 'retry-strategy'",
         None,
+    ),
+    (
+        "SELECT /*+ LOOKUP('table'='t', 'retry-predicate'='exception') */ a, b FROM t",
+        "SQL121",
+        "'exception'",
+        "'retry-predicate' of a LOOKUP hint cannot be 'exception'",
+        None,
+    ),
+    *(
+        (f"SELECT /*+ LOOKUP('table'='t', {RETRY}, {rest}) */ a, b FROM t", code, where, message, None)
+        for rest, code, where, message in (
+            ("'fixed-delay'='0 s', 'max-attempts'='3'", "SQL121", "'0 s'", "a LOOKUP hint is not positive"),
+            ("'fixed-delay'='1 s', 'max-attempts'='0'", "SQL121", "'0'", "LOOKUP hint cannot be '0'"),
+            ("'fixed-delay'='1 s', 'max-attempts'='3'", "SQL123", RETRY.split(", ")[0], "is not looked up"),
+        )
     ),
     # functions between rows and changes
     ("SELECT a, b FROM FROM_CHANGELOG(TABLE t, DESCRIPTOR(cc))", "SQL119", "DESCRIPTOR", "'cc'", "'c'?"),
@@ -178,6 +195,14 @@ CASES = [
     ("SELECT a, GROUPING(b) FROM t GROUP BY ROLLUP (a)", "SQL107", "b", "'b' is not one", None),
     ("SELECT a, c, COUNT(*) FROM t GROUP BY ROLLUP (a)", "SQL107", "c", "'c' is not in GROUP BY", None),
     ("SELECT a, LISTAGG(c, UPPER(c)) FROM t GROUP BY a", "SQL203", "UPPER", "not a constant", None),
+    ("SELECT a, PERCENTILE(c, 0.5) FROM t GROUP BY a", "SQL203", "PERCENTILE", "(STRING, DECIMAL(2, 1)", "NULL"),
+    ("SELECT a, PERCENTILE(b, b) FROM t GROUP BY a", "SQL203", "PERCENTILE", "(BIGINT, BIGINT)", "never NULL"),
+    ("SELECT a, PERCENTILE(b, 0.5, 1.5) FROM t GROUP BY a", "SQL203", "PERCENTILE", "DECIMAL", "NULL"),
+    ("SELECT a, PERCENTILE(b, 1.5) FROM t GROUP BY a", "SQL203", "1.5", "1.5 is no percentage", None),
+    ("SELECT a, PERCENTILE(b, ARRAY[0.5, 2]) FROM t GROUP BY a", "SQL203", "ARRAY[0.5, 2]", "2 is no percentage", None),
+    ("SELECT a, PERCENTILE(b) FROM t GROUP BY a", "SQL202", "PERCENTILE", "cannot take 1 argument", None),
+    ("SELECT a, PERCENTILE(DISTINCT b, 0.5, 2) FROM t GROUP BY a", "SQL150", "PERCENTILE", "with a frequency", None),
+    ("SELECT a, PERCENTILE(DISTINCT b, COALESCE(b, 0)) FROM t GROUP BY a", "SQL150", "PERCENTILE", "no constant", None),
     ("SELECT x FROM t CROSS JOIN UNNEST(b) AS v(x)", "SQL203", "b", "UNNEST cannot be applied to BIGINT", None),
     ("SELECT x FROM t, UNNEST(ARRAY[a]) AS v(x, y)", "SQL115", "AS v(x, y)", "'v' has 1 column", None),
     ("SELECT a, APPROX_COUNT_DISTINCT(b) FROM t GROUP BY a", "SQL201", "APPROX_COUNT_DISTINCT", "batch queries", None),

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.connectors.formats.base import Fields
@@ -37,6 +37,7 @@ from stateplan.execnodes.connectors.jdbc.columns import (
 )
 from stateplan.execnodes.connectors.jdbc.postgres import Server, close, is_lost, quoted, receiving
 from stateplan.execnodes.connectors.protocol import Lookup, SourceTable
+from stateplan.execnodes.connectors.retries import Again, pause
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.types import LogicalType
 
@@ -73,6 +74,7 @@ class JdbcLookup(Lookup):
         caching: what is kept of it.
         retries: how often a query is tried again whose connection broke.
         key: names what a worker keeps of the table; of the job.
+        again: how keys without rows are looked up again; None for not at all.
     """
 
     server: Server
@@ -81,6 +83,12 @@ class JdbcLookup(Lookup):
     caching: Caching
     retries: int
     key: str
+    again: Again | None = None
+
+    def retrying(self, again: Again) -> JdbcLookup:
+        """Retries come before the cache: it keeps what the last of them found, and is not looked at in between. As in
+        Flink a cache of the whole table has none."""
+        return self if self.caching.full is not None else replace(self, again=again)
 
     @property
     def by_key(self) -> bool:  # type: ignore[override]  # read only
@@ -102,12 +110,16 @@ class JdbcLookup(Lookup):
         if not keys.columns:
             return self._all(kept)
         keys = keys.filter(pl.all_horizontal(pl.all().is_not_null()))
+
+        def read(some: pl.DataFrame) -> pl.DataFrame:
+            if self.again is None:
+                return self._read(kept, some)
+            return self.again.rows(now, some, lambda rest: self._read(kept, rest))
+
         if self.caching.partial is None:
-            return self._read(kept, keys)
+            return read(keys)
         with kept.lock:
-            return kept.partial_cache(self.caching.partial, keys.columns).rows(
-                keys, _clock(), lambda some: self._read(kept, some)
-            )
+            return kept.partial_cache(self.caching.partial, keys.columns).rows(keys, _clock(), read)
 
     def _all(self, kept: _Kept) -> pl.DataFrame:
         return self._retried(lambda: kept.pool.ask(lambda asked: asked.rows("")))
@@ -134,7 +146,7 @@ class JdbcLookup(Lookup):
                 attempt += 1
                 if attempt > self.retries or not (is_lost(error) or error.code == "RUN140"):
                     raise
-                time.sleep(min(attempt, 5))
+                pause(1000 * min(attempt, 5))
 
 
 # ---- what a worker keeps ---------------------------------------------------------------------------------------

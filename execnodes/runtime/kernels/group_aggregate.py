@@ -138,7 +138,9 @@ class GroupAggregateKernel(Kernel):
         for argument, calls in distinct.items():
             filters = tuple(dict.fromkeys(_filter(self.agg_calls[i]) for i in calls))
             users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
-            extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 else []
+            nulls = any(self.accumulators[i].sees_nulls for i in calls)
+            # MIN and MAX have nothing to do with NULL.
+            extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 and not nulls else []
             values = Values.of(
                 f"{self.state_name}.distinct{argument}",
                 self._keys,
@@ -147,7 +149,7 @@ class GroupAggregateKernel(Kernel):
                 self.need_retraction,
                 bool(extreme),
                 types,
-                any(self.accumulators[i].sees_nulls for i in calls),
+                nulls,
             )
             out.append((values, users + [(i, 0) for i in extreme]))
         for (argument, passed), calls in tracked.items():
@@ -479,6 +481,7 @@ def _taken(changes: Changes, rows: Ints) -> Changes:
         values=None if changes.values is None else changes.values[rows],
         signs=None if changes.signs is None else changes.signs[rows],
         second=None if changes.second is None else changes.second[rows],
+        third=None if changes.third is None else changes.third[rows],
     )
 
 
@@ -506,10 +509,10 @@ def group_changes(
     if values is not None and values.null_count() and not kept.sees_nulls:
         there = values.is_not_null().to_numpy()
         keep = there if keep is None else keep & there
-    second = frame[column(call.arg_list[1])] if len(call.arg_list) == 2 and not packed else None
+    second, third = (frame[column(call.arg_list[i])] if len(call.arg_list) > i and not packed else None for i in (1, 2))
     if packed and len(call.arg_list) > 1:
         fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
         values = frame.select(pl.struct(fields)).to_series()
-    whole = Changes(groups, codes, values, signs, second)
+    whole = Changes(groups, codes, values, signs, second, third)
     known[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
     return known[source]

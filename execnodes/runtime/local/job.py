@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 
 from stateplan.execnodes.connectors.registry import clashing_names
+from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import RunError, find_encoded
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
@@ -82,6 +83,10 @@ class LocalJob(Job):
         self._over.wait()
 
     def _run_to_end(self) -> None:
+        with interruptible(self._check):
+            self._run()
+
+    def _run(self) -> None:
         graph = self._graph
         number = -1
         try:

@@ -33,6 +33,7 @@ class Changes:
         values: the values; None for COUNT(*).
         signs: +1 to accumulate, -1 to retract; None when all accumulate.
         second: the second argument of each value; None for calls with one.
+        third: the third argument of each value; None for calls with less.
         now: time of the batch, ms.
         ttl: of the state, ms; 0 is never.
     """
@@ -42,6 +43,7 @@ class Changes:
     values: pl.Series | None
     signs: Ints | None
     second: pl.Series | None = None
+    third: pl.Series | None = None
     now: int = 0
     ttl: int = 0
 
@@ -126,6 +128,10 @@ class Fold(Accumulator):
             pl.Series(n, [self.initial[n]], dtype=t).new_from_index(0, changes.groups) for n, t in self.columns.items()
         ]
         return self.update(pl.DataFrame(start), changes)
+
+    def second_of(self, state: pl.DataFrame) -> pl.Series:
+        """The second argument that is kept per group, of functions that keep one."""
+        raise NotImplementedError
 
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
         """What is kept per group as a partial result: the columns :attr:`parts`."""

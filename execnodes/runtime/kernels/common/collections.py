@@ -212,6 +212,9 @@ class Text(Fold):
         found = bare.zip_with(head, text.fill_null("") + found)
         return [separator, found.zip_with(pl.Series(place >= 0), text).alias(self._text)]
 
+    def second_of(self, state: pl.DataFrame) -> pl.Series:
+        return state[self._separator]
+
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         rows = np.flatnonzero(parts[self._text].is_not_null().to_numpy())
         return self.update(
@@ -250,6 +253,9 @@ class ListedText(Listed):
 
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         return [*super().update(before, changes), _last(before[self._separator], changes)]
+
+    def second_of(self, state: pl.DataFrame) -> pl.Series:
+        return state[self._separator]
 
     def partial(self, changes: Changes) -> list[pl.Series]:
         start = pl.Series(self._separator, [","], dtype=pl.String).new_from_index(0, changes.groups)

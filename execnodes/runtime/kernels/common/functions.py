@@ -32,6 +32,7 @@ from stateplan.execnodes.runtime.kernels.common.collections import (
     ListedText,
     Text,
 )
+from stateplan.execnodes.runtime.kernels.common.percentiles import Percentiles
 from stateplan.execnodes.runtime.kernels.common.statistics import SquaredDifferences
 from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
 from stateplan.execnodes.specs import AggCall
@@ -52,6 +53,7 @@ ACCUMULATORS: dict[str, tuple[_Make, _Make]] = {
     "LISTAGG": (Text, ListedText),
     "ARRAY_AGG": (Arrays, Arrays),
     "COLLECT": (Collected, Collected),
+    "PERCENTILE": (Percentiles, Percentiles),
     WELFORD: (SquaredDifferences, SquaredDifferences),
     "JSON_ARRAYAGG_NULL_ON_NULL": (JsonArray, JsonArray),
     "JSON_ARRAYAGG_ABSENT_ON_NULL": (JsonArrayAbsent, JsonArrayAbsent),
@@ -77,6 +79,8 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
     argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
     if function is not None and (argument is not None or (call.function == "COUNT" and not call.distinct)):
+        if call.function == "PERCENTILE" and call.distinct and len(call.arg_list) > 2:
+            raise RunError("RUN063.frequency")
         made = function[retract](number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made

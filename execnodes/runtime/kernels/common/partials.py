@@ -94,7 +94,8 @@ class Partials(Frozen):
 
     @cached_property
     def separated(self) -> list[int]:
-        """The DISTINCT calls of two arguments, the second of which is in the partial result: LISTAGG's separator."""
+        """The DISTINCT calls of two arguments, the second of which is in the partial result: LISTAGG's separator,
+        PERCENTILE's percentage."""
         calls = enumerate(self.kernel.agg_calls)
         return [i for i, c in calls if is_distinct(c) and len(c.arg_list) > 1]
 
@@ -104,7 +105,9 @@ class Partials(Frozen):
         out: dict[str, pl.DataType] = {n: t for _, kept in self.folds for n, t in kept.parts.items()}
         if self.kernel.need_retraction:
             out[ROWS] = pl.Int64()
-        out |= {separator_name(i): pl.String() for i in self.separated}
+        types = self.kernel.input_type.fields
+        calls = self.kernel.agg_calls
+        out |= {second_name(i): types[calls[i].arg_list[1]].type.polars() for i in self.separated}
         return out | {list_name(i): self.list_type(values) for i, values in enumerate(self.kernel.values)}
 
     def whole_schema(self) -> dict[str, pl.DataType]:
@@ -125,15 +128,20 @@ class Partials(Frozen):
         return added(pl.Series(ROWS, before), frame[ROWS], codes).to_numpy()
 
     def distinct_changes(self, number: int, seen: Changes, frame: pl.DataFrame, codes: Ints) -> Changes:
-        """``seen`` with the separators of call ``number`` in the partial results ``frame``."""
+        """``seen`` with the second arguments of call ``number`` in the partial results ``frame``."""
         if number not in self.separated:
             return seen
-        last = aligned(frame[separator_name(number)], positions(codes, seen.groups))
+        last = aligned(frame[second_name(number)], positions(codes, seen.groups))
         return replace(seen, second=last[seen.codes])
 
-    def separators(self, state: pl.DataFrame) -> list[pl.Series]:
-        """The separators in rows of the group aggregate's state."""
-        return [state[f"separator{i}"].alias(separator_name(i)) for i in self.separated]
+    def seconds(self, state: pl.DataFrame) -> list[pl.Series]:
+        """The second arguments in rows of the group aggregate's state."""
+        kept = ((i, self.kernel.accumulators[i]) for i in self.separated)
+        return [
+            k.second_of(state).cast(self.schema[second_name(i)]).alias(second_name(i))
+            for i, k in kept
+            if isinstance(k, Fold)
+        ]
 
     def of_state(self, rows: pl.DataFrame, values: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Rows of the group aggregate's state as partial results.
@@ -157,7 +165,7 @@ class Partials(Frozen):
             chosen = np.flatnonzero(there)
             flags = [n for n in kept.table.schema if n not in kept.table.identity]
             lists.append(self.packed_values(i, owner[chosen], found[chosen][[VALUE, *flags]], rows.height))
-        return rows[keys].hstack([*out, *self.separators(rows), *lists])
+        return rows[keys].hstack([*out, *self.seconds(rows), *lists])
 
     def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
         """The values of a table, each of one of ``count`` rows, as the column of these rows."""
@@ -181,8 +189,8 @@ class Partials(Frozen):
         return owners, pl.DataFrame([*(frame[k][owners] for k in self.keys), *found.get_columns()])
 
 
-def separator_name(number: int) -> str:
-    """The column of the separator of a call."""
+def second_name(number: int) -> str:
+    """The column of the second argument of a call."""
     return f"@separator{number}"
 
 
@@ -225,7 +233,7 @@ class LocalTransform(Frozen, Transform):
             out.append(pl.Series(ROWS, rows))
         for i in self.partials.separated:
             values = frame[column(kernel.agg_calls[i].arg_list[1])]
-            out.append(aligned(values, positions(codes, ids.count)).alias(separator_name(i)))
+            out.append(aligned(values, positions(codes, ids.count)).alias(second_name(i)))
         whole = framed([frame[column(i)] for i in range(len(kernel.input_type.fields) - len(own))], frame.height)
         whole = whole.hstack([frame[k].alias(p) for k, p in zip(own, self.partials.keys, strict=True)])
         for i, table in enumerate(kernel.values):

@@ -18,6 +18,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.functions.values import column_of, plain_value, vector_columns
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, Total, TotalOrZero, aligned
 from stateplan.execnodes.runtime.kernels.common.functions import accumulator
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, positions, ranks, within
@@ -125,7 +127,8 @@ class Folded(Running):
         rows, signs = seen.walk.rows[operations], seen.walk.signs[operations]
         values = None if seen.values is None else seen.values[rows]
         second = None if seen.second is None else seen.second[rows]
-        return Changes(groups, codes, values, signs if (signs < 0).any() else None, second)
+        third = None if seen.third is None else seen.third[rows]
+        return Changes(groups, codes, values, signs if (signs < 0).any() else None, second, third)
 
 
 class Counted(Running):
@@ -358,6 +361,39 @@ class Lag(Running):
         return found, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
 
 
+class OfColumns(Running):
+    """A user-defined function on pandas or Arrow, over frames with a bound: called once per frame with the columns of
+    its rows, NULLs among them.
+
+    Source: the ``StreamArrowPython...Operator`` classes of PyFlink. A function that is callable gives the value itself.
+    """
+
+    sees_nulls = True
+    columns: Mapping[str, pl.DataType] = {}
+    initial: Mapping[str, object] = {}
+
+    def __init__(self, function: UserFunction, arguments: int, result: LogicalType) -> None:
+        self._function, self._arguments, self._result = function, arguments, result
+
+    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+        columns = [] if seen.values is None else [seen.values]
+        if self._arguments > 1:
+            columns = seen.column.struct.unnest().get_columns()
+        frames = list(zip(seen.walk.lows.tolist(), seen.walk.highs.tolist(), strict=True))
+        # Rows of one time have one frame.
+        known = {f: self._value([c[f[0] : f[1]] for c in columns]) for f in dict.fromkeys(frames)}
+        return column_of([known[f] for f in frames], self._result, self._function), []
+
+    def _value(self, columns: Sequence[pl.Series]) -> Any:
+        function, given = self._function, vector_columns(self._function, columns)
+        if not hasattr(function.opened(), "accumulate"):
+            return plain_value(function.call(function.caller(), given), self._result)
+        accumulator = function.call(function.method("create_accumulator"), ())
+        replaced = function.call(function.method("accumulate"), (accumulator, *given))
+        accumulator = accumulator if replaced is None else replaced
+        return plain_value(function.call(function.method("get_value"), (accumulator,)), self._result)
+
+
 def _summed(walk: Walk, steps: Ints, start: Ints) -> Ints:
     """Per operation the sum of ``steps`` so far, each partition from ``start`` on; wraps around."""
     steps = steps.copy()
@@ -395,6 +431,8 @@ def running(
                 return Extreme(number, arguments[0], name == "MAX", bounded)
             if name in ("FIRST_VALUE", "LAST_VALUE"):
                 return Edge(number, arguments[0], name == "LAST_VALUE", bounded)
+    elif bounded and call.user_function.vector != "general":
+        return OfColumns(call.user_function, len(arguments), call.type)
     kept = accumulator(number, call, arguments, bounded)
     assert isinstance(kept, Fold)
     return Folded(kept)

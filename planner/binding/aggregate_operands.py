@@ -1,0 +1,78 @@
+"""Operands of aggregate functions, as the functions take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.table import wrong_count
+from stateplan.execnodes.functions.typerules import family
+from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.types import DOUBLE, LogicalType
+from stateplan.planner.expressions.ops import kind
+from stateplan.planner.positions import not_supported
+
+_PERCENTAGES = LogicalType("ARRAY", False, children=(DOUBLE.not_null(),))
+
+
+def aggregate_operands(
+    name: str, operands: Sequence[Rex], distinct: bool, place: Place, places: Sequence[Place]
+) -> list[Rex]:
+    """The operands of the aggregate function ``name``, with their casts.
+
+    Args:
+        place: of the call.
+        places: of its arguments.
+
+    Raises:
+        SqlError: SQL203, for a separator of LISTAGG that is no constant, and for values, percentages and frequencies
+            that PERCENTILE does not take; SQL202, for the number of these; SQL150, for PERCENTILE of DISTINCT values
+            with a frequency or another percentage in each row.
+    """
+    if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
+        raise SqlError("SQL203.aggregate", place=places[1])
+    if name == "PERCENTILE":
+        return _percentile(operands, distinct, place, places)
+    return list(operands)
+
+
+def _percentile(operands: Sequence[Rex], distinct: bool, place: Place, places: Sequence[Place]) -> list[Rex]:
+    """PERCENTILE's, the percentages as DOUBLE.
+
+    Source: the input strategies of ``BuiltInFunctionDefinitions.PERCENTILE``; Flink looks at percentages in an ARRAY
+    only when it runs.
+    """
+    if not 2 <= len(operands) <= 3:
+        raise wrong_count("PERCENTILE", len(operands), "two arguments, or a frequency as the third", place)
+    types = [o.type for o in operands]
+    percentage = types[1]
+    element = percentage.children[0] if percentage.root == "ARRAY" else percentage
+    if (
+        family(types[0]) != "NUMERIC"
+        or family(element) != "NUMERIC"
+        or percentage.nullable
+        or element.nullable
+        or not all(t.is_integer for t in types[2:])
+    ):
+        shown = ", ".join(t.summary() for t in types)
+        raise SqlError("SQL203.percentile", types=shown, place=place)
+    constants = _constants(operands[1])
+    for value in constants or ():
+        if not 0 <= float(str(value)) <= 1:
+            raise SqlError("SQL203.percentage", value=value, place=places[1])
+    if distinct and (constants is None or len(operands) > 2):
+        what = "a frequency" if len(operands) > 2 else "a percentage that is no constant"
+        raise not_supported(f"PERCENTILE of DISTINCT values with {what}", place)
+    target = _PERCENTAGES if percentage.root == "ARRAY" else DOUBLE
+    return [operands[0], cast_rex(operands[1], target, places[1]), *operands[2:]]
+
+
+def _constants(rex: Rex) -> list[object] | None:
+    """The constants that a percentage is; None where it is another expression."""
+    if isinstance(rex, Literal):
+        return [rex.value]
+    if not isinstance(rex, Call) or kind(rex) not in ("CAST", "ARRAY"):
+        return None
+    parts = [_constants(o) for o in rex.operands]
+    return None if any(p is None for p in parts) else [v for p in parts for v in p or ()]
