@@ -77,8 +77,8 @@ def played(checkpoint: Path) -> dict[int, int]:
     found = {}
     for path in (checkpoint / "spark" / "offsets").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, StopIteration):
-            lines = [json.loads(line) for line in path.read_text().splitlines()[2:]]
-            found[int(path.name)] = next(line["logOffset"] for line in lines if isinstance(line, dict)) + 1
+            sources = [json.loads(line) for line in path.read_text().splitlines()[2:] if line != "-"]
+            found[int(path.name)] = next(line["logOffset"] for line in sources if isinstance(line, dict)) + 1
     return found
 
 
