@@ -48,7 +48,6 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
             result = c.env.run_inserts([insert], c.source, "CREATE TABLE AS")
             note = f"'{identifier.summary}' already exists; it keeps its columns and options, and the rows are inserted"
             return replace(result, notes=(note, *result.notes))
-        c.env.host.check_table(declared.options, place)
         with_table = _in_catalog(c, declared, there)
         return c.env.run_inserts([insert], c.source, "CREATE TABLE AS", with_table)
 
@@ -66,6 +65,7 @@ def _declared(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, exp.
     names = distinct_names([name for name, _ in fields])
     columns = [(name, as_column(kind)) for name, (_, kind) in zip(names, fields, strict=True)]
     declared = ddl.create_table(node.this, c.catalog, c.source, c.file, columns)
+    c.env.host.check_table(declared.options, c.place(node.this.this))
     target: exp.Expr = node.this.this.copy()
     if names != [column.name for column in declared.schema.persisted]:
         target = exp.Schema(this=target, expressions=[exp.to_identifier(name, quoted=True) for name in names])

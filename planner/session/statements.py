@@ -11,7 +11,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.files import shown
 from stateplan.execnodes.redaction import redacted, redacted_options, redacted_value
-from stateplan.execnodes.settings import OPTIONS, find_option
+from stateplan.execnodes.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
@@ -157,7 +157,7 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
         return content("SET", ["key", "value"], rows, () if rows else ("no option is set; SHOW OPTIONS lists all",))
     if node.expression is None:
         key = node.this.name
-        row = OPTIONS.get(key) if key in config else find_option(key, c.place(node.this))
+        row = OPTIONS.get(current_key(key)) if key in config else find_option(key, c.place(node.this))
         found = config.get(key)
         shown = None if found is None else redacted_value(key, found)
         return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
