@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Job
     from stateplan.plans.document import PlanDocument
 
-_QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement)
+_QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
 
 

@@ -149,7 +149,7 @@ def _bound(bounds: object, side: str) -> tuple[object, bool] | None:
 def agg_text(call: AggCall, names: Sequence[str]) -> str:
     """An aggregate call as SQL: ``COUNT(DISTINCT a) FILTER (WHERE b)``."""
     arguments = names_text(call.arg_list, names) or ("*" if call.function == "COUNT" else "")
-    text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments})"
+    text = f"{call.function}({'DISTINCT ' if call.distinct and call.arg_list else ''}{arguments})"
     return text + (f" FILTER (WHERE {_name(call.filter_arg, names)})" if call.filter_arg >= 0 else "")
 
 

@@ -285,27 +285,41 @@ NO_EFFECT_PREFIXES: dict[str, str] = {
 #: Families of options that are read where they are used.
 PASSED_PREFIXES = ("spark.", "metrics.reporter.")
 
-#: Keys that are written from habit, and what to write instead.
-_RENAMED = {
+#: Keys of older releases of Flink that set an option above, as in Flink 2.3.
+DEPRECATED = {
+    "execution.savepoint-restore-mode": "execution.state-recovery.claim-mode",
+    "execution.savepoint.path": "execution.state-recovery.path",
+    "savepoints.state.backend.fs.dir": "execution.checkpointing.savepoint-dir",
+    "state.backend": "state.backend.type",
+    "state.backend.fs.checkpointdir": "execution.checkpointing.dir",
+    "state.backend.incremental": "execution.checkpointing.incremental",
     "state.checkpoints.dir": "execution.checkpointing.dir",
     "state.savepoints.dir": "execution.checkpointing.savepoint-dir",
-    "execution.savepoint.path": "execution.state-recovery.path",
-    "state.backend": "state.backend.type",
-    "table.exec.state-ttl": "table.exec.state.ttl",
     "table.exec.async-scalar.buffer-capacity": "table.exec.async-scalar.max-concurrent-operations",
+}
+
+#: Keys that are written from habit, and what to write instead.
+_RENAMED = {
+    "table.exec.state-ttl": "table.exec.state.ttl",
     "plan.force-recompile": "table.plan.force-recompile",
     "plan.compile.catalog-objects": "table.plan.compile.catalog-objects",
     "plan.restore.catalog-objects": "table.plan.restore.catalog-objects",
 }
 
 
+def current_key(key: str) -> str:
+    """The key in Flink 2.3 of the option that ``key`` names."""
+    return DEPRECATED.get(key, key)
+
+
 def find_option(key: str, place: Place | None = None) -> Option | None:
-    """The row of a key; None for a key that is accepted without one (``spark.*`` and other families).
+    """The row of a key, or of the option that an older key sets; None for a key that is accepted without one
+    (``spark.*`` and other families).
 
     Raises:
         OptionError: OPT001, for an unknown key, with the nearest one.
     """
-    row = OPTIONS.get(key)
+    row = OPTIONS.get(current_key(key))
     if row is not None or key.startswith((*PASSED_PREFIXES, *NO_EFFECT_PREFIXES)):
         return row
     renamed = _RENAMED.get(key)
@@ -373,16 +387,33 @@ class Configuration:
 
     def __init__(self, options: Mapping[str, str] | None = None, keep_unknown: bool = False) -> None:
         self._values: dict[str, str] = {}
+        self._older: dict[str, str] = {}
         self._keep_unknown = keep_unknown
         for key, text in (options or {}).items():
             self.set(key, text)
 
     def set(self, key: str, text: str, place: Place | None = None) -> str | None:
-        """Sets an option; returns a note if it has no effect.
+        """Sets an option; returns a note if it has no effect, or an older key. As in Flink, an older key has no effect
+        where the option is set by its own.
 
         Raises:
             OptionError: OPT001 unknown key, OPT105 malformed value, OPT002 a value that cannot be honoured.
         """
+        current = current_key(key)
+        if current != key:
+            return self._set_older(key, current, text, place)
+        note = self._set(key, text, place)
+        self._older.pop(key, None)
+        return note
+
+    def _set_older(self, key: str, current: str, text: str, place: Place | None) -> str:
+        if current in self._values and current not in self._older:
+            return f"the option '{key}' has no effect: '{current}' is set"
+        note = self._set(current, text, place)
+        self._older[current] = key
+        return f"'{key}' is an older key of '{current}', which is set" + (f"; {note}" if note else "")
+
+    def _set(self, key: str, text: str, place: Place | None) -> str | None:
         try:
             row = find_option(key, place)
         except OptionError as unknown:
@@ -406,8 +437,8 @@ class Configuration:
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """The text of an option: as set, else ``default``, else the option's own default. Raises OptionError OPT001."""
-        if key in self._values:
-            return self._values[key]
+        if current_key(key) in self._values:
+            return self._values[current_key(key)]
         row = self._row(key)
         return default if default is not None or row is None else default_text(row)
 
@@ -419,12 +450,16 @@ class Configuration:
         """Forgets one option, or all. Raises OptionError OPT001."""
         if key is None:
             self._values.clear()
+            self._older.clear()
             return
         self._row(key, place)
-        self._values.pop(key, None)
+        current = current_key(key)
+        if current == key or self._older.get(current) == key:
+            self._values.pop(current, None)
+            self._older.pop(current, None)
 
     def _row(self, key: str, place: Place | None = None) -> Option | None:
-        return OPTIONS.get(key) if self._keep_unknown else find_option(key, place)
+        return OPTIONS.get(current_key(key)) if self._keep_unknown else find_option(key, place)
 
     @contextmanager
     def overlaid(self, options: Mapping[str, str]) -> Iterator[None]:
@@ -433,24 +468,28 @@ class Configuration:
         Raises:
             OptionError: as :meth:`set`; then none of them is set.
         """
-        before = dict(self._values)
+        before, older = dict(self._values), dict(self._older)
         try:
             for key, text in options.items():
                 self.set(key, text)
             yield
         finally:
-            for key, text in options.items():
+            for given, text in options.items():
+                key = current_key(given)
                 if self._values.get(key) == text:
                     self._values.pop(key)
+                    self._older.pop(key, None)
                     if key in before:
                         self._values[key] = before[key]
+                    if key in older:
+                        self._older[key] = older[key]
 
     def to_dict(self) -> dict[str, str]:
         """What has been set, by key."""
         return dict(sorted(self._values.items()))
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        return current_key(key) in self._values
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._values))

@@ -168,6 +168,13 @@ def options() -> str:
     )
 
 
+def older_options() -> str:
+    """Keys of older releases of Flink."""
+    from stateplan.execnodes.settings import DEPRECATED
+
+    return _table(["older key", "sets"], [[f"`{old}`", f"`{new}`"] for old, new in DEPRECATED.items()])
+
+
 def gateway_options() -> str:
     """Limits of a gateway."""
     from stateplan.gateway.service.limits import OPTIONS
@@ -269,6 +276,7 @@ PARTS: dict[str, Callable[[], str]] = {
         formats,
         catalogs,
         options,
+        older_options,
         gateway_options,
         plan_statements,
         statements,

@@ -59,14 +59,19 @@ def coerce_operands(name: str, operands: Sequence[Rex], place: Place | None = No
 
 
 def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, negated: bool = False) -> Rex:
-    """``value [NOT] IN (items)``: a disjunction of ``=``, which ``simplify`` turns into SEARCH where Flink does.
+    """``value [NOT] IN (items)``. Raises SqlError, as :func:`compare_with_items`."""
+    return compare_with_items("<>" if negated else "=", value, items, place, every=negated)
+
+
+def compare_with_items(operator: str, value: Rex, items: Sequence[Rex], place: Place | None, *, every: bool) -> Rex:
+    """``value operator ANY (items)``, or ``ALL`` with ``every``: a disjunction or conjunction, which ``simplify`` turns
+    into SEARCH where Flink does.
 
     Items are cast to the type of ``value`` where their types differ in more than length, precision or scale.
 
     Raises:
         SqlError: SQL203, where an item's type does not mix with the value's; SQL204 from the cast.
     """
-    operator = "<>" if negated else "="
     terms: list[Rex] = []
     for item in items:
         if item.type.root == "NULL" and isinstance(item, Literal):
@@ -80,4 +85,4 @@ def make_in(value: Rex, items: Sequence[Rex], place: Place | None = None, *, neg
         terms.append(Call(BOOLEAN.as_nullable(nullable), (value, right), f"${operator}$1", "BINARY"))
     if len(terms) == 1:
         return terms[0]
-    return make_call("AND" if negated else "OR", terms, place)
+    return make_call("AND" if every else "OR", terms, place)

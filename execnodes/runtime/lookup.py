@@ -72,8 +72,8 @@ def lookup_table(
     table, pushed = with_abilities(source, source_table(source, session))
     used = {row[i] for predicate, row in pushed for i in input_refs(predicate)}
     extra = sorted(i for i in used if isinstance(i, int) and i not in table.projection)
-    if extra and table.metadata:
-        # Columns added for a filter would stand in front of the metadata: Flink applies such a filter again anyway.
+    if (extra and table.metadata) or any(isinstance(k, str) and k not in table.metadata for k in used):
+        # What is added for a filter would not stand behind the fields: Flink applies such a filter again anyway.
         pushed, extra = [], []
     table = replace(table, projection=(*table.projection, *extra))
     read: list[int | str] = [*table.projection, *table.metadata]

@@ -9,7 +9,13 @@ from typing import Any, TypeAlias
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.options import PATHS, Role
 from stateplan.execnodes.connectors.protocol import Partition, SinkTable, SourceTable
-from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format, validate_table
+from stateplan.execnodes.connectors.registry import (
+    find_connector,
+    find_format,
+    find_key_format,
+    metadata_columns,
+    validate_table,
+)
 from stateplan.execnodes.errors import Place, PlanError, RunError
 from stateplan.execnodes.files import has_scheme
 from stateplan.execnodes.graph import ExecGraph
@@ -141,18 +147,15 @@ def _primary_key(table: ResolvedTable) -> tuple[str, ...]:
     return tuple(key.columns) if key is not None else ()
 
 
-def with_abilities(
-    spec: DynamicTableSource, table: SourceTable, metadata: Sequence[str] = ()
-) -> tuple[SourceTable, list[Pushed]]:
+def with_abilities(spec: DynamicTableSource, table: SourceTable) -> tuple[SourceTable, list[Pushed]]:
     """The table with what the abilities of its scan say, and the predicates that were pushed into it.
 
     Args:
         spec: of the plan.
         table: all its physical columns.
-        metadata: the keys that are read where no ability says which.
     """
     filters: list[Pushed] = []
-    table = replace(table, metadata=tuple(metadata))
+    table = replace(table, metadata=_metadata_keys(spec, table))
     for ability in spec.abilities:
         if isinstance(ability, ProjectPushDown):
             table = replace(table, projection=tuple(path[0] for path in ability.projected_fields))
@@ -167,6 +170,18 @@ def with_abilities(
         elif isinstance(ability, LimitPushDown):
             table = replace(table, limit=ability.limit)
     return table, filters
+
+
+def _metadata_keys(spec: DynamicTableSource, table: SourceTable) -> tuple[str, ...]:
+    """The metadata that a scan reads before an ability says which: what the columns name, in the connector's order.
+
+    Source: Flink's ``DynamicSourceUtils.createRequiredMetadataColumns``.
+    """
+    resolved = spec.table.resolved_table
+    columns = resolved.table_schema.columns if resolved is not None else ()
+    named = [c.metadata_key or c.name for c in columns if c.kind == "METADATA"]
+    known = list(metadata_columns(table.options)) if named else []
+    return tuple(sorted(dict.fromkeys(named), key=lambda key: known.index(key) if key in known else len(known)))
 
 
 def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
@@ -205,7 +220,7 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
     schema = f"{at}/table/resolvedTable"
     _check_names(table.partition_keys, [c.name for c in columns], f"{schema}/partitionKeys")
     width = physical = sum(c.kind == "PHYSICAL" for c in columns)
-    metadata = len({c.name for c in columns if c.kind == "METADATA"})
+    metadata = len({c.metadata_key or c.name for c in columns if c.kind == "METADATA"})
     for position, ability in enumerate(spec.abilities):
         own = f"{at}/abilities/{position}"
         if isinstance(ability, ProjectPushDown):

@@ -209,8 +209,7 @@ class _Translation:
             check_scan(node, self.graph.pointer(node))
         read = source_table(spec, self.options, self.started)
         assert table is not None
-        keys = {c.name: c.metadata_key or c.name for c in table.table_schema.columns if c.kind == "METADATA"}
-        read, filters = with_abilities(spec, read, tuple(keys.values()))
+        read, filters = with_abilities(spec, read)
         changes = source_changelog_mode(read.options) != INSERT_ONLY
         if filters or changes:
             # The first changes are not those of the first rows; and of what is filtered away nothing counts.
@@ -228,7 +227,8 @@ class _Translation:
         ]
         read = replace(read, filters=tuple(told))
         more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
-        read = replace(read, projection=(*read.projection, *more))
+        hidden = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
+        read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *hidden))
         reader = read.connector.source(read)
         first = _filters(filters, wanted, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))

@@ -13,6 +13,7 @@ from stateplan.execnodes.connectors.registry import find_catalog_type, known_con
 from stateplan.execnodes.errors import GatewayError, OptionError, Place, one_of
 from stateplan.execnodes.files import UrlError, place_of, scheme_of, shown
 from stateplan.execnodes.secrets import has_reference, references
+from stateplan.execnodes.settings import current_key
 
 _PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
 _OPTIONS_OF_CODE = ("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user.")
@@ -48,6 +49,7 @@ class Confinement:
         """Raises GatewayError GW012 or GW013 when a session must not set an option."""
         if not self.roots:
             return
+        key = current_key(key)
         if key.startswith(_OPTIONS_OF_CODE):
             raise GatewayError("GW013", key=key, place=place)
         if _names_a_path(key):

@@ -83,7 +83,7 @@ def phased_calls(
         every.append((AggCall("COUNT", (), BIGINT.not_null()), retraction))
     distinct: dict[tuple[int, ...], list[int]] = {}
     for call, _ in every:
-        if call.distinct:
+        if call.distinct and call.args:
             distinct.setdefault(call.args, []).append(call.filter)
     order = list(distinct)
     made, number = [], 0
@@ -91,7 +91,7 @@ def phased_calls(
         kept = _kept(call, retract, types)
         names = tuple(f"{name}${number + i}" for i, (name, _) in enumerate(kept))
         number += len(kept)
-        view = order.index(call.args) if call.distinct else None
+        view = order.index(call.args) if call.distinct and call.args else None
         made.append(PhasedCall(call, retract, names, tuple(t for _, t in kept), view))
     maps = tuple(
         (a, distinct_map([types[i] for i in a], len(f) if retraction or len(f) > 64 else 1))

@@ -247,6 +247,7 @@ class Correlate(Pair):
     join_type: JoinType = "LEFT"
     adjusted: bool = False
     ttls: tuple[int | None, int | None] = (None, None)
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -31,6 +31,7 @@ from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
 from stateplan.planner.binding.joins import bind_join
+from stateplan.planner.binding.lateral import bind_lateral, is_lateral_query
 from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
 from stateplan.planner.binding.process_tables import bind_process_table
@@ -302,6 +303,9 @@ class QueryBinder:
                 out = bind_function_join(out, join, self.source)
             elif isinstance(join.this, exp.Unnest):
                 out = bind_unnest(out, join, join.this, self.source, self.numbers.__next__)
+            elif is_lateral_query(join.this):
+                left = renamed(*out), out[1]
+                out = bind_lateral(left, join, hints, self.source, self.subquery, self._named)
             else:
                 left = renamed(*out), out[1]
                 out = bind_join(left, self._joined(join.this, hints), join, hints, self.source)
@@ -332,8 +336,10 @@ class QueryBinder:
             rel, name, path = self.bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
             rel, name, path = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function), "", ()
+        elif is_lateral_query(node):
+            rel, name, path = self.bind(node.this), "", ()
         elif isinstance(node, exp.Lateral):
-            raise not_supported("LATERAL", self.place(node))
+            raise not_supported("LATERAL TABLE as the first item of FROM", self.place(node), "put it behind a table")
         elif isinstance(node, exp.TableFromRows):
             call = node.this
             if not isinstance(call, exp.Anonymous):
@@ -366,6 +372,9 @@ class QueryBinder:
         if hints is not None:
             rel = replace(rel, ttl=hints.of(key))
         return self._aliased(rel, name, path, alias)
+
+    def _named(self, rel: Rel, alias: exp.Expr | None) -> tuple[Rel, Scope]:
+        return self._aliased(rel, "", (), alias)
 
     def _aliased(self, rel: Rel, name: str, path: tuple[str, ...], alias: exp.Expr | None) -> tuple[Rel, Scope]:
         if alias is not None:

@@ -36,21 +36,22 @@ def bind_insert(
     """
     target = node.this
     table_node = target.this if isinstance(target, exp.Schema) else target
-    table = _target(table_node, catalog, source)
+    declared, table = catalog.creation or (None, _target(table_node, catalog, source))
     place = place_of(table_node, source)
     columns = list(table.schema.persisted)
     physical = [(c.name, c.type) for c in table.schema.physical]
     validate_table(table.options, "sink", place, physical, table.option_places, table.schema.primary_key)
     named = None
+    layout = declared or table
     if isinstance(target, exp.Schema):
-        named = _positions(target.expressions, columns, table, source)
+        named = _positions(target.expressions, list(layout.schema.persisted), layout, source)
     partition = _partition(node.args.get("partition"), columns, table, named or (), source)
     overwrite = bool(node.args.get("overwrite"))
     metadata = _check_abilities(table, overwrite, place)
     targets = None
     if named is not None or partition:
         given = tuple(i for i in range(len(columns)) if i not in partition) if named is None else named
-        targets = _targets(given, partition, columns, table, place)
+        targets = _targets(given, partition, list(layout.schema.persisted), layout, place)
     query = node.expression
     rel = QueryBinder(catalog, source, duplicates=duplicates, batch=batch).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
@@ -59,7 +60,7 @@ def bind_insert(
     action = None if conflict is None else conflict.args["action"].name.upper()
     static = {columns[i].name: text for i, (text, _) in partition.items()}
     ordered = tuple((key, static[key]) for key in table.partition_keys if key in static)
-    return Sink(rel, table, named, action, place, ordered, overwrite, metadata)
+    return Sink(rel, table, None if declared else named, action, place, ordered, overwrite, metadata)
 
 
 def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tuple[tuple[str, LogicalType], ...]:

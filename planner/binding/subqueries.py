@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.builder import make_call
+from stateplan.execnodes.functions.builder import compare_with_items, make_call
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import Project, Rel
@@ -20,30 +20,37 @@ def in_query(binder: Binder, left: exp.Expr, query: exp.Expr) -> Rex:
     Raises:
         SqlError: SQL106, a query with another number of columns; SQL203, values that cannot be compared.
     """
-    inner = left
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    operands = [binder.bind(e) for e in (inner.expressions if isinstance(inner, exp.Tuple) else [left])]
-    return _compared(binder, "IN", "=", operands, query)
+    return _compared(binder, "IN", "=", [binder.bind(e) for e in _values(left)], query)
 
 
 def quantified(binder: Binder, comparison: str, node: exp.Expr) -> Rex:
-    """``a > ANY (query)`` and ``a > ALL (query)``.
+    """``a > ANY (query)`` and ``a > ALL (query)``, or with a list of values instead of the query.
 
     Raises:
-        SqlError: SQL150, for ``<> ANY`` and ``= ALL``, and as :func:`in_query`.
+        SqlError: SQL150, several values that are not compared by = ANY or <> ALL; and as :func:`in_query`.
     """
     right = node.expression
     every = isinstance(right, exp.All)
-    query = right.this
+    left_values, in_list = _values(node.this), isinstance(right.this, exp.Tuple)
+    if len(left_values) > 1 and (in_list or comparison != ("<>" if every else "=")):
+        written = f"{comparison} {'ALL' if every else 'ANY'}"
+        raise not_supported(f"a comparison of rows with {written}", binder.place(node), "compare one value")
+    if in_list:
+        items = [binder.bind(value) for value in right.this.expressions]
+        return compare_with_items(comparison, binder.bind(node.this), items, binder.place(node), every=every)
     if every:
         comparison = NEGATED[comparison]
-    if comparison == "<>":
-        written = "= ALL" if every else "<> ANY"
-        raise not_supported(f"a comparison with {written}", binder.place(right), "compare with MIN and MAX instead")
-    operands = [binder.bind(node.this)]
-    made = _compared(binder, "IN" if comparison == "=" else "SOME", comparison, operands, query)
+    operands = [binder.bind(e) for e in left_values]
+    made = _compared(binder, "IN" if comparison == "=" else "SOME", comparison, operands, right.this)
     return not_(made) if every else made
+
+
+def _values(left: exp.Expr) -> list[exp.Expr]:
+    """The values that ``left`` of a comparison consists of: several for a row."""
+    inner = left
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    return list(inner.expressions) if isinstance(inner, exp.Tuple) else [left]
 
 
 def exists(binder: Binder, node: exp.Expr) -> Rex:

@@ -91,8 +91,11 @@ class _Draft:
 class _TableBuilder:
     """One CREATE TABLE."""
 
-    def __init__(self, node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None) -> None:
+    def __init__(
+        self, node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None, query: Fields | None
+    ) -> None:
         self.node = node
+        self.query = query
         self.catalog = catalog
         self.source = source
         self.file = file
@@ -116,6 +119,8 @@ class _TableBuilder:
             self._take_over(base, how)
         for column in node.args.get("columns") or ():
             self._add(column, base, how)
+        if self.query is not None:
+            self._query_columns(self.query)
         self._bind_columns()
         self._keys(base, how)
         self._watermark(base, how)
@@ -128,6 +133,7 @@ class _TableBuilder:
             draft.primary_key_name,
             (draft.watermark,) if draft.watermark else (),
         )
+        self._check_nulls()
         comment = node.args.get("comment")
         return CatalogTable(
             identifier,
@@ -157,6 +163,36 @@ class _TableBuilder:
             bucket_count=node.args.get("buckets"),
             bucket_keys=tuple(key.name for key in node.args.get("expressions") or ()),
         )
+
+    # AS
+
+    def _query_columns(self, query: Fields) -> None:
+        """The columns of the query, behind those that are declared beside them, or in the order of a list of names.
+        A declared column of the same name gives its type.
+
+        Source: Flink's ``MergeTableAsUtil``.
+        """
+        declared, types = self.draft.columns, dict(query)
+        given = self.node.args.get("names") or []
+        for i, name in enumerate(given):
+            if name.name not in types:
+                raise self.error("CAT038", name, name=name.name, hint=nearest(name.name, types), query=list(types))
+            if any(name.name == other.name for other in given[:i]):
+                raise self.error("CAT030", name, name=name.name, where="in the list")
+        if given and len(given) != len(query):
+            raise self.error("CAT038.list", given[-1], names=given, fields=query, query=list(types))
+        for name, column in declared.items():
+            if name in types and (column.is_computed or (column.is_metadata and column.virtual)):
+                raise self.error("CAT030", self.own[name].this, name=name, where="in the query")
+        own = {name: column for name, column in declared.items() if name not in types}
+        order = [name.name for name in given] if given else list(types)
+        self.draft.columns = own | {name: declared.get(name) or Column(name, types[name]) for name in order}
+
+    def _check_nulls(self) -> None:
+        """A declared NOT NULL must be one of the query too."""
+        for name, kind in self.query or ():
+            if name in self.own and kind.nullable and not self.draft.columns[name].type.nullable:
+                raise self.error("CAT038.null", self.own[name], name=name)
 
     # LIKE
 
@@ -294,7 +330,8 @@ class _TableBuilder:
             if name.name in seen:
                 raise self.error("CAT034.check_key_2", name, name=name.name)
             if name.name not in self.own and column.type.nullable:
-                raise self.error("CAT034.check_key_3", name, name=name.name)
+                where = "base table" if self.query is None else "query"
+                raise self.error("CAT034.check_key_3", name, name=name.name, where=where)
             seen.add(name.name)
 
     # watermark
@@ -362,18 +399,24 @@ def _bind(expression: exp.Expr, fields: Fields, source: str, functions: Function
 
 
 def create_table(
-    node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None = None
+    node: nodes.CreateTable,
+    catalog: CatalogManager,
+    source: str,
+    file: str | None = None,
+    query: Fields | None = None,
 ) -> CatalogTable:
     """The table that CREATE TABLE declares; it is not added to the catalog.
 
-    Options are checked when the table is used, for only then it is known whether it is read or written.
+    Options are checked when the table is used, for only then it is known whether it is read or written. ``query`` are
+    the columns of the query behind AS.
 
     Raises:
+        CatalogError: CAT038, columns that do not fit the query.
         CatalogError: CAT030 duplicate column, CAT031 LIKE of a view, CAT032 something is in the base table already,
             CAT033 partition key, CAT034 primary key, CAT035 watermark; CAT001 to CAT004 from the names.
         SqlError: SQL011, and whatever binding the expressions finds.
     """
-    return _TableBuilder(node, catalog, source, file).build()
+    return _TableBuilder(node, catalog, source, file, query).build()
 
 
 def view_schema(

@@ -24,6 +24,7 @@ from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     CatalogObject,
+    CatalogTable,
     ObjectIdentifier,
 )
 
@@ -80,6 +81,7 @@ class CatalogManager:
         self._from_store: dict[str, tuple[CatalogDescriptor, Catalog]] = {}
         self._temporary: dict[ObjectIdentifier, CatalogObject] = {}
         self._stray: dict[str, CatalogFunctions] = {}
+        self.creation: tuple[CatalogTable, CatalogTable] | None = None
         self.current_catalog = catalog
         self.current_database: str = database
         self.functions = FunctionCatalog(self)
@@ -95,6 +97,16 @@ class CatalogManager:
         other = copy.copy(self)
         vars(other)["_temporary"] = {key: replace(item, temporary=False) for key, item in self._temporary.items()}
         return other
+
+    @contextmanager
+    def creating(self, declared: CatalogTable, sink: CatalogTable) -> Iterator[None]:
+        """Within the block an INSERT is that of CREATE TABLE ... AS: its rows have the columns of ``declared``, in
+        their order, and go into ``sink``, which need not be in the catalog. Queries do not see it."""
+        self.creation = (declared, sink)
+        try:
+            yield
+        finally:
+            self.creation = None
 
     def seen_from(self, catalog: str, database: str) -> CatalogManager:
         """A view of this catalog, for reading, in which another catalog and database are current."""
@@ -464,6 +476,10 @@ class CatalogManager:
         else:
             self.require_catalog(item.identifier.catalog).replace(item)
 
+    def remove(self, item: CatalogObject) -> None:
+        """Removes a permanent object, hidden or not."""
+        self.require_catalog(item.identifier.catalog).drop(item.identifier)
+
     def drop(
         self,
         parts: Sequence[str],
@@ -475,9 +491,31 @@ class CatalogManager:
     ) -> bool:
         """Removes a table (``kind`` TABLE) or view (VIEW); returns whether something was removed.
 
+        Raises CatalogError, as :meth:`require_droppable`; CAT110.
+        """
+        if not self.require_droppable(parts, kind=kind, temporary=temporary, if_exists=if_exists, place=place):
+            return False
+        identifier = self.qualify(parts, place)
+        if temporary:
+            del self._temporary[identifier]
+        else:
+            self.require_catalog(identifier.catalog, place).drop(identifier)
+        return True
+
+    def require_droppable(
+        self,
+        parts: Sequence[str],
+        *,
+        kind: str,
+        temporary: bool = False,
+        if_exists: bool = False,
+        place: Place | None = None,
+    ) -> bool:
+        """Whether there is a table (``kind`` TABLE) or view (VIEW) of the name, which DROP may remove.
+
         Raises:
             CatalogError: CAT002 no such table or view, CAT011 it is of the other kind, CAT012 a temporary
-                object hides the permanent one, CAT110.
+                object hides the permanent one.
         """
         identifier = self.qualify(parts, place)
         hidden = self._temporary.get(identifier)
@@ -518,10 +556,6 @@ class CatalogManager:
                 name=identifier.name,
                 place=place,
             )
-        if temporary:
-            del self._temporary[identifier]
-        else:
-            self.require_catalog(identifier.catalog, place).drop(identifier)
         return True
 
     def rename(self, parts: Sequence[str], new_parts: Sequence[str], place: Place | None = None) -> None:

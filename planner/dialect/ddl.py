@@ -61,10 +61,10 @@ class DdlParser(QueryParser):
         self._refuse_object("CREATE")
         if self._is("VIEW"):
             return self._create_view(temporary, replace)
+        if self._is("TABLE"):
+            return self._create_table(temporary, "OR REPLACE" if replace else None)
         if replace:
             raise self._unsupported("CREATE OR REPLACE", self._curr, "drop it first")
-        if self._is("TABLE"):
-            return self._create_table(temporary)
         if not temporary and self._is("CATALOG"):
             return self._create_container(nodes.CreateCatalog, 1)
         if not temporary and self._is("DATABASE"):
@@ -102,15 +102,26 @@ class DdlParser(QueryParser):
 
     # CREATE TABLE
 
-    def _create_table(self, temporary: bool) -> nodes.CreateTable:
+    @marked
+    def _replace_table(self) -> exp.Expr:
         self._advance()
+        if not self._is("TABLE"):
+            raise self._unexpected("TABLE", words=("TABLE",))
+        return self._create_table(False, "REPLACE")
+
+    def _create_table(self, temporary: bool, replace: str | None) -> nodes.CreateTable | nodes.CreateTableAs:
+        start = self._curr
+        self._advance()
+        if_token = self._curr
         exists = self._if("NOT", "EXISTS")
         parts: dict[str, Any] = {
             "this": self._path("a name of a table"),
             "temporary": temporary,
             "exists": exists,
         }
-        if self._is("("):
+        if self._is("(") and self._name_ahead(1) and self._word_at(2) in (",", ")"):
+            parts["names"] = self._columns()
+        elif self._is("("):
             parts |= self._elements()
         parts["comment"] = self._comment()
         if self._is("DISTRIBUTED"):
@@ -124,12 +135,23 @@ class DdlParser(QueryParser):
         if self._is("LIKE"):
             parts["like"] = self._like()
         elif self._is("AS"):
-            raise self._unsupported("CREATE TABLE ... AS", self._curr, "use CREATE TABLE, then INSERT INTO")
-        elif not self._at_end() and not self._is(";"):
+            if temporary:
+                raise self._unsupported("CREATE TEMPORARY TABLE ... AS", start, "leave TEMPORARY out, as in Flink")
+            if exists and replace is not None:
+                raise self._unsupported("IF NOT EXISTS with REPLACE", if_token, "leave one of them out")
+            table = self._mark(nodes.CreateTable(**parts), start)
+            self._advance()
+            if not self._query_ahead():
+                raise self._unexpected("a query", words=("SELECT", "VALUES", "WITH", "TABLE"))
+            return nodes.CreateTableAs(this=table, expression=self._query(), replace=replace)
+        elif (not self._at_end() and not self._is(";")) or replace == "REPLACE" or "names" in parts:
+            only = replace == "REPLACE" or "names" in parts
             raise self._unexpected(
-                "COMMENT, PARTITIONED BY, WITH, LIKE or the end of the statement",
-                words=("COMMENT", "PARTITIONED", "DISTRIBUTED", "WITH", "LIKE"),
+                "AS and a query" if only else "COMMENT, PARTITIONED BY, WITH, LIKE, AS or the end of the statement",
+                words=("COMMENT", "PARTITIONED", "DISTRIBUTED", "WITH", "LIKE", "AS"),
             )
+        if replace is not None:
+            raise self._unsupported("CREATE OR REPLACE TABLE without AS", start, "drop the table first")
         return nodes.CreateTable(**parts)
 
     def _elements(self) -> dict[str, list[exp.Expr]]:

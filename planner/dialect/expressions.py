@@ -145,8 +145,15 @@ class ExpressionParser(CallParser):
             return self._range()
         start = self._curr
         self._advance()
-        query = self._subquery()
-        return self._mark((exp.All if quantifier == "ALL" else exp.Any)(this=query), start)
+        if self._query_ahead():
+            compared: exp.Expr = self._subquery()
+        else:
+            opening = self._curr
+            self._expect("(")
+            values = self._csv(self._expression)
+            self._expect(")", expected=", or )")
+            compared = self._mark(exp.Tuple(expressions=values), opening)
+        return self._mark((exp.All if quantifier == "ALL" else exp.Any)(this=compared), start)
 
     def _range(self) -> exp.Expr:
         start, left = self._curr, self._sum()

@@ -312,18 +312,25 @@ class FlinkGenerator(Generator):
         options = e.args.get("options")
         return f"WITH {self._list(options)}" if options is not None else ""
 
+    def createtableas_sql(self, e: nodes.CreateTableAs) -> str:
+        table, replace = self.sql(e.this), e.args.get("replace")
+        if replace is not None:
+            table = table.replace("CREATE", "CREATE OR REPLACE" if replace == "OR REPLACE" else "REPLACE", 1)
+        return self._words(table, "AS", e.expression)
+
     def createtable_sql(self, e: nodes.CreateTable) -> str:
         elements = [
             *(e.args.get("columns") or ()),
             *(e.args.get("watermarks") or ()),
             *(e.args.get("keys") or ()),
         ]
-        partitioned = e.args.get("partitioned_by")
+        partitioned, names = e.args.get("partitioned_by"), e.args.get("names")
         return self._words(
             "CREATE TEMPORARY TABLE" if e.args.get("temporary") else "CREATE TABLE",
             self._if_not_exists(e),
             e.this,
             self._list(elements) if elements or e.args.get("columns") is not None else "",
+            self._list(names) if names else "",
             self._comment(e),
             e.args.get("distribution"),
             f"PARTITIONED BY {self._list(partitioned)}" if partitioned is not None else "",

@@ -96,7 +96,7 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "EXPLAIN",
         (
-            "EXPLAIN [detail, ...] SELECT ... | INSERT ... | STATEMENT SET ...",
+            "EXPLAIN [detail, ...] SELECT ... | INSERT ... | STATEMENT SET ... | CREATE TABLE ... AS ...",
             "detail: CHANGELOG_MODE | PLAN_ADVICE | JSON_EXECUTION_PLAN | ESTIMATED_COST",
         ),
         "prints the operator tree and the states. `CHANGELOG_MODE` and `PLAN_ADVICE` also print the physical plan with "
@@ -120,6 +120,17 @@ STATEMENTS: tuple[Grammar, ...] = (
         "[connector](connectors.md). Its [catalog](catalogs.md) decides for how long it is known; by default that is "
         "the session",
         "CREATE TABLE orders (id INT, t AS PROCTIME()) WITH ('connector' = 'replay', 'path' = '/o', 'format' = 'json')",
+    ),
+    Grammar(
+        "CREATE TABLE AS",
+        (
+            f"CREATE TABLE [IF NOT EXISTS] {_NAME} [(column ..., ...)] [WITH ('key' = 'value', ...)] AS query",
+            f"CREATE OR REPLACE TABLE {_NAME} [(column ..., ...)] [WITH ('key' = 'value', ...)] AS query",
+            f"REPLACE TABLE {_NAME} [(column ..., ...)] [WITH ('key' = 'value', ...)] AS query",
+        ),
+        "creates or replaces a table with the columns of a query, and [starts the INSERT](#create-table-as)",
+        "CREATE TABLE totals WITH ('connector' = 'print') AS SELECT product, SUM(amount) AS total FROM orders GROUP BY "
+        "product",
     ),
     Grammar(
         "CREATE VIEW",

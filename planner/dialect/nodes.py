@@ -162,9 +162,16 @@ class Statement(exp.Expression):
 
 class CreateTable(Statement):
     arg_types: ClassVar = _parts(
-        "this columns? watermarks? keys? comment? distribution? "
-        "partitioned_by? options? like? temporary? exists? expression?"
+        "this columns? names? watermarks? keys? comment? distribution? "
+        "partitioned_by? options? like? temporary? exists?"
     )
+
+
+class CreateTableAs(Statement):
+    """``this`` (a :class:`CreateTable`, where ``names`` may say the order of the query's columns) with AS and the query
+    ``expression``; ``replace`` is OR REPLACE, or REPLACE for a table that must be there."""
+
+    arg_types: ClassVar = _parts("this expression replace?")
 
 
 class CreateView(Statement):

@@ -433,6 +433,11 @@ class FlinkParser(DdlParser):
             this = self._query()
         elif self._is("INSERT") or self._is("STATEMENT"):
             this = self._compiled("after EXPLAIN")
+        elif self._is("CREATE") or self._is("REPLACE"):
+            token = self._curr
+            this = self._statement()
+            if not isinstance(this, nodes.CreateTableAs):
+                raise SqlError("SQL007.explain", word_at=token.text.upper(), place=place_of_token(token, self.sql))
         elif not self._at_end() and self._word_at(0) in self._STATEMENTS:
             raise SqlError("SQL007.explain", word_at=self._word_at(0), place=place_of_token(self._curr, self.sql))
         else:
@@ -446,6 +451,7 @@ class FlinkParser(DdlParser):
         **dict.fromkeys(("SELECT", "WITH", "VALUES", "(", "TABLE"), lambda self: self._query()),
         "INSERT": lambda self: self._insert(),
         "CREATE": lambda self: self._create(),
+        "REPLACE": lambda self: self._replace_table(),
         "DROP": lambda self: self._drop(),
         "ALTER": lambda self: self._alter_plan() if self._word_at(1) == "PLAN" else self._alter(),
         "USE": _use,

@@ -90,7 +90,7 @@ def physical_expression(rex: Rex, names: Sequence[str]) -> str:
 def call_text(c: AggCall, names: Sequence[str], retract: bool) -> str:
     """An aggregate call over fields ``names``."""
     arguments = ", ".join(names[a] for a in c.args) or "*"
-    text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct else ''}{arguments})"
+    text = f"{c.function}{'_RETRACT' if retract else ''}({'DISTINCT ' if c.distinct and c.args else ''}{arguments})"
     return text + (f" FILTER {names[c.filter]}" if c.filter >= 0 else "")
 
 

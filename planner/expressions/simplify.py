@@ -306,7 +306,7 @@ class Simplifier:
         if lossless_cast(a):
             inner = a.children[0]
             return FALSE if not inner.type.nullable else test("IS NULL", unwrap_cast(a))
-        if any(equal(p, a) for p in self.predicates) or self._known_not_null(a):
+        if any(equal(p, a) for p in self.predicates):
             return FALSE
         if kind(a) in STRONG - {"CAST", "/"} and isinstance(a, Call):
             return or_(self._is_null(c) or test("IS NULL", c) for c in a.children)
@@ -397,8 +397,6 @@ class Simplifier:
     def _cast(self, rex: Rex, unknown_as: NullAs) -> Rex:
         operand = rex.children[0]
         simplified = self.simplify(operand)
-        if same_type(simplified.type, rex.type) and (rex.type.nullable <= simplified.type.nullable):
-            return simplified
         if narrows(simplified.type, rex.type):
             return simplified
         if lossless_cast(simplified):

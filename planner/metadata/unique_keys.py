@@ -28,6 +28,7 @@ from stateplan.planner.algebra.relations import (
     Scan,
     Sink,
     Sort,
+    Values,
 )
 from stateplan.planner.algebra.table_functions import ProcessTable, is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
@@ -57,6 +58,9 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     if isinstance(rel, (Project, Calc)):
         below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))
         return bool(below) and are_unique(rel.input, below)
+    if isinstance(rel, Values):
+        rows = [tuple(row[c].value for c in sorted(columns)) for row in rel.tuples]
+        return len(set(rows)) == len(rows)
     if isinstance(rel, (TemporalJoin, IntervalJoin)):
         rel = Join(rel.left, rel.right, rel.condition, rel.join_type)
     if isinstance(rel, Join):

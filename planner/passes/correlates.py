@@ -14,7 +14,17 @@ from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN, INT
-from stateplan.planner.algebra.relations import Aggregate, Correlate, Filter, Join, Project, Rel, field_names, refs_to
+from stateplan.planner.algebra.relations import (
+    AggCall,
+    Aggregate,
+    Correlate,
+    Filter,
+    Join,
+    Project,
+    Rel,
+    field_names,
+    refs_to,
+)
 from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.expressions.ops import (
     FALSE,
@@ -33,16 +43,15 @@ from stateplan.planner.expressions.ops import (
     test,
     walk,
 )
-from stateplan.planner.metadata.unique_keys import unique_keys
-from stateplan.planner.passes.build import aggregate_call, first_fields
+from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
+from stateplan.planner.passes.build import aggregate_call, filtered, first_fields
 from stateplan.planner.passes.subqueries import expressions_of, mentions
-from stateplan.planner.positions import not_supported
 
 _UNKNOWN = Literal(BOOLEAN, None)
 
 
 def subqueries_to_correlates(rel: Rel) -> Rel | None:
-    """Raises SqlError SQL150 for queries that Flink cannot plan, or gives wrong results for."""
+    """Raises SqlError SQL152 for queries in the condition of a join that Flink cannot plan, or plans wrongly."""
     if isinstance(rel, Filter):
         return _filter(rel)
     if isinstance(rel, Project):
@@ -65,7 +74,7 @@ def _filter(rel: Filter) -> Rel | None:
         below, value = _applied(below, query, certain=_is_term(condition, query))
         condition = _replaced(condition, query, value)
         query = _first(condition)
-    return first_fields(Filter(below, condition), rel.width)
+    return first_fields(filtered(below, [condition]), rel.width)
 
 
 def _join(rel: Join) -> Rel | None:
@@ -73,13 +82,8 @@ def _join(rel: Join) -> Rel | None:
     query = _first(rel.condition)
     if query is None:
         return None
-    certain = query.operator == "EXISTS" and rel.join_type == "INNER" and _is_term(rel.condition, query)
-    refers = _refers(query)
-    if query.operator == "SOME" or (query.operator == "EXISTS" and refers):
-        raise not_supported(
-            "this query in the condition of a join", query.place, "put it into WHERE, or into a query that is joined"
-        )
-    if refers or (query.operator != "SCALAR" and not certain):
+    certain = _holds_alone(query) and rel.join_type in ("INNER", "LEFT") and _is_term(rel.condition, query)
+    if _refers(query) or (query.operator != "SCALAR" and not certain):
         raise SqlError("SQL152", place=query.place)
     right, value = _applied(rel.right, query, certain=certain)
     value = shift(value, rel.left.width)
@@ -101,6 +105,12 @@ def _replaced(rex: Rex, query: SubQuery, value: Rex) -> Rex:
 def _is_term(condition: Rex, query: SubQuery) -> bool:
     """Whether only rows for which ``query`` is TRUE meet ``condition``."""
     return condition is query or (kind(condition) == "AND" and any(_is_term(c, query) for c in condition.children))
+
+
+def _holds_alone(query: SubQuery) -> bool:
+    """Whether the query is a condition that has nothing to do with the row around."""
+    constant = all(isinstance(o, Literal) for o in query.operands)
+    return query.operator == "EXISTS" or (query.operator == "IN" and constant)
 
 
 def _outer_fields(rex: Rex, number: int) -> Rex:
@@ -167,6 +177,10 @@ def _exists(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, 
 
 def _in(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]:
     keys = tuple(range(query.rel.width))
+    if certain and _holds_alone(query):
+        same = (compare("=", o, r) for o, r in zip(query.operands, refs_to(query.rel), strict=True))
+        rows = filtered(query.rel, list(same))
+        return to.join(left, Aggregate(Project(rows, (TRUE,), ("cs",)), (0,), ()), "INNER"), TRUE
     if certain:
         right: Rel = Aggregate(query.rel, keys, ())
         return to.join(left, right, "INNER", _equal(query.operands, right, left.width)), TRUE
@@ -206,23 +220,11 @@ def _counts(query: SubQuery) -> Rel:
 
 
 def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
-    rel = query.rel
+    if query.comparison == "<>":
+        return _some_other(left, query, to)
     extreme = "MIN" if query.comparison in (">", ">=") else "MAX"
-    nullable = rel.fields[0][1].nullable
-    calls = [
-        aggregate_call(extreme, rel, (0,), "m", grouped=False),
-        aggregate_call("COUNT", rel, (), "c", grouped=False),
-        *([aggregate_call("COUNT", rel, (0,), "d", grouped=False)] if nullable else []),
-    ]
-    right: Rel = Aggregate(rel, (), tuple(calls))
-    if not nullable:
-        m, c = refs_to(right)
-        right = Project(right, (m, c, c), ("m", "c", "d"))
-    if to.correlated:
-        right = Project(right, (*refs_to(right), TRUE), (*field_names(right), "trueLiteral"))
-    joined = to.counted(left, right)
-    m, total, known, *there = refs_to(joined)[left.width :]
-    none = or_([*(test("IS NULL", t) for t in there), compare("=", total, Literal(INT.not_null(), 0))])
+    calls = [_call(extreme, query.rel, "m"), _call("COUNT", query.rel, "c", ()), _call("COUNT", query.rel, "d")]
+    joined, (m, total, known), none = _with_figures(left, query, to, query.rel, calls)
     holds = compare(query.comparison, query.operands[0], m)
     operands: list[Rex] = [
         none,
@@ -233,7 +235,67 @@ def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
         _UNKNOWN,
         holds,
     ]
-    return joined, call("CASE", operands, BOOLEAN)
+    return joined, _certain(call("CASE", operands, BOOLEAN), query)
+
+
+def _some_other(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
+    """Whether the query has another value: it has one if it has two values, or if its only one is another."""
+    rel = query.rel
+    every = frozenset(range(rel.width))
+    rows = rel if to.correlated or are_unique(rel, every) else Aggregate(rel, tuple(every), ())
+    # As in Flink, DISTINCT says nothing about the number of all rows.
+    total_call = _call("COUNT", rows, "c", (), distinct=to.correlated)
+    calls = [total_call, _call("COUNT", rows, "d", distinct=to.correlated), _call("MAX", rows, "m")]
+    joined, (total, known, m), none = _with_figures(left, query, to, rows, calls)
+    value, one = query.operands[0], Literal(INT.not_null(), 1)
+    other = compare("<>", value, m)
+    operands: list[Rex] = [none, FALSE]
+    if value.type.nullable:
+        operands += [test("IS NULL", value), _UNKNOWN]
+    operands += [
+        and_([compare("<>", known, total), compare("<=", known, one)]),
+        or_([other, _UNKNOWN]),
+        compare("=", known, one),
+        other,
+        TRUE,
+    ]
+    return joined, _certain(call("CASE", operands, BOOLEAN), query)
+
+
+def _certain(answer: Rex, query: SubQuery) -> Rex:
+    """``answer`` without NULL, if the query cannot give one."""
+    return answer if query.type.nullable else cast(answer, BOOLEAN.not_null())
+
+
+def _call(function: str, rel: Rel, name: str, args: Sequence[int] = (0,), *, distinct: bool = False) -> AggCall:
+    return replace(aggregate_call(function, rel, args, name, grouped=False), distinct=distinct)
+
+
+def _with_figures(
+    left: Rel, query: SubQuery, to: _Left, rows: Rel, calls: Sequence[AggCall]
+) -> tuple[Rel, list[Rex], Rex]:
+    """``left`` joined with ``calls`` over the rows of the query, one of which counts all of them (``c``).
+
+    Returns:
+        the join, the values of the calls in it, and whether the query has no row.
+    """
+    twice = [i for i, c in enumerate(calls) if c.name == "d" and not c.distinct and not rows.fields[0][1].nullable]
+    right: Rel = Aggregate(rows, (), tuple(c for i, c in enumerate(calls) if i not in twice))
+    if twice:
+        refs = dict(zip(field_names(right), refs_to(right), strict=True))
+        right = Project(right, tuple(refs["c" if c.name == "d" else str(c.name)] for c in calls), _names(calls))
+    if to.correlated:
+        right = Project(right, (*refs_to(right), TRUE), (*field_names(right), "trueLiteral"))
+    joined = to.counted(left, right)
+    refs_of_right = refs_to(joined)[left.width :]
+    figures, there = refs_of_right[: len(calls)], refs_of_right[len(calls) :]
+    total = figures[_names(calls).index("c")]
+    none = or_([*(test("IS NULL", t) for t in there), compare("=", total, Literal(INT.not_null(), 0))])
+    return joined, figures, none
+
+
+def _names(calls: Sequence[AggCall]) -> tuple[str, ...]:
+    return tuple(str(c.name) for c in calls)
 
 
 def _equal(operands: Sequence[Rex], right: Rel, width: int) -> Rex:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.relations import (
@@ -20,6 +21,7 @@ from stateplan.planner.algebra.relations import (
     Join,
     Project,
     Rel,
+    Sort,
     field_names,
     refs_to,
     replace_inputs,
@@ -28,6 +30,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.expressions.ops import (
     TRUE,
+    Over,
     and_,
     call,
     cast,
@@ -60,7 +63,7 @@ def decorrelate(rel: Rel) -> Rel:
     if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
         return rel
     rel = hep.sequence(rel, (_remove_single_value, _pull_up_projection))
-    filters = (filter_into_correlated_join, filter_through_project, _filter_into_correlate)
+    filters = (filter_into_correlated_join, _filter_through_project, _filter_into_correlate)
     rel = hep.collection(rel, (_pull_up_aggregate, *filters))
     return _Decorrelator(rel).run()
 
@@ -169,6 +172,12 @@ def _pull_up_aggregate(rel: Rel) -> Rel | None:
     return Project(made, (*refs_to(made, range(width)), *exprs), tuple(unique_names(names)))
 
 
+def _filter_through_project(rel: Rel) -> Rel | None:
+    if isinstance(rel, Filter) and any(outer_of(e) for e in walk(rel.condition)):
+        return None
+    return filter_through_project(rel)
+
+
 def _filter_into_correlate(rel: Rel) -> Rel | None:
     """Conditions over the left side alone go below (``FilterCorrelateRule``)."""
     if not isinstance(rel, Filter) or not isinstance(rel.input, Correlate):
@@ -218,8 +227,11 @@ class _Decorrelator:
         inputs = []
         for f, old in zip(frames, rel.inputs, strict=True):
             if f.outer:
+                limited = isinstance(rel, Sort)
                 raise not_supported(
-                    "a reference to the row around in this part of a query", getattr(rel, "place", None)
+                    f"a reference to the row around {'below LIMIT' if limited else 'in this part of a query'}",
+                    getattr(rel, "place", None),
+                    "number the rows with ROW_NUMBER instead" if limited else None,
                 )
             inputs.append(_restored(f, old))
         return _Frame(replace_inputs(rel, inputs), _same(rel.width), {})
@@ -280,6 +292,12 @@ class _Decorrelator:
     def _project(self, rel: Project) -> _Frame:
         frame = self._with_outer(rel, self.frame(rel.input), *rel.exprs)
         exprs = [_inside(e, frame) for e in rel.exprs]
+        for over in [e for x in exprs for e in walk(x) if isinstance(e, Over)]:
+            # Otherwise rows for different rows around would be numbered together, as Flink does it.
+            known = {p.index for p in over.partition if isinstance(p, InputRef)}
+            if not set(frame.outer.values()) <= known:
+                what = "OVER that is not partitioned by what is compared with the row around"
+                raise not_supported(what, over.place, "PARTITION BY that column")
         names = list(rel.names)
         outer: dict[Outer, int] = {}
         for o, field in sorted(frame.outer.items()):
@@ -355,7 +373,11 @@ class _Decorrelator:
     def _correlate(self, rel: Correlate) -> _Frame:
         left = self.frame(rel.left)
         self.around[rel.number] = left
-        right = self.frame(rel.right)
+        try:
+            right = self.frame(rel.right)
+        except SqlError as error:
+            error.place = error.place or rel.place
+            raise
         width, old = left.rel.width, rel.left.width
         terms = []
         outer = dict(left.outer)

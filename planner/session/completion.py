@@ -41,7 +41,7 @@ _BARE_KEY = re.compile(r"\b(?:SET|RESET)\s+([\w.-]*)$", re.I)
 
 _FIRST = (
     *("ALTER", "BEGIN", "COMPILE", "CREATE", "DESCRIBE", "DROP", "END", "EXECUTE", "EXPLAIN", "INSERT", "LOAD"),
-    *("RESET", "SELECT", "SET", "SHOW", "STATEMENT", "STOP", "UNLOAD", "USE", "VALUES", "WITH"),
+    *("REPLACE", "RESET", "SELECT", "SET", "SHOW", "STATEMENT", "STOP", "UNLOAD", "USE", "VALUES", "WITH"),
 )
 _NEXT = {
     "ALTER": "PLAN TABLE VIEW FUNCTION",
@@ -52,9 +52,10 @@ _NEXT = {
     "DROP": "CATALOG DATABASE FUNCTION TABLE TEMPORARY VIEW",
     "DROP TEMPORARY": "FUNCTION SYSTEM TABLE VIEW",
     "EXECUTE": "INSERT PLAN SELECT STATEMENT",
-    "EXPLAIN": "CHANGELOG_MODE ESTIMATED_COST INSERT JSON_EXECUTION_PLAN PLAN PLAN_ADVICE SELECT STATEMENT",
+    "EXPLAIN": "CHANGELOG_MODE CREATE ESTIMATED_COST INSERT JSON_EXECUTION_PLAN PLAN PLAN_ADVICE SELECT STATEMENT",
     "INSERT": "INTO",
     "LOAD": "MODULE",
+    "REPLACE": "TABLE",
     "SHOW": "CATALOGS COLUMNS CREATE CURRENT DATABASES FULL FUNCTIONS JARS JOBS MODELS MODULES OPTIONS PARTITIONS "
     "PROCEDURES TABLES USER VIEWS",
     "SHOW CREATE": "CATALOG TABLE VIEW",
@@ -69,6 +70,18 @@ _NEXT = {
 }
 """The words after the first words of a statement."""
 
+_WITH_QUERIES = (
+    "SELECT",
+    "WITH",
+    "INSERT",
+    "EXPLAIN",
+    "COMPILE",
+    "EXECUTE",
+    "CREATE",
+    "REPLACE",
+    "VALUES",
+    "STATEMENT",
+)
 _TABLE_AFTER = ("FROM", "JOIN", "INTO", "TABLE", "VIEW", "DESCRIBE", "DESC", "EXTENDED", "LIKE")
 
 
@@ -138,7 +151,7 @@ def _candidates(
         return []
     if followers is not None and not path:
         return _starting(followers.split(), partial)
-    if first not in ("SELECT", "WITH", "INSERT", "EXPLAIN", "COMPILE", "EXECUTE", "CREATE", "VALUES", "STATEMENT"):
+    if first not in _WITH_QUERIES:
         return _starting(KEYWORDS, partial) if partial else []
     scope = _scope(session, statement)
     if path:

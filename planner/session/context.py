@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.types import LogicalType
     from stateplan.plans.document import PlanDocument
+
+
+Around: TypeAlias = AbstractContextManager[None]
+"""What is done around the start of a job."""
 
 
 class Session(Protocol):
@@ -57,7 +62,9 @@ class Session(Protocol):
 
     def explain_node(self, node: exp.Expr, source: str, details: Sequence[str] = ()) -> str: ...
 
-    def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult: ...
+    def run_inserts(
+        self, inserts: Sequence[exp.Insert], source: str, statement: str, around: Around | None = None
+    ) -> TableResult: ...
 
     def run_query(self, query: exp.Expr, source: str) -> TableResult: ...
 

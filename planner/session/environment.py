@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -47,9 +47,10 @@ from stateplan.planner.session.compiled_plan import (
     StatementSet,
     compile_plan,
 )
+from stateplan.planner.session.context import Around
 from stateplan.planner.session.host import Host
 from stateplan.planner.session.jobs import JOBS, JobRecord, Jobs
-from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.planner.session.results import ResultKind, TableResult, as_column, distinct_names
 from stateplan.planner.session.script import ScriptStatement, read_statement
 from stateplan.planner.session.statements import run_statement
 from stateplan.planner.session.table import Table, view_of
@@ -247,8 +248,11 @@ class TableEnvironment(Tables):
 
     # jobs
 
-    def run_inserts(self, inserts: Sequence[exp.Insert], source: str, statement: str) -> TableResult:
-        """Starts INSERTs that were read from ``source`` as one job. Raises StateplanError."""
+    def run_inserts(
+        self, inserts: Sequence[exp.Insert], source: str, statement: str, around: Around | None = None
+    ) -> TableResult:
+        """Starts INSERTs that were read from ``source`` as one job, ``around`` the start once they are planned. Raises
+        StateplanError."""
         from stateplan.planner.session.plan_secrets import hide_secrets
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts
@@ -257,7 +261,9 @@ class TableEnvironment(Tables):
         document = PlanDocument.from_graph(graph, PlanFacts())
         notes: list[str] = []
         text = redacted(";\n".join(text_of(insert, source) for insert in inserts))
-        job = self._start(document, graph, notes, JobRecord(self._job_name(graph), text, document.text), secrets)
+        record = JobRecord(self._job_name(graph), text, document.text)
+        with around or nullcontext():
+            job = self._start(document, graph, notes, record, secrets)
         return self._sink_result(job, notes, statement, document)
 
     def run_query(self, query: exp.Expr, source: str) -> TableResult:
@@ -292,8 +298,8 @@ class TableEnvironment(Tables):
         self, query: exp.Expr, fields: Sequence[tuple[str, LogicalType]], channel: str = ""
     ) -> Iterator[exp.Insert]:
         """An INSERT of ``query`` into a nameless table for the reader of a channel, which is there inside the block."""
-        names = _distinct([name for name, _ in fields])
-        columns = tuple(Column(name, _plain(kind)) for name, (_, kind) in zip(names, fields, strict=True))
+        names = distinct_names([name for name, _ in fields])
+        columns = tuple(Column(name, as_column(kind)) for name, (_, kind) in zip(names, fields, strict=True))
         parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_collect${next(self._anonymous)}*")
         table = CatalogTable(
             ObjectIdentifier(*parts),
@@ -444,7 +450,7 @@ class TableEnvironment(Tables):
         from stateplan.execnodes.types import BIGINT
 
         names = [table.summary for node in document.graph.sinks if (table := table_of(node)) is not None]
-        columns = tuple(_distinct(names))
+        columns = tuple(distinct_names(names))
         result = TableResult(
             columns,
             (BIGINT,) * len(columns),
@@ -580,20 +586,3 @@ def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]
 def _whole_tables(options: Mapping[str, str]) -> dict[str, str]:
     """The options with plans that hold all there is to know of a table."""
     return {**options, "table.plan.compile.catalog-objects": "ALL"}
-
-
-def _plain(kind: LogicalType) -> LogicalType:
-    """The type without the mark of a time attribute, which a sink's column cannot have."""
-    return replace(kind, kind=None)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before."""
-    out: list[str] = []
-    for name in names:
-        count = itertools.count(0)
-        candidate = name
-        while candidate in out:
-            candidate = f"{name}{next(count)}"
-        out.append(candidate)
-    return out

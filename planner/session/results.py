@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -328,3 +329,20 @@ def content(
 def _type_of(values: Sequence[object]) -> LogicalType:
     first = next((v for v in values if v is not None), None)
     return BOOLEAN if isinstance(first, bool) else BIGINT if isinstance(first, int) else STRING
+
+
+def as_column(kind: LogicalType) -> LogicalType:
+    """The type without the mark of a time attribute, which a sink's column cannot have."""
+    return replace(kind, kind=None)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    out: list[str] = []
+    for name in names:
+        count = itertools.count(0)
+        candidate = name
+        while candidate in out:
+            candidate = f"{name}{next(count)}"
+        out.append(candidate)
+    return out

@@ -11,7 +11,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.files import shown
 from stateplan.execnodes.redaction import redacted, redacted_options, redacted_value
-from stateplan.execnodes.settings import OPTIONS, find_option
+from stateplan.execnodes.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
@@ -19,6 +19,7 @@ from stateplan.planner.positions import text_of
 from stateplan.planner.session.catalog_statements import create_catalog, create_database, use
 from stateplan.planner.session.compiled_plan import statement_set_sql
 from stateplan.planner.session.context import Context, Session
+from stateplan.planner.session.create_table_as import create_table_as, explain_create_table_as
 from stateplan.planner.session.function_statements import run_function_statement
 from stateplan.planner.session.job_statements import run_describe_job, run_stop_job
 from stateplan.planner.session.module_statements import run_module_statement
@@ -156,7 +157,7 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
         return content("SET", ["key", "value"], rows, () if rows else ("no option is set; SHOW OPTIONS lists all",))
     if node.expression is None:
         key = node.this.name
-        row = OPTIONS.get(key) if key in config else find_option(key, c.place(node.this))
+        row = OPTIONS.get(current_key(key)) if key in config else find_option(key, c.place(node.this))
         found = config.get(key)
         shown = None if found is None else redacted_value(key, found)
         return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
@@ -325,6 +326,8 @@ def _explain(c: Context, node: nodes.Explain) -> TableResult:
         if path is not None:
             text = CompiledPlan(c.env, PlanDocument.load(c.plan_file(path))).explain(*details)
             return content("EXPLAIN PLAN", ["result"], [(text,)])
+        if isinstance(node.this, nodes.CreateTableAs):
+            return content("EXPLAIN", ["result"], [(explain_create_table_as(c, node.this, details),)])
         return content("EXPLAIN", ["result"], [(c.env.explain_node(node.this, c.source, details),)])
     except StateplanError as error:
         error.place = error.place or c.statement.place
@@ -333,6 +336,7 @@ def _explain(c: Context, node: nodes.Explain) -> TableResult:
 
 _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.CreateTable: _create_table,
+    nodes.CreateTableAs: create_table_as,
     nodes.CreateView: _create_view,
     nodes.CreateCatalog: create_catalog,
     nodes.CreateDatabase: create_database,

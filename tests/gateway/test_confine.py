@@ -20,6 +20,7 @@ from stateplan.planner.catalog.kinds import OWN
 from tests.support.gateway_here import GatewayHere, gateway_here
 
 TABLE = "(a STRING) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')"
+INTO = TABLE.removeprefix("(a STRING) ")
 SECRET = "S3CRET"
 
 
@@ -101,6 +102,9 @@ STATEMENTS = (
     *("EXPLAIN PLAN '{}'", "ALTER PLAN '{}' SET TTL '1 h' FOR deduplicate"),
     *("SET 'execution.checkpointing.dir' = '{}'", "SET 'execution.checkpointing.savepoint-dir' = '{}'"),
     *("SET 'execution.state-recovery.path' = '{}'", "SET 'state.backend.forst.cache.dir' = '{}'"),
+    *("SET 'state.checkpoints.dir' = '{}'", "SET 'state.backend.fs.checkpointdir' = '{}'"),
+    *("CREATE TABLE t_new " + INTO + " AS SELECT 'x' AS a", "EXPLAIN CREATE TABLE t_new " + INTO + " AS SELECT 'x'"),
+    *("CREATE OR REPLACE TABLE t " + INTO + " AS SELECT 'x' AS a", "REPLACE TABLE t " + INTO + " AS SELECT 'x'"),
 )
 
 

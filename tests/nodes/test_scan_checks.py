@@ -22,14 +22,14 @@ def checked(plan: dict[str, Any]) -> None:
     check_scan(node, "/nodes/0")  # type: ignore[arg-type]
 
 
-def test_distinct_values_of_nothing_are_not_counted() -> None:
+def test_distinct_values_of_nothing_are_not_summed() -> None:
     plan = frozen("stream-exec-local-group-aggregate_1", "distinct-retract")
     node = next(n for n in plan["nodes"] if n["type"] == "stream-exec-local-group-aggregate_1")
     call = next(c for c in node["aggCalls"] if c["distinct"])
-    call |= {"internalName": "$COUNT$1", "argList": []}
+    call |= {"internalName": "$SUM$1", "argList": []}
     graph = ExecGraph.from_json(plan)
     local = graph.node(node["id"])
-    with pytest.raises(RunError, match="COUNT of 0 arguments cannot be run"):
+    with pytest.raises(RunError, match="SUM of 0 arguments cannot be run"):
         local.translate(graph.input_types(local), {})
 
 

@@ -74,6 +74,11 @@ CREATE TABLE t (a INT, b VARCHAR(2147483647) NOT NULL COMMENT 'text', c DECIMAL(
 CREATE TABLE t (a INT, b AS a + 1 COMMENT 'computed', p AS PROCTIME(), m BIGINT METADATA FROM 'key' VIRTUAL, n BIGINT METADATA) WITH ('connector' = 'print')
 CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'print')
 CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'print')
+CREATE TABLE t WITH ('connector' = 'print') AS SELECT a, b FROM u
+CREATE TABLE IF NOT EXISTS t (b, a) COMMENT 'c' PARTITIONED BY (a) WITH ('connector' = 'print') AS SELECT a, b FROM u
+CREATE OR REPLACE TABLE t (c AS a + 1, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'print') AS SELECT a, b FROM u
+REPLACE TABLE c.d.t WITH ('connector' = 'print') AS VALUES (1, 2)
+EXPLAIN CREATE TABLE t WITH ('connector' = 'print') AS SELECT a, b FROM u
 CREATE TABLE t (a INT CONSTRAINT pk PRIMARY KEY NOT ENFORCED COMMENT 'key') WITH ('connector' = 'print')
 CREATE TABLE t (a INT, b INT, CONSTRAINT pk PRIMARY KEY (a, b) NOT ENFORCED) WITH ('connector' = 'print')
 CREATE TEMPORARY TABLE IF NOT EXISTS cat.db.t (a INT) COMMENT 'table' PARTITIONED BY (a) WITH ('connector' = 'print', 'k' = 'it''s')

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.settings import NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
+from stateplan.execnodes.settings import DEPRECATED, NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
 
 
 def fails(action: Callable[[], object]) -> str:
@@ -64,10 +64,10 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "lists, or spark.*\n  hint: did you mean 'table.exec.state.ttl'",
         ),
         (
-            "state.checkpoints.dir",
-            "/x",
-            "[OPT001] unknown option 'state.checkpoints.dir'\n  expected: one of the options that "
-            "SHOW OPTIONS lists, or spark.*\n  hint: did you mean 'execution.checkpointing.dir'?",
+            "plan.force-recompile",
+            "true",
+            "[OPT001] unknown option 'plan.force-recompile'\n  expected: one of the options that "
+            "SHOW OPTIONS lists, or spark.*\n  hint: did you mean 'table.plan.force-recompile'?",
         ),
         ("table.exec.state.ttl", "abc", "[OPT105] 'abc' is not a value of the option 'table.exec.state.ttl'"),
         ("table.exec.state.ttl", "-1 d", "[OPT105] '-1 d' is not a value of the option 'table.exec.state.ttl'"),
@@ -163,3 +163,43 @@ def test_a_refused_option_changes_nothing() -> None:
     for key, text in (("nope", "1"), ("parallelism.default", "x"), ("execution.runtime-mode", "AUTOMATIC")):
         fails(lambda key=key, text=text: config.set(key, text))
     assert config.to_dict() == {}
+
+
+def test_older_keys_set_the_option_of_today() -> None:
+    config = Configuration()
+    old, new = "state.checkpoints.dir", "execution.checkpointing.dir"
+    assert config.set(old, "/a") == f"'{old}' is an older key of '{new}', which is set"
+    assert config.to_dict() == {new: "/a"} and config.get(old) == "/a" and old in config
+    assert config.set("state.backend.fs.checkpointdir", "/b") is not None
+    assert config.get(new) == "/b"
+    config.reset(old)  # no longer what is set
+    assert config.get(new) == "/b"
+    config.reset("state.backend.fs.checkpointdir")
+    assert new not in config
+
+
+def test_an_older_key_does_not_hide_the_option_itself() -> None:
+    old, new = "table.exec.async-scalar.buffer-capacity", "table.exec.async-scalar.max-concurrent-operations"
+    for options in ({old: "5", new: "7"}, {new: "7", old: "5"}):
+        assert Configuration(options).value(new) == 7
+    config = Configuration({new: "7"})
+    assert config.set(old, "5") == f"the option '{old}' has no effect: '{new}' is set"
+    with config.overlaid({old: "6"}):
+        assert config.value(new) == 7
+    config.reset(new)
+    config.set(old, "5")
+    with config.overlaid({new: "8"}):
+        assert config.value(new) == 8
+    assert config.value(new) == 5
+    config.reset(old)
+    assert not config.to_dict()
+
+
+@pytest.mark.parametrize(("old", "new"), list(DEPRECATED.items()))
+def test_older_keys_are_checked_as_the_option_is(old: str, new: str) -> None:
+    assert new in OPTIONS and old not in OPTIONS
+    refused = {"execution.state-recovery.claim-mode": "CLAIM", "execution.checkpointing.incremental": "maybe"}
+    if new in refused:
+        assert fails(lambda: Configuration().set(old, refused[new])) == fails(
+            lambda: Configuration().set(new, refused[new])
+        )

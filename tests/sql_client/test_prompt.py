@@ -154,7 +154,7 @@ def test_tab_completes(tty: ScreenTest, tmp_path: Path) -> None:
             ["SELECT 1; " + word for word in ("HELP", "SOURCE", "CLEAR", "QUIT", "EXIT", "SELECT")],
         ),
         ("qu", [], ["QUIT"]),
-        ("HELP create t", [], ["HELP CREATE TABLE"]),
+        ("HELP create t", [], ["HELP CREATE TABLE", "HELP CREATE TABLE AS"]),
         ("SOURCE 'q", [], ["SOURCE 'queries.sql"]),
         ("!cat q", [], ["!cat queries.sql"]),
     ],

@@ -279,7 +279,7 @@ class RowDecoder:
                 series = (series if source.convert is None else source.convert(series))[origin]
                 place += 1
             made.append(series.alias(column(self.width + i)))
-        return data.select(columns(self.width)).with_columns(*made, rows[KIND])
+        return pl.DataFrame([*(data[name] for name in columns(self.width)), *made, rows[KIND]])
 
 
 def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:

@@ -28,7 +28,7 @@ from stateplan.execnodes.runtime.kernel import (
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
-from stateplan.execnodes.runtime.kernels.common.functions import accumulator
+from stateplan.execnodes.runtime.kernels.common.functions import accumulator, is_distinct
 from stateplan.execnodes.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -433,11 +433,6 @@ class GroupAggregateKernel(Kernel):
         """The output rows for the given keys and state rows."""
         series = [*keys.get_columns(), *(kept.value(state) for kept in self.accumulators)]
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])
-
-
-def is_distinct(call: AggCall) -> bool:
-    """Whether DISTINCT makes a difference: for MIN and MAX it does not."""
-    return call.distinct and call.function not in ("MIN", "MAX")
 
 
 def _filter(call: AggCall) -> str | None:

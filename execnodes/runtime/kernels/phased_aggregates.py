@@ -15,12 +15,13 @@ import polars as pl
 
 from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step, lookup_frame
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.execnodes.runtime.kernels.common.functions import is_distinct
 from stateplan.execnodes.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
 from stateplan.execnodes.runtime.kernels.common.lists import packed
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, key_ids
 from stateplan.execnodes.runtime.kernels.common.partials import Partials, list_name
 from stateplan.execnodes.runtime.kernels.common.values import ValueChanges, Values
-from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS, is_distinct
+from stateplan.execnodes.runtime.kernels.group_aggregate import BORN, ROWS
 from stateplan.execnodes.specs import AggCall
 
 _NEVER = np.iinfo(np.int64).max

@@ -63,6 +63,11 @@ ACCUMULATORS: dict[str, tuple[_Make, _Make]] = {
 """By plain name how a function is kept: for input that is only accumulated, and for input that may be retracted."""
 
 
+def is_distinct(call: AggCall) -> bool:
+    """Whether DISTINCT makes a difference: for MIN and MAX, and for the number of all rows, it does not."""
+    return call.distinct and call.function not in ("MIN", "MAX") and bool(call.arg_list)
+
+
 def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], retract: bool) -> Accumulator:
     """The accumulator of call ``number``.
 
@@ -78,7 +83,7 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         return UserFold(number, call.user_function, arguments, call.type, retract)
     argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
-    if function is not None and (argument is not None or (call.function == "COUNT" and not call.distinct)):
+    if function is not None and (argument is not None or call.function == "COUNT"):
         if call.function == "PERCENTILE" and call.distinct and len(call.arg_list) > 2:
             raise RunError("RUN063.frequency")
         made = function[retract](number, argument, call.type)

@@ -13,6 +13,7 @@ import polars as pl
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, KeyedKernel, StateTable, call_columns, own_columns
+from stateplan.execnodes.runtime.kernels.common.functions import is_distinct
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -116,7 +117,7 @@ class OverKernel(KeyedKernel):
         """The arguments of DISTINCT calls of a frame without a bound: their values are kept."""
         if self.frame.bounded:
             return []
-        return sorted({c.arg_list[0] for c in self.agg_calls if _is_distinct(c)})
+        return sorted({c.arg_list[0] for c in self.agg_calls if is_distinct(c)})
 
     @cached_property
     def _initial(self) -> pl.DataFrame:
@@ -221,7 +222,7 @@ class OverKernel(KeyedKernel):
             rows = values.is_not_null().to_numpy()
         if call.filter_arg >= 0:
             rows = rows & frame[column(call.filter_arg)].fill_null(False).to_numpy()
-        if not _is_distinct(call):
+        if not is_distinct(call):
             live = walk.live(rows)
         elif walk.bounded:
             live = distinct_of_frames(walk, names[:1], rows)
@@ -320,11 +321,6 @@ def joined(some: pl.DataFrame | None, more: pl.DataFrame, written: pl.DataFrame 
         more = more[absent(more, more.columns, written)]
     both = more if some is None else pl.concat([some, more])
     return both if both.height else None
-
-
-def _is_distinct(call: AggCall) -> bool:
-    """Whether DISTINCT makes a difference."""
-    return call.distinct and call.function not in ("MIN", "MAX")
 
 
 def _once(names: Sequence[str]) -> tuple[str, ...]:

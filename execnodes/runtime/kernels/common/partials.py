@@ -20,6 +20,7 @@ from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frozen, Transform
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, TrackedExtreme, added, aligned
+from stateplan.execnodes.runtime.kernels.common.functions import is_distinct
 from stateplan.execnodes.runtime.kernels.common.lists import exploded, packed
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, ids_of, key_ids, narrow, positions, signs
 from stateplan.execnodes.runtime.kernels.common.values import VALUE, Values
@@ -29,7 +30,6 @@ from stateplan.execnodes.runtime.kernels.group_aggregate import (
     GroupAggregateKernel,
     Seen,
     group_changes,
-    is_distinct,
 )
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType, RowField
