@@ -1,6 +1,7 @@
-"""What a TTL per operator is worth: both examples of FLIP-292 with no TTL, one for the whole job, and one per operator.
+"""What a TTL per operator is worth: both examples of FLIP-292, three queries over auctions and one over sessions, with
+no TTL, one for the whole job, and one per operator.
 
-    python -m benchmarks.ttl [--instants 60] [--rows 40000] [--seed 1] [--queries aggregate,join] [--no-report]
+    python -m benchmarks.ttl [--instants 60] [--rows 40000] [--seed 1] [--queries aggregate,join,..] [--no-report]
 
 Arrivals (:mod:`benchmarks.ttl_data`) are played on the replay clock, half a day per micro-batch. Each way of setting
 TTLs runs the same query over the same rows on a checkpoint of its own; then the job is stopped and started again a few
@@ -79,6 +80,8 @@ class Query:
     ways: tuple[Way, ...]
 
 
+_AUCTIONS = {"auctions": "id BIGINT, category INT", "bids": "auction BIGINT, bidder INT, price BIGINT"}
+
 QUERIES = (
     Query(
         "aggregate",
@@ -117,6 +120,70 @@ QUERIES = (
             Way("job-wide, 1 d", "job-wide, short", "1 d", right=False),
             Way("job-wide, 8 d", "job-wide, right", "8 d"),
             Way("per operator: orders 8 d, logistics 1 d", "per operator", "8 d", {"join.right": "1 d"}),
+        ),
+    ),
+    Query(
+        "average",
+        "average of the highest bids by category",
+        _AUCTIONS,
+        ("category INT, price BIGINT", "debezium-json"),
+        """SELECT category, AVG(highest) FROM (
+             SELECT a.id, a.category, MAX(b.price) AS highest FROM auctions a JOIN bids b ON a.id = b.auction
+             GROUP BY a.id, a.category) GROUP BY category""",
+        (
+            Way("none", "none", "0 ms"),
+            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
+            Way("job-wide, 36 h", "job-wide, right", "36 h"),
+            Way(
+                "per operator: auctions and highest bids 36 h, bids 18 h",
+                "per operator",
+                "36 h",
+                {"join.right": "18 h"},
+            ),
+        ),
+    ),
+    Query(
+        "winner",
+        "highest bid of each auction",
+        _AUCTIONS,
+        ("id BIGINT, bidder INT, price BIGINT", "debezium-json"),
+        """SELECT id, bidder, price FROM (
+             SELECT a.id, b.bidder, b.price, ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC) AS n
+             FROM auctions a JOIN bids b ON a.id = b.auction) WHERE n = 1""",
+        (
+            Way("none", "none", "0 ms"),
+            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
+            Way("job-wide, 36 h", "job-wide, right", "36 h"),
+            Way("per operator: auctions and winners 36 h, bids 18 h", "per operator", "36 h", {"join.right": "18 h"}),
+        ),
+    ),
+    Query(
+        "bids",
+        "bids with their auctions",
+        _AUCTIONS,
+        ("auction BIGINT, bidder INT, price BIGINT, category INT", "json"),
+        """SELECT b.auction, b.bidder, b.price, a.category FROM bids b JOIN auctions a ON b.auction = a.id""",
+        (
+            Way("none", "none", "0 ms"),
+            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
+            Way("job-wide, 36 h", "job-wide, right", "36 h"),
+            Way("per operator: auctions 36 h, bids 18 h", "per operator", "36 h", {"join.left": "18 h"}),
+        ),
+    ),
+    Query(
+        "visits",
+        "sessions, then visits per visitor",
+        {"visits": "visitor INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '12' HOUR"},
+        ("visitor INT, visits BIGINT, clicks BIGINT", "debezium-json"),
+        """SELECT visitor, COUNT(*), SUM(n) FROM (
+             SELECT visitor, COUNT(*) AS n
+             FROM TABLE(SESSION(TABLE visits PARTITION BY visitor, DESCRIPTOR(ts), INTERVAL '30' MINUTE))
+             GROUP BY visitor, window_start, window_end) GROUP BY visitor""",
+        (
+            Way("none", "none", "0 ms"),
+            Way("job-wide, 2 d", "job-wide, short", "2 d", right=False),
+            Way("job-wide, 8 d", "job-wide, right", "8 d"),
+            Way("per operator: visits 8 d, sessions 2 d", "per operator", "8 d", {"window-aggregate": "2 d"}),
         ),
     ),
 )
@@ -270,7 +337,11 @@ def plot(results: Mapping[str, list[Measured]]) -> str:
 
 
 def main(
-    instants: int = 60, rows: int = 40_000, seed: int = 1, queries: str = "aggregate,join", report: bool = True
+    instants: int = 60,
+    rows: int = 40_000,
+    seed: int = 1,
+    queries: str = "aggregate,join,average,winner,bids,visits",
+    report: bool = True,
 ) -> int:
     """Measures; 1 when a way that should be right is not."""
     chosen = [q for q in QUERIES if q.name in queries.split(",")]

@@ -14,6 +14,16 @@ Orders and logistics records, for the join:
 - one order in twenty comes late, 12 hours after its logistics record.
 
 So the join has to know an order for a week, a logistics record for half a day.
+
+Auctions and bids:
+
+- an auction has ten bids, which come with it, 12 or 24 hours later;
+- one auction in twenty comes 12 hours after it was opened, and after its first bids.
+
+So a join has to know an auction for a day, a bid for half a day; what is kept per auction is needed for a day.
+
+Visits: a visitor clicks three times within an hour on one half-day of every week. So the number of visits has to be
+known for a week, and a session for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -29,14 +39,18 @@ _HOT, _HOT_USERS, _COLD_USERS = 200, 50, 4
 
 
 def make_input(folder: Path, instants: int, rows: int, seed: int) -> None:
-    """Writes ``orders.json`` (for the aggregate), ``placed.json`` and ``logistics.json`` (for the join), with about
-    ``rows`` rows per instant and query."""
+    """Writes ``orders.json`` (for the aggregate), ``placed.json`` and ``logistics.json`` (for the join),
+    ``auctions.json`` and ``bids.json``, and ``visits.json``, with about ``rows`` rows per instant and query."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     _write(folder / "orders.json", _orders(instants, max(1, rows * 10 // 11), rng), rng)
     placed, logistics = _deliveries(instants, max(1, rows // 2), rng)
     _write(folder / "placed.json", placed, rng)
     _write(folder / "logistics.json", logistics, rng)
+    auctions, bids = _auctions(instants, max(1, rows // 11), rng)
+    _write(folder / "auctions.json", auctions, rng)
+    _write(folder / "bids.json", bids, rng)
+    _write(folder / "visits.json", _visits(instants, max(1, rows // 3), rng), rng)
 
 
 def rows_until(path: Path, instants: int) -> int:
@@ -97,3 +111,30 @@ def _deliveries(instants: int, rows: int, rng: np.random.Generator) -> tuple[pl.
         {"order_id": order, "target": [f"city{n}" for n in rng.integers(0, 500, count)], "instant": delivered}
     )
     return orders.filter(pl.col("instant") < instants), logistics.filter(pl.col("instant") < instants)
+
+
+def _auctions(instants: int, rows: int, rng: np.random.Generator) -> tuple[pl.DataFrame, pl.DataFrame]:
+    count = instants * rows
+    auction = np.arange(count)
+    opened = auction // rows
+    late = rng.random(count) < 0.05
+    auctions = pl.DataFrame({"id": auction, "category": rng.integers(0, 20, count), "instant": opened + late})
+    bid_on = np.repeat(auction, 10)
+    bids = pl.DataFrame(
+        {
+            "auction": bid_on,
+            "bidder": rng.integers(0, 50_000, len(bid_on)),
+            "price": rng.integers(1, 1_000_000, len(bid_on)),
+            "instant": np.repeat(opened, 10) + rng.integers(0, 3, len(bid_on)),
+        }
+    )
+    return auctions.filter(pl.col("instant") < instants), bids.filter(pl.col("instant") < instants)
+
+
+def _visits(instants: int, rows: int, rng: np.random.Generator) -> pl.DataFrame:
+    instant = np.repeat(np.arange(instants), rows)
+    visitor = (instant % _WEEK) * rows + np.tile(np.arange(rows), instants)
+    began = instant * _STEP + rng.integers(0, _STEP - 3_600_000, len(instant))
+    clicks = [began, began + 1_200_000, began + 2_400_000]
+    times = pl.Series("ts", np.concatenate(clicks)).cast(pl.Datetime("ms")).dt.to_string("%Y-%m-%d %H:%M:%S%.3f")
+    return pl.DataFrame({"visitor": np.tile(visitor, 3), "ts": times, "instant": np.tile(instant, 3)})

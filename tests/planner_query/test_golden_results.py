@@ -28,9 +28,9 @@ class RowCase(Case):
         return self.golden.script if name == "script.sql" else (ROWS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize(("step", "key_groups"), [(1, 2), (7, 5)])
 @pytest.mark.parametrize("golden", [c for c in golden_cases() if c.rows is not None], ids=lambda case: case.name)
-def test_rows_equal_flinks(golden: GoldenCase, step: int, tmp_path: Path) -> None:
+def test_rows_equal_flinks(golden: GoldenCase, step: int, key_groups: int, tmp_path: Path) -> None:
     if step > 1 and golden.subject == "window_late":
         pytest.skip("no row is late among those of one micro-batch")
     case = RowCase(ROWS, golden)
@@ -40,4 +40,4 @@ def test_rows_equal_flinks(golden: GoldenCase, step: int, tmp_path: Path) -> Non
         environment.execute_statement(statement)
     graph = environment.compile_document(last.node, last.source).graph
     options = dict(re.findall(r"SET '([^']+)' = '([^']*)'", case.text("script.sql")))
-    assert fold(printed(translate(graph, options, 2))) == sorted(golden.rows or ())
+    assert fold(printed(translate(graph, options, key_groups))) == sorted(golden.rows or ())
