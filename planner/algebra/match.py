@@ -33,6 +33,7 @@ class Match(Single):
     order: Order
     interval: Rex | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

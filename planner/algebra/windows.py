@@ -150,6 +150,7 @@ class WindowTable(Single):
     window: TimeWindow
     time: int
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def position(self) -> WindowPosition:

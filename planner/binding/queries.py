@@ -335,7 +335,8 @@ class QueryBinder:
         elif isinstance(node, exp.Subquery):
             rel, name, path = self.bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
-            rel, name, path = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function), "", ()
+            match = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function)
+            rel, name, path = replace(match, ttl=_hinted(node, hints)), "", ()
         elif is_lateral_query(node):
             rel, name, path = self.bind(node.this), "", ()
         elif isinstance(node, exp.Lateral):
@@ -352,7 +353,7 @@ class QueryBinder:
                 return self._aliased(rel, "", (), node.args.get("alias"))
             given = (call, self._argument_table, self._constant, self.source)
             if function_name(call) in WINDOW_FUNCTIONS:
-                rel = bind_window_function(*given, self.batch)
+                rel = replace(bind_window_function(*given, self.batch), ttl=_hinted(node, hints))
             elif function_name(call) in CHANGELOG_FUNCTIONS:
                 rel = bind_changelog_function(*given)
             else:
@@ -502,6 +503,12 @@ def _without(node: exp.Expr, key: str) -> exp.Expr:
     copy = node.copy()
     copy.set(key, None)
     return copy
+
+
+def _hinted(node: exp.Expr, hints: TtlHints | None) -> int | None:
+    """The TTL that a hint gives by the alias of an item of FROM."""
+    alias = node.args.get("alias")
+    return None if hints is None or alias is None else hints.of(alias.this.name)
 
 
 def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:

@@ -52,6 +52,9 @@ class MatchOperator(Operator[Match], of=Match, node=MatchNode, clause="MATCH_REC
         )
         return MatchNode(**self.common(rel, node, lowering), match_spec=spec)
 
+    def state_ttls(self, rel: Match) -> Sequence[int | None]:
+        return (rel.ttl,)
+
     def distribute(self, rel: Match, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))
 

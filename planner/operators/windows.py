@@ -64,6 +64,9 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
             _require_runnable(rel.position, rel.place)
         return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
 
+    def state_ttls(self, rel: WindowTable) -> Sequence[int | None]:
+        return (rel.ttl,) if rel.window.kind == "SESSION" else ()
+
     def distribute(self, rel: WindowTable, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.window.keys) if rel.window.kind == "SESSION" else inputs[0])
 

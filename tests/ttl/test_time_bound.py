@@ -315,6 +315,8 @@ NEAR_SQL = "SELECT {hint} a.k, w FROM a JOIN b ON a.k = b.k AND a.ts BETWEEN b.t
         ("SELECT {hint} k, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND "
          "CURRENT ROW) FROM a", "'a' = '2 h'", "over-aggregate", ["2 h"]),
         ("SELECT {hint} k, SUM(v) OVER (PARTITION BY k ORDER BY ts) FROM a", "'a' = '2 h'", "over-aggregate", ["2 h"]),
+        (f"SELECT {{hint}} k, v FROM TABLE({SESSION}) AS s", "'s' = '2 h'", "window-table-function", ["2 h"]),
+        (MATCHED.replace("SELECT", "SELECT {hint}"), "'m' = '2 h'", "match", ["2 h"]),
         ("SELECT {hint} k, CAST(ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS INT) FROM a",
          "'a' = '2 h'", "over-aggregate", ["2 h"]),
         ("SELECT {hint} k, CAST(RANK() OVER (PARTITION BY k ORDER BY v) AS INT) FROM a",
