@@ -90,7 +90,7 @@ class _Graph:
             made = kind.lower(node.rel, node, self.lowering)
         except ValidationError as error:
             raise plan_error(error) from error
-        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel), kind.ttl_origin)
+        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel), kind.ttl_origin(node.rel))
         return made.replace(state=entries) if entries else made, compiled
 
 

@@ -96,7 +96,7 @@ class ProcessTable(Several):
     constant, or None for its default.
 
     ``times`` are the columns of ``on_time``, ``uid`` is the identifier that the call has; ``row`` are the fields, as
-    Flink names them.
+    Flink names them; ``ttl`` is that of a hint, for all states.
     """
 
     found: FoundFunction
@@ -106,6 +106,7 @@ class ProcessTable(Several):
     uid: str | None
     row: tuple[Field, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
     @property
     def process(self) -> ProcessDeclaration:

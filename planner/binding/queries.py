@@ -350,6 +350,7 @@ class QueryBinder:
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
             if user is not None:
                 rel = bind_process_table(user, call, self._argument, self._constant, self.source)
+                rel = replace(rel, ttl=_hinted(node, hints))
                 return self._aliased(rel, "", (), node.args.get("alias"))
             given = (call, self._argument_table, self._constant, self.source)
             if function_name(call) in WINDOW_FUNCTIONS:

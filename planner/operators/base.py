@@ -7,7 +7,7 @@ Passes and the lowering ask the definition; none of them knows an operator by it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.errors import Place, SqlError
@@ -26,6 +26,9 @@ ALL: Kinds = frozenset({"INSERT", "UPDATE", "DELETE"})
 MINI_BATCH = ("table.exec.mini-batch.enabled", "table.exec.mini-batch.size")
 TIME_ZONE = ("table.local-time-zone",)
 
+TtlOrigin: TypeAlias = Literal["hint", "function"]
+"""Who gives the TTLs of states in a query."""
+
 R = TypeVar("R", bound=Rel)
 
 
@@ -43,7 +46,7 @@ class Lowering:
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
-        self, node: ExecNode, hints: Sequence[int | None], origin: Literal["hint", "function"] = "hint"
+        self, node: ExecNode, hints: Sequence[int | None], origin: TtlOrigin = "hint"
     ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
         """The state entries of a node, and where their TTLs come from. A time-bound node has none where nobody gives
         it a TTL, as in Flink's plans.
@@ -79,7 +82,6 @@ class Operator(Generic[R]):
         waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         stops_mini_batches: whether no row in front of it does.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
-        ttl_origin: who gives the TTLs of :meth:`state_ttls`.
     """
 
     exec_node: ClassVar[type[ExecNode]]
@@ -89,7 +91,6 @@ class Operator(Generic[R]):
     waits_for_mini_batches: ClassVar[bool] = True
     stops_mini_batches: ClassVar[bool] = False
     named_calls: ClassVar[bool] = True
-    ttl_origin: ClassVar[Literal["hint", "function"]] = "hint"
 
     def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:
         cls.exec_node, cls.clause = node, clause
@@ -117,8 +118,12 @@ class Operator(Generic[R]):
         }
 
     def state_ttls(self, rel: R) -> Sequence[int | None]:
-        """Per state of its exec node, the TTL of a hint in milliseconds, None for none."""
+        """Per state of its exec node, the TTL that the query gives in milliseconds, None for none."""
         return ()
+
+    def ttl_origin(self, rel: R) -> TtlOrigin:
+        """Who gives these TTLs."""
+        return "hint"
 
     def identifier(self, rel: R) -> str | None:
         """What its state is known by in the whole job, where the query says that."""

@@ -23,6 +23,7 @@ from stateplan.planner.operators.base import (
     INSERT,
     Lowering,
     Operator,
+    TtlOrigin,
     deleting,
     exchanged,
     insert_only,
@@ -36,8 +37,6 @@ _DESCRIPTOR = LogicalType("DESCRIPTOR")
 
 
 class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
-    ttl_origin = "function"
-
     def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
         return _described(rel, rel.found.function.name, _operands(rel), rel.identifier)
 
@@ -54,7 +53,10 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
         )
 
     def state_ttls(self, rel: ProcessTable) -> Sequence[int | None]:
-        return [s.ttl for s in rel.process.states]
+        return [s.ttl if rel.ttl is None else rel.ttl for s in rel.process.states]
+
+    def ttl_origin(self, rel: ProcessTable) -> TtlOrigin:
+        return "function" if rel.ttl is None else "hint"
 
     def identifier(self, rel: ProcessTable) -> str | None:
         return rel.identifier

@@ -200,6 +200,17 @@ def test_a_plan_of_flink_takes_states_and_ttls_from_the_function(shop: TableEnvi
     assert [t.name for t in translated.kernel.tables] == ["memory", "last"]
 
 
+def test_a_hint_gives_all_states_a_ttl(shop: TableEnvironment) -> None:
+    query = f"{ONE}(TABLE o PARTITION BY k) AS p".replace("SELECT", "SELECT /*+ STATE_TTL('p' = '2 h') */")
+    (node,) = [
+        n
+        for n in PlanDocument.parse(shop.compile_plan_sql(query).as_json_string()).graph.nodes
+        if n.title == "process-table-function"
+    ]
+    assert node.ttls() == (7_200_000, 7_200_000)
+    assert [c.origin for c in node.compiled_ttls] == ["hint", "hint"]
+
+
 def test_a_plan_needs_the_function_that_it_was_compiled_for(shop: TableEnvironment) -> None:
     document = PlanDocument.parse(shop.compile_plan_sql(f"{ONE}(TABLE o PARTITION BY k)").as_json_string())
     (node,) = [n for n in document.graph.nodes if n.title == "process-table-function"]
