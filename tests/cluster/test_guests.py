@@ -16,6 +16,7 @@ from tests.support.cluster_jobs import as_a_guest, changes, compiled, connected,
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

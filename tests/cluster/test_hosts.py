@@ -141,6 +141,7 @@ def test_what_cannot_run(hosts: Hosts, shared: Path) -> None:
     assert rows == [("+I", 0, 2, 4), ("+I", 1, 2, 2), ("+I", 2, 2, 6), ("+I", 3, 1, 0), ("+I", 4, 1, 2)]
 
 
+@pytest.mark.long
 def test_a_driver_that_executors_do_not_reach(hosts: Hosts, shared: Path) -> None:
     there = shared / "unreachable"
     record(there, 0, 1)

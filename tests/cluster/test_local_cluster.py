@@ -39,6 +39,17 @@ def test_two_jobs_with_other_ttls_and_another_parallelism(spark: object, tmp_pat
         assert changes(there, name) == changes(here, name)
 
 
+def test_a_job_runs_on_executors(spark: object, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    for place in (there, here):
+        record(place, 0, 2)
+        compiled(place)
+    finished(one_job, there)
+    run(here, "stats", {"parallelism.default": "2"}, "3 min")
+    assert changes(here, "stats")
+    assert changes(there, "stats") == changes(here, "stats")
+
+
 def executors(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The executors of a driver."""
     found = []
@@ -56,6 +67,7 @@ def until(folder: Path, files: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_an_executor_and_then_the_driver_are_killed(spark: object, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for place in (there, here):

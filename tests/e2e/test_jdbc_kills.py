@@ -81,6 +81,7 @@ def run(database: Database, checkpoint: Path, how: str) -> tuple[int, str]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_kills_in_commits(database: Database, tmp_path: Path) -> None:
     database.execute(
         "CREATE TABLE entries AS "

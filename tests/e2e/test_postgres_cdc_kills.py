@@ -120,6 +120,7 @@ def until(job: subprocess.Popen[str], folder: Path, done: Callable[[], bool]) ->
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_killed_join_of_changes_is_exact(kafka: Kafka, database: Database, tmp_path: Path) -> None:
     prepare(database)
     topic = kafka.topic(2)

@@ -28,8 +28,25 @@ class RowCase(Case):
         return self.golden.script if name == "script.sql" else (ROWS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("step", "key_groups"), [(1, 2), (7, 5)])
-@pytest.mark.parametrize("golden", [c for c in golden_cases() if c.rows is not None], ids=lambda case: case.name)
+WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
+SPLITS = ((1, 2), (7, 5))
+"""Rows per micro-batch, and key groups."""
+OF_TIME = ("event", "group_windows", "interval", "match", "over", "session", "temporal", "window")
+
+
+def splits(number: int, case: GoldenCase) -> tuple[tuple[int, int], ...]:
+    """Both ways for what goes by time; else one, in turn."""
+    return SPLITS if case.subject.startswith(OF_TIME) else (SPLITS[number % 2],)
+
+
+@pytest.mark.parametrize(
+    ("golden", "step", "key_groups"),
+    [
+        pytest.param(case, *split, id=f"{case.name}-{split[0]}")
+        for number, case in enumerate(WITH_ROWS)
+        for split in splits(number, case)
+    ],
+)
 def test_rows_equal_flinks(golden: GoldenCase, step: int, key_groups: int, tmp_path: Path) -> None:
     if step > 1 and golden.subject == "window_late":
         pytest.skip("no row is late among those of one micro-batch")
