@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, column, columns
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, TimeBoundNode, field_types
@@ -95,18 +95,16 @@ def sessions_of(
         row: type of the input.
         session: options.
     """
-    from stateplan.execnodes.changelog import column
     from stateplan.execnodes.runtime.kernels.common.sessions import LocalTimeTransform, Sessions
 
     zone, width = zone_of(node, windowing, session), len(row.fields)
-    attached = isinstance(windowing, WindowAttached)
-    end = column(width + 1) if attached else None
-    sessions = Sessions(tuple(grouping), tuple(key[:-1]), key[-1], column(width), window.gap, zone, end)
+    added, end = ["local_time"], None
     if isinstance(windowing, WindowAttached):
+        added, end = ["local_time", "local_end"], column(width + 1)
         timed = LocalTimeTransform(windowing.window_start, width, zone, windowing.window_end)
     else:
         timed = LocalTimeTransform(windowing.time_attribute_index if windowing.is_rowtime else None, width, zone)
-    added = ("local_time", "local_end") if attached else ("local_time",)
+    sessions = Sessions(tuple(grouping), tuple(key[:-1]), key[-1], column(width), window.gap, zone, end)
     fields = (*row.fields, *(RowField(name, BIGINT.not_null()) for name in added))
     return sessions, timed, LogicalType("ROW", fields=fields)
 
@@ -162,7 +160,6 @@ class WindowTableFunction(TimeBoundNode):
     def _in_sessions(
         self, windowing: TimeAttribute, window: SessionWindow, row: LogicalType, session: Mapping[str, str]
     ) -> Stateful:
-        from stateplan.execnodes.changelog import columns
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
         from stateplan.execnodes.runtime.kernels.session_rows import SessionRowsKernel
 

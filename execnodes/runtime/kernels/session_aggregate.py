@@ -13,8 +13,6 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.runtime.kernel import (
-    ACCESS_TIME,
-    NO_WATERMARK,
     Frames,
     StateTable,
     Step,
@@ -22,7 +20,7 @@ from stateplan.execnodes.runtime.kernel import (
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions, present
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
+from stateplan.execnodes.runtime.kernels.common.sessions import END, Placed, SessionKernel
 from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import Property, together, told_of_windows
 
@@ -93,20 +91,14 @@ class SessionAggregateKernel(SessionKernel):
         late = frame.height - len(placed.rows)
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        gone = known[np.flatnonzero(placed.moved != known[self.sessions.start].to_numpy())]
+        gone = known[np.flatnonzero(self.sessions.has_moved(known, placed))]
         parts = self._parts(frame, placed, state, gone, now)
         if parts.height:
             done = self.inner.folded([parts], state[1:], now, [0])
             upserts[1:], deletes[1:] = done.upserts, done.deletes
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
-        sessions, ends = placed.sessions, placed.sessions[END].to_numpy()
-        due = self.sessions.due(ends)
-        closed = due <= reached
+        sessions, (due, closed) = placed.sessions, self.sessions.closed(placed, watermark)
         output = self._output(sessions, closed, state[1], upserts[1], deletes[1])
-        stays = np.flatnonzero(placed.written & ~closed)
-        if len(stays):
-            times = [pl.Series(DUE, due[stays]), pl.Series(ACCESS_TIME, np.full(len(stays), now))]
-            upserts[0] = sessions[stays].hstack(times)
+        upserts[0] = self.sessions.written(placed, due, closed, now)
         over = pl.concat([gone[list(self._session)], sessions[np.flatnonzero(closed)][list(self._session)]])
         if over.height:
             self._remove(over, state, upserts, deletes)
@@ -118,23 +110,25 @@ class SessionAggregateKernel(SessionKernel):
         """Partial results: first those of sessions that have become part of others, then those of rows."""
         parts = pl.DataFrame(schema=self._partials.whole_schema())
         if gone.height:
-            rows, into = self._matching(state[1], state[0], placed.moved, gone)
+            rows, into = self._matching(state[1], state[0], placed, gone)
             moved = self._partials.of_state(rows, state[2:])
             parts = moved.with_columns(pl.Series(self.sessions.start, into, dtype=pl.Int64))[parts.columns]
         if len(placed.rows):
             kept = frame[placed.rows] if len(placed.rows) < frame.height else frame
-            kept = kept.with_columns(pl.Series(self.sessions.time, placed.of_rows, dtype=pl.Int64))
+            kept = kept.with_columns(
+                pl.Series(self.sessions.time, self.sessions.starts(placed, placed.of_rows), dtype=pl.Int64)
+            )
             parts = pl.concat([parts, self._local(kept, now)[parts.columns]])
         return parts
 
     def _matching(
-        self, groups: pl.DataFrame, known: pl.DataFrame, moved: Ints, gone: pl.DataFrame
+        self, groups: pl.DataFrame, known: pl.DataFrame, placed: Placed, gone: pl.DataFrame
     ) -> tuple[pl.DataFrame, Ints]:
         """The accumulators of sessions that have moved, in the order of their start, and the new start of each."""
         session = list(self._session)
         rows = groups[present(groups, session, gone)].sort(self.sessions.start, maintain_order=True)
         ids, (mine, places) = ids_of((rows, known), session)
-        return rows, moved[positions(places, ids.count)[mine]]
+        return rows, self.sessions.starts(placed, placed.of_known[positions(places, ids.count)[mine]])
 
     def _output(
         self,

@@ -15,7 +15,6 @@ import polars as pl
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
-    NO_WATERMARK,
     Frames,
     StateTable,
     Step,
@@ -23,7 +22,7 @@ from stateplan.execnodes.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, ids_of, insertions, within
+from stateplan.execnodes.runtime.kernels.common.net import Ints, ids_of, insertions, within
 from stateplan.execnodes.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
 from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE
 from stateplan.execnodes.runtime.kernels.window_slices import timestamps, window_time
@@ -83,9 +82,8 @@ class SessionRowsKernel(SessionKernel):
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, (known, waiting) = insertions(inputs[0], "WindowTableFunction"), state
         placed = self.sessions.placed(frame, known, watermark.before)
-        due = self.sessions.due(placed.sessions[END].to_numpy())
-        closed = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
-        numbers, following = self._numbers(frame, known, placed)
+        due, closed = self.sessions.closed(placed, watermark)
+        numbers, following = self._numbers(known, placed)
         rows, sessions = self._rows(frame, waiting, placed, numbers, now)
         known_rows = np.arange(rows.height) < waiting.height
         there = sessions >= 0
@@ -94,27 +92,31 @@ class SessionRowsKernel(SessionKernel):
         output = self._output(rows, np.flatnonzero(over), sessions, placed, due)
         kept = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
         gone = np.flatnonzero(known_rows & (over | ~there))
-        written, removed = self._sessions(known, placed, closed, due, following, now)
+        ended = np.flatnonzero(self.sessions.has_moved(known, placed) | closed[placed.of_known])
         return Step(
             output,
-            [written, rows[kept].with_columns(pl.Series(DUE, due_now[kept])) if len(kept) else None],
-            [removed, rows[gone][list(self.tables[1].identity)] if len(gone) else None],
+            [
+                self.sessions.written(placed, due, closed, now, {_NEXT: following}),
+                rows[kept].with_columns(pl.Series(DUE, due_now[kept])) if len(kept) else None,
+            ],
+            [
+                known[ended][list(self.tables[0].identity)] if len(ended) else None,
+                rows[gone][list(self.tables[1].identity)] if len(gone) else None,
+            ],
             0,
             frame.height - len(placed.rows),
         )
 
-    def _numbers(self, frame: pl.DataFrame, known: pl.DataFrame, placed: Placed) -> tuple[Ints, Ints]:
+    def _numbers(self, known: pl.DataFrame, placed: Placed) -> tuple[Ints, Ints]:
         """The numbers of the rows that are not late, and for each session the next number of its key."""
-        key = list(self.sessions.key)
-        parts = (known, frame[placed.rows], placed.sessions)
-        ids, (of_known, of_rows, of_sessions) = ids_of(parts, key)
-        following = np.zeros(ids.count, np.int64)
-        np.maximum.at(following, of_known, known[_NEXT].to_numpy())
+        of_rows, count = placed.keys[placed.of_rows], int(placed.keys.max(initial=-1)) + 1
+        following = np.zeros(count, np.int64)
+        np.maximum.at(following, placed.keys[placed.of_known], known[_NEXT].to_numpy())
         numbers, order = np.empty(len(of_rows), np.int64), np.argsort(of_rows, kind="stable")
-        numbers[order] = within(np.bincount(of_rows, minlength=ids.count))
+        numbers[order] = within(np.bincount(of_rows, minlength=count))
         numbers += following[of_rows]
         np.maximum.at(following, of_rows, numbers + 1)
-        return numbers, following[of_sessions]
+        return numbers, following[placed.keys]
 
     def _rows(
         self, frame: pl.DataFrame, waiting: pl.DataFrame, placed: Placed, numbers: Ints, now: int
@@ -126,25 +128,29 @@ class SessionRowsKernel(SessionKernel):
             pl.lit(None, pl.Int64).alias(DUE),
             pl.lit(now, pl.Int64).alias(ACCESS_TIME),
         )
-        rows = pl.concat([waiting.select(fresh.columns), fresh]) if waiting.height else fresh
-        key = list(self.sessions.key)
-        _, (of_sessions, of_rows) = ids_of((placed.sessions, rows), key)
-        starts = placed.sessions[self.sessions.start].to_numpy()
-        order = np.lexsort((starts, of_sessions))
-        found = pl.DataFrame({"key": of_sessions[order], "at": starts[order], "session": order}).sort("at")
-        asked = pl.DataFrame({"key": of_rows, "at": rows[_TIME], "row": np.arange(rows.height)}).sort("at")
+        if not waiting.height:
+            return fresh, placed.of_rows
+        rows = pl.concat([waiting.select(fresh.columns), fresh])
+        return rows, np.concatenate([self._found(waiting, placed), placed.of_rows])
+
+    def _found(self, waiting: pl.DataFrame, placed: Placed) -> Ints:
+        """The session that each row that waits is in: the last one of its key that began before it; -1 for none."""
+        _, (of_sessions, of_rows) = ids_of((placed.sessions, waiting), list(self.sessions.key))
+        began = placed.sessions[self.sessions.start]
+        found = pl.DataFrame({"key": of_sessions, "at": began, "session": np.arange(len(began))}).sort("at")
+        asked = pl.DataFrame({"key": of_rows, "at": waiting[_TIME], "row": np.arange(waiting.height)}).sort("at")
         joined = asked.join_asof(found, on="at", by="key", strategy="backward", check_sortedness=False)
-        sessions = np.full(rows.height, -1, np.int64)
+        sessions = np.full(waiting.height, -1, np.int64)
         sessions[joined["row"].to_numpy()] = joined["session"].fill_null(-1).to_numpy()
-        ends = placed.sessions[END].to_numpy()
-        found_in = np.flatnonzero(sessions >= 0)
-        sessions[found_in[rows[_TIME].to_numpy()[found_in] >= ends[sessions[found_in]]]] = -1
-        return rows, sessions
+        there = np.flatnonzero(sessions >= 0)
+        over = waiting[_TIME].to_numpy()[there] >= placed.sessions[END].to_numpy()[sessions[there]]
+        sessions[there[over]] = -1
+        return sessions
 
     def _output(self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placed, due: Ints) -> pl.DataFrame:
         order = over[np.lexsort((rows[SEQUENCE].to_numpy()[over], sessions[over], due[sessions[over]]))]
         mine = sessions[order]
-        starts, ends = (placed.sessions[name].to_numpy()[mine] for name in (self.sessions.start, END))
+        starts, ends = self.sessions.starts(placed, mine), placed.sessions[END].to_numpy()[mine]
         out = rows[order][[column(i) for i in range(self._width)]]
         return out.hstack(
             [
@@ -159,19 +165,3 @@ class SessionRowsKernel(SessionKernel):
         if not self.event_time:  # what reads it asks for the time itself
             return pl.Series(name, [None] * len(ends), dtype=self.time_type)
         return window_time(name, ends, self.sessions.zone, self.time_type)
-
-    def _sessions(
-        self, known: pl.DataFrame, placed: Placed, closed: Bools, due: Ints, following: Ints, now: int
-    ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """What is written of the sessions, and which of the known ones are removed."""
-        identity = [*self.sessions.key, self.sessions.start]
-        stays = np.flatnonzero(placed.written & ~closed)
-        written = None
-        if len(stays):
-            own = [pl.Series(DUE, due[stays]), pl.Series(_NEXT, following[stays])]
-            written = placed.sessions[stays].hstack([*own, pl.Series(ACCESS_TIME, np.full(len(stays), now))])
-        gone = known[np.flatnonzero(placed.moved != known[self.sessions.start].to_numpy())][identity]
-        _, (mine, every) = ids_of((known[identity], placed.sessions[identity]), identity)
-        ended = known[np.flatnonzero(np.isin(mine, every[closed]))][identity]
-        removed = pl.concat([gone, ended]).unique(maintain_order=True)
-        return written, removed if removed.height else None

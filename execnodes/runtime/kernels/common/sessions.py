@@ -5,15 +5,24 @@ Source of the semantics: Flink's ``MergingWindowSet`` and ``SessionWindowAssigne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
-from stateplan.execnodes.runtime.kernel import EventTimeKernel, Frozen, StateColumn, StateTable, Transform, own_columns
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, framed, ids_of
+from stateplan.execnodes.runtime.kernel import (
+    NO_WATERMARK,
+    EventTimeKernel,
+    Frozen,
+    StateColumn,
+    StateTable,
+    Transform,
+    Watermark,
+    own_columns,
+)
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, framed, ids_of, stamped
 from stateplan.execnodes.runtime.kernels.window_slices import (
     SliceAlarms,
     Slicing,
@@ -24,8 +33,7 @@ from stateplan.execnodes.runtime.kernels.window_slices import (
 
 END, DUE = "@end", "@due"
 _SHORTEST, _LONGEST = 1_000, 60_000
-"""How often, in ms, it is looked whether sessions of processing time are over: ten times in a gap, within these
-bounds."""
+"""How often sessions of processing time are checked for their end, ms: ten times in a gap, within these bounds."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +64,22 @@ class LocalTimeTransform(Frozen, Transform):
 
 @dataclass(frozen=True)
 class Placed:
-    """Where rows and known sessions come to be.
+    """Where rows and known sessions come to be. A session is named by its position in ``sessions``.
 
     Attributes:
         rows: positions of the rows that are not late.
-        of_rows: the start of the session of each of these.
-        moved: per known session, the start of the one that it is part of now.
+        of_rows: the session of each of these.
+        of_known: per known session, the one that it is part of now.
         sessions: all sessions, the known ones included: key, start, end.
+        keys: the number of the key of each; equal keys have the same.
         written: which of them were not known as they are.
     """
 
     rows: Ints
     of_rows: Ints
-    moved: Ints
+    of_known: Ints
     sessions: pl.DataFrame
+    keys: Ints
     written: Bools
 
 
@@ -153,21 +163,45 @@ class Sessions(Frozen):
             .alias("session")
         )
         made = spans.group_by("session", maintain_order=True).agg(
-            pl.col("start").first(), pl.col("end").max(), pl.col("place").min()
+            pl.col("start").first(), pl.col("end").max(), pl.col("place").min(), pl.col("code").first()
         )
         at = np.empty(spans.height, np.int64)
         at[spans["place"].to_numpy()] = spans["session"].to_numpy() - 1
-        begin = made["start"].to_numpy()
-        of_all = begin[at] if len(at) else np.zeros(0, np.int64)
+        of_known, of_kept = at[: known.height], at[known.height :]
         origin = np.concatenate([np.arange(known.height), known.height + rows])[made["place"].to_numpy()]
         both = pl.concat([known[key], keys]) if key else pl.DataFrame(height=known.height + frame.height)
         found = [*both[origin].get_columns(), made["start"].alias(self.start), made["end"].alias(END)]
         sessions = pl.DataFrame(found)
         as_before = np.zeros(sessions.height, bool)
-        same = (of_all[: known.height] == starts) & (made["end"].to_numpy()[at[: known.height]] == ends)
-        as_before[at[: known.height][same]] = True
-        as_before[at[known.height :]] = False  # a row refreshes its session, wherever it is in it
-        return Placed(rows, of_all[known.height :], of_all[: known.height], sessions, ~as_before)
+        same = (made["start"].to_numpy()[of_known] == starts) & (made["end"].to_numpy()[of_known] == ends)
+        as_before[of_known[same]] = True
+        as_before[of_kept] = False  # a row refreshes its session, wherever it is in it
+        return Placed(rows, of_kept, of_known, sessions, made["code"].to_numpy(), ~as_before)
+
+    def starts(self, placed: Placed, sessions: Ints) -> Ints:
+        """The starts of sessions."""
+        return placed.sessions[self.start].to_numpy()[sessions]
+
+    def has_moved(self, known: pl.DataFrame, placed: Placed) -> Bools:
+        """Which known sessions are part of one with another start."""
+        moved: Bools = self.starts(placed, placed.of_known) != known[self.start].to_numpy()
+        return moved
+
+    def closed(self, placed: Placed, watermark: Watermark) -> tuple[Ints, Bools]:
+        """The watermark that closes each session, and which are closed now."""
+        due = self.due(placed.sessions[END].to_numpy())
+        closed: Bools = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
+        return due, closed
+
+    def written(
+        self, placed: Placed, due: Ints, closed: Bools, now: int, more: Mapping[str, Ints] | None = None
+    ) -> pl.DataFrame | None:
+        """The rows of the state for sessions that have changed and are open; ``more`` are further columns of all."""
+        stays = np.flatnonzero(placed.written & ~closed)
+        if not len(stays):
+            return None
+        own = [pl.Series(name, values[stays]) for name, values in {DUE: due, **(more or {})}.items()]
+        return stamped(placed.sessions[stays].hstack(own), now)
 
 
 @dataclass(frozen=True)
