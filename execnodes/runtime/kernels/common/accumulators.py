@@ -129,10 +129,6 @@ class Fold(Accumulator):
         ]
         return self.update(pl.DataFrame(start), changes)
 
-    def second_of(self, state: pl.DataFrame) -> pl.Series:
-        """The second argument that is kept per group, of functions that keep one."""
-        raise NotImplementedError
-
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
         """What is kept per group as a partial result: the columns :attr:`parts`."""
         return [state[n] for n in self.columns]
@@ -154,6 +150,14 @@ class Fold(Accumulator):
         Args:
             before: the columns before, one row per group.
         """
+
+
+class KeepsSecond(ABC):
+    """A function that keeps its second argument per group: LISTAGG its separator, PERCENTILE its percentages."""
+
+    @abstractmethod
+    def second_of(self, state: pl.DataFrame) -> pl.Series:
+        """The second arguments in rows of the state."""
 
 
 class Count(Fold):

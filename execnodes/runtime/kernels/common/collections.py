@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, aligned
+from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
 from stateplan.execnodes.runtime.kernels.common.lists import (
     STEP,
     VALUE,
@@ -175,7 +175,7 @@ class Arrays(Listed):
         return self.values(state)
 
 
-class Text(Fold):
+class Text(Fold, KeepsSecond):
     """LISTAGG of what is only accumulated: the text so far, and the separator that came last."""
 
     ordered: ClassVar[bool] = True
@@ -239,7 +239,7 @@ def _last(old: pl.Series, changes: Changes) -> pl.Series:
     return aligned(changes.second, place).alias(old.name).zip_with(pl.Series(place >= 0), old)
 
 
-class ListedText(Listed):
+class ListedText(Listed, KeepsSecond):
     """LISTAGG of what may be retracted: the values, joined with the separator that came last."""
 
     arguments: ClassVar[int] = 2

@@ -19,7 +19,14 @@ import polars as pl
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frozen, Transform
-from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, TrackedExtreme, added, aligned
+from stateplan.execnodes.runtime.kernels.common.accumulators import (
+    Changes,
+    Fold,
+    KeepsSecond,
+    TrackedExtreme,
+    added,
+    aligned,
+)
 from stateplan.execnodes.runtime.kernels.common.functions import is_distinct
 from stateplan.execnodes.runtime.kernels.common.lists import exploded, packed
 from stateplan.execnodes.runtime.kernels.common.net import Ints, framed, ids_of, key_ids, narrow, positions, signs
@@ -136,12 +143,8 @@ class Partials(Frozen):
 
     def seconds(self, state: pl.DataFrame) -> list[pl.Series]:
         """The second arguments in rows of the group aggregate's state."""
-        kept = ((i, self.kernel.accumulators[i]) for i in self.separated)
-        return [
-            k.second_of(state).cast(self.schema[second_name(i)]).alias(second_name(i))
-            for i, k in kept
-            if isinstance(k, Fold)
-        ]
+        kept = ((second_name(i), self.kernel.accumulators[i]) for i in self.separated)
+        return [k.second_of(state).cast(self.schema[n]).alias(n) for n, k in kept if isinstance(k, KeepsSecond)]
 
     def of_state(self, rows: pl.DataFrame, values: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Rows of the group aggregate's state as partial results.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, aligned
+from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
 from stateplan.execnodes.runtime.kernels.common.lists import VALUE, WRITTEN, exploded, packed, unexpired
 from stateplan.execnodes.runtime.kernels.common.net import Ints, firsts, positions
 from stateplan.execnodes.runtime.kernels.common.walks import first_after
@@ -24,7 +24,7 @@ _COUNT = "n"
 _PERCENTAGES = pl.List(pl.Float64())
 
 
-class Percentiles(Fold):
+class Percentiles(Fold, KeepsSecond):
     """The values as DOUBLE, each with the number of its rows, in their order, and the percentages of the first row.
 
     A percentile is that of the values written out one by one: at ``p * (n - 1)`` between the first and the last, and
