@@ -457,8 +457,6 @@ def main(
         work = Path(keep or stack.enter_context(work_folder("chaos")))
         folder, calm = work / "storm", work / "peace"
         folder.mkdir(parents=True)
-        for name in chosen.inputs:
-            (folder / name).touch()
         chosen.compile(folder)
         storm = Storm(chosen, folder, minutes, kills, rows, random.Random(seed), limit=limit)
         if hosts:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from stateplan.plans.document import PlanDocument
@@ -45,10 +46,12 @@ class Job:
                 file.writelines(more)
 
     def compile(self, folder: Path) -> Path:
-        """The plan, with the first TTLs."""
+        """The plan, with the first TTLs; a file of input that is not there yet is empty."""
         from stateplan.planner.session.environment import TableEnvironment
         from stateplan.planner.session.script import read_script
 
+        for name in self.inputs:
+            (folder / name).touch()
         session = TableEnvironment.create()
         for statement in read_script(self.script.format(folder=folder)):
             session.execute_statement(statement)
@@ -112,8 +115,8 @@ def _clicks(minute: int, rows: int, rng: random.Random) -> list[tuple[str, Mappi
     for n in range(rows):
         late = rng.randrange(10 if rng.random() < 0.05 else 2) * MINUTE + rng.randrange(MINUTE)
         at = max(0, minute * MINUTE - late)
-        second = f"{at // 3_600_000 // 24 + 1:02}T{at // 3_600_000 % 24:02}:{at // MINUTE % 60:02}"
-        row = {"k": rng.choice(here), "v": n % 7, "ts": f"2026-01-{second}:{at % MINUTE // 1000:02}.{at % 1000:03}"}
+        time = datetime(2026, 1, 1) + timedelta(milliseconds=at)
+        row = {"k": rng.choice(here), "v": n % 7, "ts": time.isoformat(timespec="milliseconds")}
         out.append(("clicks.json" if rng.random() < 0.7 else "sales.json", row))
     return out
 

@@ -82,6 +82,17 @@ class Query:
 
 _AUCTIONS = {"auctions": "id BIGINT, category INT", "bids": "auction BIGINT, bidder INT, price BIGINT"}
 
+
+def _auction_ways(kept: str, bids: str) -> tuple[Way, ...]:
+    """How queries over auctions and bids are measured: ``kept`` is what lives for 36 h, ``bids`` the state of bids."""
+    return (
+        Way("none", "none", "0 ms"),
+        Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
+        Way("job-wide, 36 h", "job-wide, right", "36 h"),
+        Way(f"per operator: {kept} 36 h, bids 18 h", "per operator", "36 h", {bids: "18 h"}),
+    )
+
+
 QUERIES = (
     Query(
         "aggregate",
@@ -130,17 +141,7 @@ QUERIES = (
         """SELECT category, AVG(highest) FROM (
              SELECT a.id, a.category, MAX(b.price) AS highest FROM auctions a JOIN bids b ON a.id = b.auction
              GROUP BY a.id, a.category) GROUP BY category""",
-        (
-            Way("none", "none", "0 ms"),
-            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
-            Way("job-wide, 36 h", "job-wide, right", "36 h"),
-            Way(
-                "per operator: auctions and highest bids 36 h, bids 18 h",
-                "per operator",
-                "36 h",
-                {"join.right": "18 h"},
-            ),
-        ),
+        _auction_ways("auctions and highest bids", "join.right"),
     ),
     Query(
         "winner",
@@ -150,12 +151,7 @@ QUERIES = (
         """SELECT id, bidder, price FROM (
              SELECT a.id, b.bidder, b.price, ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC) AS n
              FROM auctions a JOIN bids b ON a.id = b.auction) WHERE n = 1""",
-        (
-            Way("none", "none", "0 ms"),
-            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
-            Way("job-wide, 36 h", "job-wide, right", "36 h"),
-            Way("per operator: auctions and winners 36 h, bids 18 h", "per operator", "36 h", {"join.right": "18 h"}),
-        ),
+        _auction_ways("auctions and winners", "join.right"),
     ),
     Query(
         "bids",
@@ -163,12 +159,7 @@ QUERIES = (
         _AUCTIONS,
         ("auction BIGINT, bidder INT, price BIGINT, category INT", "json"),
         """SELECT b.auction, b.bidder, b.price, a.category FROM bids b JOIN auctions a ON b.auction = a.id""",
-        (
-            Way("none", "none", "0 ms"),
-            Way("job-wide, 12 h", "job-wide, short", "12 h", right=False),
-            Way("job-wide, 36 h", "job-wide, right", "36 h"),
-            Way("per operator: auctions 36 h, bids 18 h", "per operator", "36 h", {"join.left": "18 h"}),
-        ),
+        _auction_ways("auctions", "join.left"),
     ),
     Query(
         "visits",

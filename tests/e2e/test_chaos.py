@@ -20,8 +20,6 @@ def test_killed_while_ttls_change(spark: object, tmp_path: Path, name: str) -> N
     folder = tmp_path / "storm"
     folder.mkdir()
     job = replace(JOBS[name], chunk=12 if name == "examples" else 30)
-    for file in job.inputs:
-        (folder / file).touch()
     job.compile(folder)
     kinds = {"Python worker": 1, "commit": 1}
     storm = Storm(job, folder, 0, 2, 40, random.Random(4), kinds, edits=1.0, rescales=0.0, asks=1.0)
