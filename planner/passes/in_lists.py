@@ -54,8 +54,8 @@ class _Lists:
             elif kind(term) == self.other:
                 inside = [self.converted(operand, names) for operand in term.children]
                 found = found or any(inside)
-                both = _NOT_IN if self is _IN else _IN
-                out.append(both.connect(new or old for new, old in zip(inside, term.children, strict=True)))
+                opposite = _NOT_IN if self is _IN else _IN
+                out.append(opposite.connect(new or old for new, old in zip(inside, term.children, strict=True)))
             else:
                 out.append(term)
         for name in scala_hash_map_order(groups):

@@ -18,7 +18,7 @@ from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.spark.tweaks import OFF
 
 _SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""Without it the JVM prints which classes an archive leaves out, and that one does not fit."""
+"""Else the JVM prints each class that an archive leaves out, and a warning about an archive that does not fit."""
 
 _TIMEOUT = 300
 _SPACE = re.compile(r"\s")
@@ -97,8 +97,8 @@ def _whole_output(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _place(environ: Mapping[str, str]) -> tuple[Path, str]:
-    """The folder of archives, below $XDG_CACHE_HOME or ~/.cache, and how the name of those begins that are for this
-    Java and this Spark."""
+    """The folder of archives, below $XDG_CACHE_HOME or ~/.cache, and the prefix of their names for this Java and this
+    Spark."""
     from pyspark import __version__ as spark
     from pyspark.find_spark_home import _find_spark_home
 
