@@ -34,7 +34,8 @@ _LITERAL = "[^\0]+"
 _LITERALS = frozenset({"", "true", "false"})
 """Values that are no secret, whatever the option."""
 
-_SQL = r"'([^'\n]{1,300})'(\s*=\s*|\s+)'([^']*(?:''[^']*)*)'?"
+_SQL = r"(?='([^'\n]{1,300})'(\s*=\s*|\s+)'([^']*(?:''[^']*)*))"
+"""Also pairs that begin within another one: which quote opens a text is not known in a part of a statement."""
 _JSON = r"(?s)([\"'])([\w.-]{1,300})\1(?:\s*:|(?<=\")\s*,)\s*([\"'])((?:(?!\3)[^\\]|\\.)*)"
 _BARE = r"(?i)\bSET\s+([\w.-]+)\s*=\s*([^\s;']+)"
 _ARGUMENT = r"(?<![\w.-])-D\s*([\w.-]+)=(\S+)"

@@ -115,6 +115,7 @@ def test_values_as_they_are_shown(key: str, value: str, shown: str) -> None:
         ("('connector' = 'j', 'password' = 'it''s', 'a'='')", f"('connector' = 'j', 'password' = '{HIDDEN}', 'a'='')"),
         ("WITH ('password' 'x')", f"WITH ('password' '{HIDDEN}')"),
         ("don't; 'password' = 'x y", f"don't; 'password' = '{HIDDEN}"),
+        ("'='=' WITH ('password' = 'Q:Z')", f"'='=' WITH ('password' = '{HIDDEN}')"),
         ("SET spark.x.secret.key = abc;", f"SET spark.x.secret.key = {HIDDEN};"),
         ("SET 'spark.x.secret.key' = 'abc'", f"SET 'spark.x.secret.key' = '{HIDDEN}'"),
         ("SELECT a.token FROM a WHERE a.token=b.token AND password = 'x'", None),
