@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
 
 
 _BY_CODE = {
-    **dict.fromkeys(("OPT401", "OPT402", "OPT403", "OPT404", "OPT421", "PLAN105"), ExitCode.USAGE),
+    **dict.fromkeys(("OPT401", "OPT402", "OPT403", "OPT404", "OPT405", "OPT421", "PLAN105"), ExitCode.USAGE),
     **dict.fromkeys(("CKPT044", "CKPT046", "CKPT048", "CKPT049"), ExitCode.BAD_INPUT),
     "BUG000": ExitCode.BUG,
 }

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
+from stateplan.execnodes.runtime.metrics.ages import Use
 from stateplan.execnodes.types import LogicalType
 
 ACCESS_TIME = "@t"
@@ -49,8 +50,8 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Access:
-    """Which rows of the input access which rows of a table; only state whose TTL has other than default semantics
-    (see :mod:`execnodes.runtime.state.ttl_access`) asks.
+    """Which rows of the input access which rows of a table, and what for; most of it is asked by state alone whose TTL
+    has other than default semantics (see :mod:`execnodes.runtime.state.ttl_access`).
 
     Of an operator with several inputs, a table keeps rows of the one that has the number of its slot. A row of another
     input accesses all rows with its key.
@@ -65,6 +66,7 @@ class Access:
         reads: whether looking a row up is an access.
         lasting: its rows never expire, as other rows of the operator must not outlive them: one that counts arrivals.
         input: the one whose rows it keeps, where that has not the number of its slot.
+        use: what looking a row up is for.
     """
 
     entry: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class Access:
     reads: bool = True
     lasting: bool = False
     input: int | None = None
+    use: Use = "refreshed"
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,8 @@ class Step:
     Attributes:
         output: frame of changes; for one key in the order in which they happen.
         upserts: per state table, rows to write: all columns of its schema and ``@t``; None for nothing.
-        deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both.
+        deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both. With
+            ``@t``, they are all rows that were found, and each is one that the input retracts.
         missed: retractions that found nothing, because the state of their row had expired.
         late: rows that were dropped because they came after the watermark.
     """

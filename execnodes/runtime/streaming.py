@@ -246,7 +246,7 @@ class _Run:
         except OSError as cause:
             self.failure = RunError("RUN030", cause=cause)
             raise
-        self.notices.look(self.metrics.counters.total)
+        self.notices.look(self.metrics.total)
 
     @property
     def _many_reports(self) -> bool:

@@ -24,6 +24,7 @@ from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encod
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.metrics.ages import age_figures
 from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
@@ -422,6 +423,8 @@ def _state_figures(stats: StepStats) -> dict[str, float]:
     }
     for slot, rows in stats.expired_rows.items():
         figures[f"expired_rows.{slot}"] = rows
+    for (slot, use), counts in stats.ages.items():
+        figures |= age_figures(slot, use, counts)
     for slot, (rows, size, runs) in stats.growth.items():
         figures |= {f"state_rows.{slot}": rows, f"state_bytes.{slot}": size, f"state_runs.{slot}": runs}
     return figures

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stateplan.execnodes.runtime.inspect.reading import DataFrame, SparkSession
+    from stateplan.plans.state.advise import Advised
 
 T = TypeVar("T")
 
@@ -212,6 +213,27 @@ class CheckpointReader:
         names = {(s.operator.entry.uid, s.index): s.selector for s in self.states}
         only = [(s.operator.entry.uid, s.index) for s in self.select(*selectors)] if selectors else None
         return history(self.snapshot.folder, names, only)
+
+    def advise(self, *selectors: str, miss: float = 0.01) -> Advised:
+        """Which TTLs the states need, by how old their rows were when they were used.
+
+        Args:
+            selectors: of the states to tell about; all by default. What others need is heeded in any case.
+            miss: how many of the uses of a state may be missed, in percent.
+
+        Raises:
+            PlanError: as :meth:`select`.
+            CheckpointError: as :meth:`show`; CKPT040, the checkpoint has no records of uses.
+        """
+        from stateplan.execnodes.runtime.metrics.log import read_metrics
+        from stateplan.plans.state.advise import Observed, advise
+
+        chosen = {s.selector for s in self.select(*selectors)}
+        observed = Observed.of(read_metrics(self.snapshot.folder))
+        if not observed.ages:
+            raise CheckpointError("CKPT040.advise", folder=self.snapshot.folder)
+        found = advise(self.show(), self.document, observed, miss, self._options)
+        return replace(found, states=tuple(s for s in found.states if s.selector in chosen))
 
     # ---- its rows ----------------------------------------------------------------------------------------------
 

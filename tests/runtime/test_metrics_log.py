@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.runtime.metrics.ages import Histogram
 from stateplan.execnodes.runtime.metrics.counters import Attempt, one_attempt
 from stateplan.execnodes.runtime.metrics.log import FILES, FOLDER, MetricsLog, read_job, read_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
@@ -32,6 +33,7 @@ RECORDS = st.builds(
     st.dictionaries(st.sampled_from(["addBatch", "walCommit"]), st.integers(0, 10**6).map(float)),
     st.integers(1, 100),
     st.integers(10**6, 10**7).map(float),
+    st.dictionaries(st.sampled_from("abc"), st.just({"0.joined": Histogram({3: 5, 700: 1})})),
 )
 
 

@@ -60,7 +60,7 @@ class DeduplicateKernel(KeyedKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         kept = {n: c for n, c in self._columns.items() if n in self._kept}
-        access = Access(once=not self.keep_last)
+        access = Access(once=not self.keep_last, use="refreshed" if self.keep_last else "deduplicated")
         return (StateTable("deduplicateState", 0, self._keys, self._keys, kept, access=access),)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:

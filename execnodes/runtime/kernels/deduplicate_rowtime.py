@@ -70,7 +70,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        access = Access(entry=tuple(self._fields))
+        access = Access(entry=tuple(self._fields), use="refreshed" if self.keep_last else "deduplicated")
         return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=access),)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
@@ -113,7 +113,9 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
         waiting = {**fields, **own_columns({_DUE: pl.Int64()})}
         return (
             StateTable(f"{_STATE}.waiting", 0, key, key, waiting, due=_DUE),
-            StateTable(f"{_STATE}.emitted", 0, key, key, {name: fields[name] for name in key}),
+            StateTable(
+                f"{_STATE}.emitted", 0, key, key, {n: fields[n] for n in key}, access=Access(use="deduplicated")
+            ),
         )
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:

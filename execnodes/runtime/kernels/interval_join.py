@@ -137,7 +137,8 @@ class IntervalJoinKernel(EventTimeKernel):
         for i, name in enumerate(("leftCache", "rightCache")):
             lookup = tuple(dict.fromkeys(self._keys[i]))
             schema = {**field_columns(self._types[i], i), **own}
-            out.append(StateTable(name, i, lookup, (*lookup, _NUMBER), schema, due=_DUE))
+            access = Access(use="joined")
+            out.append(StateTable(name, i, lookup, (*lookup, _NUMBER), schema, due=_DUE, access=access))
         number = own_columns({_NUMBER: pl.Int64()})
         return (*out, StateTable("next", 0, (), (), number, access=Access(lasting=True)))
 

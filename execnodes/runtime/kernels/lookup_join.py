@@ -14,6 +14,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
+    Access,
     Frames,
     Kernel,
     StateColumn,
@@ -51,7 +52,7 @@ class LookupJoinKernel(Kernel):
         found = (StateColumn(f.type.polars(), f.name) for f in self.found_type.fields)
         kept = {**{k: fields[k] for k in keys}, **dict(zip(self._found, found, strict=True))}
         kept |= own_columns({_PLACE: pl.Int32()})
-        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), kept),)
+        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), kept, access=Access(use="retracted")),)
 
     @property
     def _found(self) -> list[str]:

@@ -156,7 +156,7 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         return (
             StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, access),
             StateTable("leftState.next", 0, (), (), own_columns({_NUMBER: pl.Int64()}), access=Access(lasting=True)),
-            StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions),
+            StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions, access=Access(use="joined")),
         )
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
@@ -259,7 +259,8 @@ class ProcessingTimeJoinKernel(_TemporalJoin):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         keys = tuple(self.right_keys)
-        return (StateTable("rightState", 1, keys, keys, field_columns(self.right_type, 1)),)
+        found = field_columns(self.right_type, 1)
+        return (StateTable("rightState", 1, keys, keys, found, access=Access(use="joined")),)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         wanted = [self.as_right(inputs[0])] if inputs[0].height else []

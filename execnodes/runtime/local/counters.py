@@ -8,14 +8,9 @@ from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, add_fi
 
 
 class LocalCounters:
-    """Adds up figures; :class:`execnodes.runtime.metrics.counters.Counters` does so for Spark.
-
-    Attributes:
-        total: the sums over all micro-batches that have ended.
-    """
+    """Adds up figures; :class:`execnodes.runtime.metrics.counters.Counters` does so for Spark."""
 
     def __init__(self) -> None:
-        self.total: Figures = {}
         self._current: Figures = {}
         self._lock = threading.Lock()
 
@@ -35,10 +30,9 @@ class LocalCounters:
             return add_all({}, self._current)
 
     def end(self, batch: int) -> Figures:
-        """The figures of the micro-batch in hand, which has ended; they go into ``total``."""
+        """The figures of the micro-batch in hand, which has ended."""
         with self._lock:
             figures, self._current = self._current, {}
-        add_all(self.total, figures)
         return figures
 
     def close(self) -> None:

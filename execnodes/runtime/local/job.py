@@ -110,7 +110,7 @@ class LocalJob(Job):
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
         self._sinks.commit(write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.count), number)
         self._metrics.end(number)
-        self._notices.look(self._metrics.counters.total)
+        self._notices.look(self._metrics.total)
 
     def _check(self) -> None:
         """Ends what is being done when the job has been stopped."""

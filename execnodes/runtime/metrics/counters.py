@@ -71,14 +71,12 @@ class Counters:
 
     Attributes:
         add: what workers call.
-        total: the sums over all micro-batches that have ended.
     """
 
     def __init__(self, spark: SparkSession, folder: str | None = None) -> None:
         self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
         self._folder = folder
         self.add = Counting(self._accumulator, folder)
-        self.total: Figures = {}
 
     def begin(self) -> None:
         """A micro-batch begins: what came before is no longer of interest."""
@@ -92,9 +90,8 @@ class Counters:
         return one_attempt({**running, **self._accumulator.value}, batch)
 
     def end(self, batch: int) -> Figures:
-        """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
+        """The figures of a micro-batch whose tasks have all ended."""
         figures = one_attempt(dict(self._accumulator.value), batch)
-        add_all(self.total, figures)
         self._accumulator.value = {}
         return figures
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import CLOCK, JobGraph
+from stateplan.execnodes.runtime.metrics.ages import take_ages
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, take_parts
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
@@ -57,9 +58,7 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
 
 
 class BatchCounters(Protocol):
-    """What a micro-batch is counted with: the figures of its tasks, and the sums over all that have ended."""
-
-    total: Figures
+    """What a micro-batch is counted with: the figures of its tasks."""
 
     def begin(self) -> None:
         """A micro-batch begins."""
@@ -68,7 +67,7 @@ class BatchCounters(Protocol):
         """The figures of the micro-batch in hand, as far as they are known."""
 
     def end(self, batch: int) -> Figures:
-        """The figures of a micro-batch whose tasks have all ended; they go into ``total``."""
+        """The figures of a micro-batch whose tasks have all ended."""
 
     def close(self) -> None:
         """The job has ended."""
@@ -82,6 +81,7 @@ class JobMetrics:
     Attributes:
         recent: the last records, oldest first.
         batches: micro-batches committed in this run.
+        total: the sums of their figures.
         running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
         parts: of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part -> ms.
@@ -100,6 +100,7 @@ class JobMetrics:
         self.counters = counters
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
         self.batches = 0
+        self.total: Figures = {}
         self.running: tuple[int, int, float] | None = None
         self.first: float | None = None
         self.parts: Mapping[str, Mapping[str, int]] = {}
@@ -150,12 +151,14 @@ class JobMetrics:
         _, started, began = self.running
         with self._lock:
             operators = self.counters.end(batch)
+            ages = take_ages(operators)
+            add_all(self.total, operators)
         self._totals.take(operators)
         self.parts = take_parts(operators)
         now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
         ms = 1000 * (time.perf_counter() - began)
-        record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks)
+        record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks, ages=ages)
         self.recent.append(record)
         self.batches += 1
         self.running = None
@@ -203,7 +206,7 @@ class JobMetrics:
 
     def _copied(self) -> Figures:
         with self._lock:
-            return add_all({}, self.counters.total)
+            return add_all({}, self.total)
 
     def close(self, query: Any) -> None:
         """The run has ended; ``query`` is its last one."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, PlainSerializer, TypeAdapter
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from stateplan.execnodes.runtime.metrics.ages import Ages, Histogram, add_ages
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, add_figures, split_name
 
 _GROWTH = {"state_rows": "rows", "state_bytes": "bytes", "state_runs": "runs"}
@@ -24,6 +25,20 @@ def _short(value: float) -> float:
 
 def _shortened(operators: Figures) -> Figures:
     return {uid: {name: _short(n) for name, n in figures.items() if n} for uid, figures in operators.items()}
+
+
+def _as_texts(ages: Ages) -> dict[str, dict[str, str]]:
+    return {uid: {key: histogram.to_text() for key, histogram in of.items()} for uid, of in ages.items()}
+
+
+def _of_texts(data: Any) -> Any:
+    if not isinstance(data, dict):
+        return data
+    return {
+        uid: {key: Histogram.from_text(h) if isinstance(h, str) else h for key, h in of.items()}
+        for uid, of in data.items()
+        if isinstance(of, dict)
+    }
 
 
 _CAMEL = ConfigDict(alias_generator=to_camel)
@@ -63,6 +78,7 @@ class BatchMetrics:
         spark: Spark's own phases, its ``durationMs``; empty when they are not known.
         batches: how many micro-batches the record stands for.
         slowest_ms: the longest of them.
+        ages: by operator uid and ``<state>.<use>``, how old rows of state were when they were used.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CAMEL
@@ -77,6 +93,7 @@ class BatchMetrics:
     spark: dict[str, float] = field(default_factory=dict)
     batches: int = 1
     slowest_ms: float = 0.0
+    ages: Annotated[Ages, PlainSerializer(_as_texts), BeforeValidator(_of_texts)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slowest_ms = self.slowest_ms or self.ms
@@ -106,6 +123,7 @@ class BatchMetrics:
             ms=self.ms + later.ms,
             operators=add_all(add_all({}, self.operators), later.operators),
             watermarks={**self.watermarks, **later.watermarks},
+            ages=add_ages(add_ages({}, self.ages), later.ages),
             spark=spark,
             batches=self.batches + later.batches,
             slowest_ms=max(self.slowest_ms, later.slowest_ms),

@@ -13,6 +13,7 @@ import polars as pl
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
+from stateplan.execnodes.runtime.metrics.ages import Use
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.run_list import RunList
 from stateplan.execnodes.runtime.state.runs import (
@@ -71,6 +72,8 @@ class StepStats:
         expired_rows: per state entry, rows removed because they had expired, older versions included.
         missed: retractions that found nothing.
         late: rows that were dropped because they came after the watermark.
+        ages: per state entry and use, how old the rows were that were found, as rows by bucket (see
+            :mod:`execnodes.runtime.metrics.ages`).
         rows: per state table, rows in all its runs after the step (versions and tombstones included).
         growth: per state entry, by how much rows, bytes and number of its runs have grown.
         loads: runs read.
@@ -87,6 +90,7 @@ class StepStats:
     expired_rows: Counter[int] = field(default_factory=Counter)
     missed: int = 0
     late: int = 0
+    ages: dict[tuple[int, Use], dict[int, int]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     growth: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     loads: int = 0
@@ -249,6 +253,7 @@ class KeyedState:
         self.flush()
         self.stats.missed += taken.step.missed
         self.stats.late += taken.step.late
+        self.stats.ages = taken.ages
         self.stats.lookup_ms += taken.lookup_ms
         self.stats.kernel_ms += taken.kernel_ms
         self.stats.write_ms += taken.settle_ms + 1000 * (clock.perf_counter() - started)

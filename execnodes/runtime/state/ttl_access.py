@@ -35,7 +35,8 @@ from stateplan.execnodes.runtime.kernel import (
     Watermark,
     fetch_state,
 )
-from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, ids_of, positions
+from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, ids_of, is_retraction, positions
+from stateplan.execnodes.runtime.metrics.ages import Use, count_ages
 from stateplan.execnodes.runtime.state.runs import WRITTEN
 from stateplan.execnodes.ttl import NEVER, TtlConfig
 
@@ -81,10 +82,15 @@ class Written:
 
 @dataclass(frozen=True)
 class Taken:
-    """A step that was taken: what the kernel gave, what is to be written, and where the time went."""
+    """A step that was taken: what the kernel gave, what is to be written, and where the time went.
+
+    Attributes:
+        ages: how old the rows were that the kernel found; see :attr:`StepStats.ages`.
+    """
 
     step: Step
     written: list[Written]
+    ages: dict[tuple[int, Use], dict[int, int]]
     lookup_ms: float
     kernel_ms: float
     settle_ms: float
@@ -145,8 +151,15 @@ def take_step(
     step = kernel.advance(inputs, state, now, ttls, watermark)
     computed = time.perf_counter()
     written = list(accesses.settled(kernel.tables, step))
-    settled = time.perf_counter()
-    return Taken(step, written, 1000 * (found - started), 1000 * (computed - found), 1000 * (settled - computed))
+    ages = accesses.ages(kernel.tables, step)
+    return Taken(
+        step,
+        written,
+        ages,
+        1000 * (found - started),
+        1000 * (computed - found),
+        1000 * (time.perf_counter() - computed),
+    )
 
 
 def _as_written(table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
@@ -187,10 +200,42 @@ class _Accesses:
 
     def noted(self, table: StateTable, keys: pl.DataFrame | None, rows: pl.DataFrame) -> pl.DataFrame:
         """What the kernel is given of the rows that were looked up."""
-        config = self._configs[table.slot]
-        if keys is not None and not config.is_plain:
+        if keys is not None:
             self._read[table.name] = keys, rows
         return _as_written(table, rows)
+
+    def ages(self, tables: Sequence[StateTable], step: Step) -> dict[tuple[int, Use], dict[int, int]]:
+        """How long ago the rows were accessed that were looked up, per state and use, as
+        :func:`execnodes.runtime.metrics.ages.count_ages` has it."""
+        out: dict[tuple[int, Use], dict[int, int]] = {}
+        for table, deletes in zip(tables, step.deletes, strict=True):
+            clock = self._clock(table)
+            if table.name not in self._read or clock is None or table.access.lasting or not table.access.reads:
+                continue
+            found = count_ages(clock - self._used(table)[ACCESS_TIME].to_numpy())
+            if deletes is not None and ACCESS_TIME in deletes.columns:
+                retracted = count_ages(clock - deletes[ACCESS_TIME].to_numpy())
+                found = {bucket: n - retracted.get(bucket, 0) for bucket, n in found.items()}
+                _add(out, (table.slot, "retracted"), retracted)
+            _add(out, (table.slot, table.access.use), found)
+        return out
+
+    def _clock(self, table: StateTable) -> int | None:
+        """The time that ages are counted from, ms; None before the first watermark."""
+        if not self._configs[table.slot].by_event_time:
+            return self._now
+        return None if self._watermark.before == NO_WATERMARK else self._watermark.before
+
+    def _used(self, table: StateTable) -> pl.DataFrame:
+        """The rows of a table that were looked up, without those that only share their key with a row of their own
+        input."""
+        keys, rows = self._read[table.name]
+        own = self._inputs[self._own(table)]
+        if not table.access.entries or not own.height or not rows.height:
+            return rows
+        if not table.access.shared and is_retraction(own) is None:
+            return rows
+        return rows.filter(pl.Series(self._reads(table, self._configs[table.slot], rows, keys)[0]))
 
     def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[Written]:
         """What is to be written after a step of the kernel."""
@@ -344,6 +389,13 @@ class _Accesses:
             series = self._inputs[number][name].cast(pl.Datetime("ms")).to_physical()
             self._times[number] = series.fill_null(max(self._watermark.before, 0)).to_numpy()
         return self._times[number]
+
+
+def _add(into: dict[tuple[int, Use], dict[int, int]], key: tuple[int, Use], counts: dict[int, int]) -> None:
+    of = into.setdefault(key, {})
+    for bucket, n in counts.items():
+        if n:
+            of[bucket] = of.get(bucket, 0) + n
 
 
 def _match(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]], first: bool = False) -> Ints:

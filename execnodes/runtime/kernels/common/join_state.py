@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import Access, StateColumn, StateTable, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Access, StateColumn, StateTable, field_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
@@ -157,7 +157,7 @@ class Side:
             gone = np.flatnonzero(touched[before])
         # Occurrences are told apart by a number that needs no look at the state: a random start per batch.
         occurrence = np.arange(rows.height) + secrets.randbits(62)
-        deletes = state[list(self.table.identity)][gone] if len(gone) else None
+        deletes = state[[*self.table.identity, ACCESS_TIME]][gone] if len(gone) else None
         return Change(rows.hstack([pl.Series(_OCCURRENCE, occurrence)]), deletes, gone, rows, missed)
 
 
@@ -196,7 +196,7 @@ def side_of(
         schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
     output = [column(offset + i) for i in range(len(fields))]
     entry = identity if unique is not None or counted else tuple(fields)
-    access = Access(entry=entry, shared=counted, entries=True)
+    access = Access(entry=entry, shared=counted, entries=True, use="joined")
     table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
     return Side(table, key_columns, fields, output, unique is not None, counted, watched)
 

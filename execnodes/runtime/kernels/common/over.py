@@ -12,7 +12,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.node_text import agg_text, field_names
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, KeyedKernel, StateTable, call_columns, own_columns
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Access, KeyedKernel, StateTable, call_columns, own_columns
 from stateplan.execnodes.runtime.kernels.common.functions import is_distinct
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
@@ -139,7 +139,7 @@ class OverKernel(KeyedKernel):
         for a in self._distinct:
             names = _once([*self._keys, column(a)])
             schema = {**{n: self._columns[n] for n in names}, **own_columns({BORN: pl.Int64()})}
-            out.append(StateTable(f"{STATE}.distinct{a}", 0, names, names, schema))
+            out.append(StateTable(f"{STATE}.distinct{a}", 0, names, names, schema, access=Access(use="deduplicated")))
         return out
 
     def _values_lookup(self, parts: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:

@@ -162,7 +162,7 @@ class Values:
             dtype = pl.Int64() if retract else pl.Boolean()
             flags = {f"count{i}": StateColumn(dtype, f"count_{i}" if i else "count") for i in range(len(filters))}
         once = not retract and len(filters) == 1
-        access = Access(origin={VALUE: argument}, once=once)
+        access = Access(origin={VALUE: argument}, once=once, use="deduplicated")
         table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags}, access=access)
         # Its rows live as long as those of the other table, which a row of the input reads to change them.
         access = replace(access, reads=False)

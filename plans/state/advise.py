@@ -1,0 +1,301 @@
+"""Which TTL a state needs, by how old its rows were when they were used, and what that TTL would free.
+
+Uses come from the records of micro-batches in the checkpoint (:mod:`execnodes.runtime.metrics.ages`), what is kept from
+the state itself. A TTL misses the uses of rows that are as old as it, or older. Of state that is refreshed only when it
+is written, each use is judged as if all earlier ones had been found, so a deduplication misses fewer than told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.readable import ago
+from stateplan.execnodes.runtime.metrics.ages import Ages, Histogram, add_ages, bounds
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics
+from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lint import choose, fix
+from stateplan.plans.selector_text import Assignment, parse_selector
+from stateplan.plans.state.show import StateFigures, StateReport
+from stateplan.plans.states import state_views
+
+KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005")
+"""The lint rules about states of one plan that need each other."""
+
+_ROUNDED = 0.01
+_UNITS = (86_400_000, 3_600_000, 60_000, 1_000)
+_SURE = 3.0
+"""Of so many uses per expected one, 95 of 100 times at least one is seen (the rule of three)."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the records of a checkpoint tell of the uses of its states.
+
+    Attributes:
+        ages: the histograms.
+        start, end: the clocks of the first and the last micro-batch, ms.
+        first: the id of the first one.
+    """
+
+    ages: Ages
+    start: int
+    end: int
+    first: int
+
+    @staticmethod
+    def of(records: Sequence[BatchMetrics]) -> Observed:
+        """Of all records that there are."""
+        ages: Ages = {}
+        for record in records:
+            add_ages(ages, record.ages)
+        times = [record.time for record in records]
+        first = records[0].batch - records[0].batches + 1 if records else 0
+        return Observed(ages, min(times, default=0), max(times, default=0), first)
+
+    def uses(self, uid: str, index: int) -> dict[str, Histogram]:
+        """Of one state, by what its rows are used for."""
+        prefix = f"{index}."
+        found = self.ages.get(uid, {})
+        return {key.removeprefix(prefix): h for key, h in found.items() if key.startswith(prefix) and h.total}
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a TTL (ms) would keep and miss."""
+
+    ttl: int
+    rows: int
+    bytes: float
+    missed: int
+
+
+@dataclass(frozen=True)
+class StateAdvice:
+    """What is advised for one state.
+
+    Attributes:
+        figures: what is there.
+        uses: by what rows are used for.
+        observed: how long they were observed, by the clock of the micro-batches, ms.
+        hidden: the shortest TTL that held meanwhile: uses of older rows cannot be seen. NEVER for none.
+        now: the instant that ages of rows are counted from, ms.
+        missed: how many uses may be missed.
+        own: the TTL that the uses ask for, ms; None without any.
+        ttl: the one that is advised, at least as long; None where none is.
+        rule: the lint rule for which it is longer; empty where none asks for it.
+    """
+
+    figures: StateFigures
+    uses: Mapping[str, Histogram]
+    observed: int
+    hidden: int
+    now: int
+    missed: int
+    own: int | None
+    ttl: int | None
+    rule: str = ""
+
+    @cached_property
+    def all(self) -> Histogram:
+        """All uses together."""
+        out = Histogram()
+        for histogram in self.uses.values():
+            out.add(histogram.counts)
+        return out
+
+    @property
+    def selector(self) -> str:
+        return self.figures.state.selector
+
+    def at(self, ttl: int) -> Point:
+        """What a TTL would keep of the live rows and miss of the uses; NEVER keeps all."""
+        total = self.figures.total
+        live = sum(n for _, n in total.times)
+        rows = live if ttl == NEVER else sum(n for time, n in total.times if time > self.now - ttl)
+        share = total.rows_bytes / total.rows if total.rows else 0.0
+        return Point(ttl, rows, rows * share, self.all.missed(ttl))
+
+    @property
+    def present(self) -> Point:
+        """What the TTL that holds keeps."""
+        return self.at(self.figures.state.config.ttl)
+
+    @property
+    def sure(self) -> bool:
+        """Whether enough was seen: enough uses for the share that may be missed, over twice the TTL, and no TTL hides
+        older ones."""
+        return not self.doubts
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the advice may be wrong."""
+        if self.own is None:
+            return []
+        out = []
+        if self.hidden != NEVER and self.own >= self.hidden - self.hidden // 16:
+            out.append(f"uses of rows older than {format_ttl(self.hidden)} were hidden by the TTL; try a longer one")
+        if self.observed < 2 * self.own:
+            out.append(f"only {ago(self.observed, 0)} were observed, less than twice this TTL")
+        if self.missed == 0 and self.all.total < _SURE * 10_000:
+            rate = min(1.0, _SURE / self.all.total)
+            out.append(f"{self.all.total:,} uses tell no shares below {rate:.2%}")
+        return out
+
+    def curve(self) -> list[Point]:
+        """Over all TTLs at which something changes, at most some hundreds."""
+        ends = {bounds(bucket)[1] + 1 for bucket in self.all.counts}
+        ends |= {ttl for ttl in (self.ttl, self.own) if ttl}
+        return [self.at(ttl) for ttl in sorted(ends)]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        state, present = self.figures.state, self.present
+        advised = None if self.ttl is None else self.at(self.ttl)
+        return {
+            "selector": state.selector,
+            **(state.view.identity if state.view else {}),
+            "ttlMillis": state.config.ttl,
+            "rows": present.rows,
+            "bytes": round(present.bytes),
+            "uses": {use: h.total for use, h in self.uses.items()},
+            "oldestUseMillis": self.all.oldest,
+            "observedMillis": self.observed,
+            "hiddenAboveMillis": self.hidden or None,
+            "ownMillis": self.own,
+            "advisedMillis": self.ttl,
+            "advised": None if self.ttl is None else format_ttl(self.ttl),
+            "because": self.rule or None,
+            "missed": advised and advised.missed,
+            "keptRows": advised and advised.rows,
+            "keptBytes": advised and round(advised.bytes),
+            "sure": self.sure,
+            "doubts": self.doubts,
+            "curve": [
+                {"ttlMillis": p.ttl, "rows": p.rows, "bytes": round(p.bytes), "missed": p.missed} for p in self.curve()
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Advised:
+    """Advice for the states of a checkpoint.
+
+    Attributes:
+        report: their figures.
+        miss: the share of uses that may be missed.
+        states: in the order of the plan.
+    """
+
+    report: StateReport
+    miss: float
+    states: tuple[StateAdvice, ...]
+
+    @property
+    def assignments(self) -> list[Assignment]:
+        """The advised TTLs that are not those that hold."""
+        return [
+            Assignment(parse_selector(s.selector), s.ttl)
+            for s in self.states
+            if s.ttl is not None and s.ttl != s.figures.state.config.ttl
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        snapshot = self.report.snapshot
+        return {
+            "checkpoint": str(snapshot.folder),
+            "batch": snapshot.batch,
+            "miss": self.miss,
+            "states": [s.to_json() for s in self.states],
+        }
+
+
+def parse_share(text: str) -> float:
+    """``0.01%`` or ``0.0001`` as a share in percent.
+
+    Raises:
+        OptionError: OPT405, it is neither, or not between 0 and 100 %.
+    """
+    number = text.strip()
+    try:
+        share = float(number.removesuffix("%")) * (1.0 if number.endswith("%") else 100.0)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < 100:
+        raise OptionError("OPT405", text=text)
+    return share
+
+
+def advise(
+    report: StateReport,
+    document: PlanDocument,
+    observed: Observed,
+    miss: float,
+    session: Mapping[str, str] | None = None,
+) -> Advised:
+    """Advice for the states of a report.
+
+    Args:
+        report: the figures of all states of the plan.
+        document: the plan in the checkpoint.
+        observed: the uses of its states.
+        miss: the share of uses that may be missed, in percent.
+        session: options of the session, for TTLs that the plan does not say.
+    """
+    found = [_own(figures, report, observed, miss) for figures in report.states if figures.state.view is not None]
+    return Advised(report, miss, tuple(_related(found, document, session)))
+
+
+def _own(figures: StateFigures, report: StateReport, observed: Observed, miss: float) -> StateAdvice:
+    """The TTL that a state asks for by itself."""
+    state, snapshot = figures.state, report.snapshot
+    uses = observed.uses(state.operator.entry.uid, state.index)
+    settings = state.live.settings if state.live else ()
+    last_before = max((s.since for s in settings if s.since <= observed.first), default=0)
+    held = [s.ttl for s in settings if s.since >= last_before and s.since <= snapshot.batch] or [state.config.ttl]
+    hidden = min((ttl for ttl in held if ttl != NEVER), default=NEVER)
+    newest = figures.total.newest
+    now = newest if state.config.by_event_time and newest is not None else snapshot.now
+    made = StateAdvice(figures, uses, observed.end - observed.start, hidden, now, 0, None, None)
+    if not made.all.total:
+        return made
+    may_miss = int(made.all.total * miss / 100)
+    own = rounded_up(made.all.ttl_for(may_miss))
+    return replace(made, missed=may_miss, own=own, ttl=own)
+
+
+def rounded_up(ttl: int) -> int:
+    """The next TTL that is told in a larger unit, if it is at most one percent longer, ms."""
+    for unit in _UNITS:
+        whole = -(-ttl // unit) * unit
+        if whole <= ttl * (1 + _ROUNDED):
+            return whole
+    return ttl
+
+
+def _related(
+    found: Sequence[StateAdvice], document: PlanDocument, session: Mapping[str, str] | None
+) -> Iterable[StateAdvice]:
+    """The advice with TTLs as long as other states ask for, by the rules of lint; states without uses keep theirs."""
+    keys = [(s.figures.state.operator.node.id, s.figures.state.index) for s in found]
+    planned = [s.figures.state.config.ttl if s.ttl is None else s.ttl for s in found]
+    edits = [(*key, ttl) for key, ttl in zip(keys, planned, strict=True) if ttl != _ttl_of(document, key, session)]
+    edited = document.spliced(document.ttl_splices(edits, session)) if edits else document
+    fixed, applied = fix(edited, session, rules=choose(KEPT_RULES))
+    codes = {a.node_id: a.code for a in applied}
+    for advice, key, ttl in zip(found, keys, planned, strict=True):
+        longer = _ttl_of(fixed, key, session)
+        if outlives(longer, ttl):
+            yield replace(advice, ttl=longer, rule=codes.get(key[0], ""))
+        else:
+            yield advice
+
+
+def _ttl_of(document: PlanDocument, key: tuple[int, int], session: Mapping[str, str] | None) -> int:
+    return next(v.ttl for v in state_views(document.graph, document.uids, session) if (v.node_id, v.index) == key)

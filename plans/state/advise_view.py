@@ -1,0 +1,179 @@
+"""Advice on TTLs as text, as plots and as a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from stateplan.execnodes.readable import ago, bytes_text, counted, in_columns
+from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.plans.document import ttl_text
+from stateplan.plans.render.chart import MOST, Axis, Panel
+from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.plans.state.advise import Advised, Point, StateAdvice, rounded_up
+
+LOST = {
+    "refreshed": "starts again",
+    "joined": "misses a match",
+    "deduplicated": "emits a duplicate",
+    "retracted": "is not retracted",
+}
+"""What becomes of a use whose row has expired."""
+
+_SHOWN = 9
+_BAR = 20
+_TICKS = tuple(n * unit for unit in (1, 1_000, 60_000, 3_600_000) for n in (1, 10)) + tuple(
+    n * 86_400_000 for n in (1, 10, 100, 1000)
+)
+
+
+def to_text(advised: Advised) -> str:
+    """The advice for people."""
+    snapshot = advised.report.snapshot
+    head = (
+        f"{snapshot.folder}: state after micro-batch {snapshot.batch}; "
+        f"at most {advised.miss:.4g} % of the uses of a state may be missed\n"
+    )
+    return "\n".join([head, *map(_text, advised.states)])
+
+
+def _text(advice: StateAdvice) -> str:
+    """A paragraph, and the curve as a table with bars."""
+    lines = [_heading(advice), *(f"  {line}" for line in _sentences(advice))]
+    if advice.all.total:
+        lines += ["", in_columns(_bars(advice), indent="  ", left=1)]
+    return "\n".join(lines) + "\n"
+
+
+def _heading(advice: StateAdvice) -> str:
+    ttl, present = advice.figures.state.config.ttl, advice.present
+    told = "no TTL" if ttl == NEVER else f"TTL {format_ttl(ttl)}"
+    return f"{advice.selector}: {told}, {counted_rows(present.rows)}, {bytes_text(present.bytes)}"
+
+
+def _sentences(advice: StateAdvice) -> list[str]:
+    total = advice.all.total
+    if advice.own is None:
+        return ["no use of a row was seen, so nothing is advised"]
+    uses = ", ".join(f"{h.total:,} {use} (oldest {ago(h.oldest, 0)})" for use, h in advice.uses.items())
+    out = [f"rows used in {ago(advice.observed, 0)}: {uses}"]
+    if advice.ttl is not None:
+        at = advice.at(advice.ttl)
+        lost = " or ".join(LOST[use] for use in advice.uses)
+        out.append(
+            f"advised TTL: {ttl_text(advice.ttl)}, which misses {at.missed:,} of {total:,} uses ({lost}) and keeps "
+            f"{counted_rows(at.rows)}, {bytes_text(at.bytes)}"
+        )
+    if advice.rule:
+        out.append(f"{advice.rule} asks for this TTL; the uses alone need {ttl_text(advice.own)}")
+    if "deduplicated" in advice.uses and not advice.figures.state.config.reads_refresh:
+        out.append(
+            'finding a duplicate does not refresh its row; "updateType": "OnReadAndWrite" may need a shorter TTL'
+        )
+    return [*out, *(f"not sure: {doubt}" for doubt in advice.doubts)]
+
+
+def counted_rows(rows: int) -> str:
+    """``1 row``, ``1,234 rows``."""
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}"
+
+
+def shown_points(advice: StateAdvice, most: int = _SHOWN) -> list[Point]:
+    """A few points of the curve, the advised one among them."""
+    points = advice.curve()
+    if len(points) > most:
+        step = (len(points) - 1) / (most - 1)
+        points = [points[round(i * step)] for i in range(most)]
+    if advice.ttl:
+        points = [p for p in points if rounded_up(p.ttl) != advice.ttl] + [advice.at(advice.ttl)]
+    return sorted({p.ttl: p for p in points}.values(), key=lambda p: p.ttl)
+
+
+def _bars(advice: StateAdvice) -> list[tuple[str, ...]]:
+    live = max(1, advice.at(NEVER).rows)
+    rows: list[tuple[str, ...]] = [("TTL", "uses missed", "", "rows kept", "")]
+    for point in shown_points(advice):
+        missed, kept = point.missed / advice.all.total, point.rows / live
+        ttl = ago(point.ttl, 0) + (" *" if point.ttl == advice.ttl else "")
+        rows.append((ttl, f"{missed:.2%}", _bar(missed), f"{point.rows:,}", _bar(kept)))
+    return rows
+
+
+def _bar(share: float) -> str:
+    return ("#" * math.ceil(share * _BAR)).ljust(_BAR)
+
+
+def summary(advised: Advised) -> str:
+    """One line for all."""
+    return f"{counted(len(advised.assignments), 'TTL')} of {counted(len(advised.states), 'state')} would change"
+
+
+# ---- plots -----------------------------------------------------------------------------------------------------
+
+
+def to_svg(advised: Advised) -> str:
+    """Uses missed and rows kept over TTLs on a logarithmic axis, a line per state: those with the most rows."""
+    states = [s for s in advised.states if s.all.total]
+    states = sorted(states, key=lambda s: -s.present.rows)[:MOST]
+    curves = {s.selector: s.curve() for s in states}
+    ttls = [p.ttl for points in curves.values() for p in points] or [1]
+    low, high = math.log10(min(ttls)), math.log10(max(max(ttls), min(ttls) + 1))
+    ticks = [(math.log10(t), format_ttl(t)) for t in _TICKS if low <= math.log10(t) <= high]
+    if len(ticks) < 2:
+        ticks = [(math.log10(t), format_ttl(t)) for t in (min(ttls), max(ttls))]
+    panels = (
+        Panel("uses missed, %", [(s.selector, _shares(s, curves[s.selector])) for s in states], "{:.4g}".format),
+        Panel("rows kept", [(s.selector, [(math.log10(p.ttl), p.rows) for p in curves[s.selector]]) for s in states]),
+    )
+    about = f"{counted(len(states), 'state')} after micro-batch {advised.report.snapshot.batch}"
+    axis = Axis(low, high, ticks, "TTL, logarithmic")
+    return drawn(f"TTLs for {advised.report.snapshot.folder.name}", about, panels, axis)
+
+
+def _shares(advice: StateAdvice, points: Sequence[Point]) -> list[tuple[float, float]]:
+    return [(math.log10(p.ttl), 100 * p.missed / advice.all.total) for p in points]
+
+
+def to_html(advised: Advised) -> str:
+    """The plots and the advice as one page that loads nothing else."""
+    title = escape(f"TTLs for {advised.report.snapshot.folder.name}")
+    parts = [
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+        '<meta name="color-scheme" content="light dark">\n',
+        f"<title>{title}</title>\n<style>{_PAGE}</style>\n</head>\n<body>\n{to_svg(advised)}",
+    ]
+    for advice in advised.states:
+        parts.append(f"<h2>{escape(_heading(advice))}</h2>\n")
+        parts += [f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>\n" for sentence in _sentences(advice)]
+        if advice.all.total:
+            parts.append(_table(advice))
+    return "".join([*parts, "</body>\n</html>\n"])
+
+
+_PAGE = """
+body { font: 15px/1.5 ui-sans-serif, system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { font-size: 1rem; margin: 2rem 0 0.5rem; }
+p { margin: 0.25rem 0; }
+table { border-collapse: collapse; margin: 0.75rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.15rem 0.75rem; text-align: right; border-bottom: 1px solid #8884; }
+tr.advised { font-weight: 600; }
+svg { max-width: 100%; height: auto; }
+"""
+
+
+def _table(advice: StateAdvice) -> str:
+    out = ["<table>\n<tr><th>TTL</th><th>uses missed</th><th>share</th><th>rows kept</th><th>bytes kept</th></tr>\n"]
+    for point in shown_points(advice, 25):
+        mark = ' class="advised"' if point.ttl == advice.ttl else ""
+        cells = (
+            format_ttl(point.ttl),
+            f"{point.missed:,}",
+            f"{point.missed / advice.all.total:.3%}",
+            f"{point.rows:,}",
+            bytes_text(point.bytes),
+        )
+        out.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
+    return "".join([*out, "</table>\n"])
