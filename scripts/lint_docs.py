@@ -49,6 +49,8 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
     for key, words in (("set", "TTLs in the plan"), ("session", "Options"), ("against", "Earlier TTLs")):
         if example.get(key):
             yield f"{words}: {_pairs(example[key])}.\n"
+    if "used" in example:
+        yield f"Uses in the checkpoint: {_uses(example['used'])}.\n"
     events = [(table, event) for table, events in (example.get("rows") or {}).items() for event in events]
     if "restart" in example:
         yield f"Restart: after {example['restart']}.\n"
@@ -61,6 +63,14 @@ def _example(data: Mapping[str, Any]) -> Iterator[str]:
     if "then" in example:
         yield f"TTLs after the edit: {_pairs(example['then'])}.\n"
     yield f"Result: {_rows(example['wrong'])}. {_how(data)}: {_rows(example['right'])}.\n"
+
+
+def _uses(used: Mapping[str, Any]) -> str:
+    states = [
+        f"`{place}` " + ", ".join(f"{n:,} of rows {age} old" for age, n in counts.items())
+        for place, counts in used["states"].items()
+    ]
+    return f"{'; '.join(states)}; observed for {used['in']}"
 
 
 def _how(data: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.metrics.observed import Observed
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.lint import Applied, Report, Rule, Severity
 
@@ -115,6 +116,7 @@ def lint(
             choose(_words(select), _words(ignore)),
             severities_of(_words(severity)),
             _earlier(checkpoint, against),
+            _observed(checkpoint),
             output,
         )
         if suppress is not None:
@@ -146,6 +148,20 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
         raise PlanError("PLAN137", checkpoint=checkpoint) from None
 
 
+def _observed(checkpoint: str | None) -> Observed | None:
+    """How the states of a checkpoint were used; None of a folder that has nothing but a plan.
+
+    Raises:
+        CheckpointError: CKPT001, its records cannot be read.
+    """
+    if checkpoint is None or not (checkpoint_path(checkpoint, {}) / "stateplan.json").is_file():
+        return None
+    from stateplan.execnodes.runtime.metrics.log import read_metrics
+    from stateplan.execnodes.runtime.metrics.observed import Observed
+
+    return Observed.of(read_metrics(checkpoint_path(checkpoint, {})))
+
+
 @dataclass
 class _Job:
     console: Console
@@ -153,6 +169,7 @@ class _Job:
     rules: Mapping[str, Rule]
     severities: Mapping[str, Severity]
     against: PlanDocument | None
+    observed: Observed | None
     output: LintFormat
     reports: list[Report] = field(default_factory=list)
 
@@ -178,6 +195,7 @@ class _Job:
                     document if diff else current,
                     self.session,
                     against=self.against,
+                    observed=self.observed,
                     rules=self.rules,
                     severities=self.severities,
                 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
@@ -148,6 +149,7 @@ def lint(
     session: Mapping[str, str] | None = None,
     *,
     against: PlanDocument | None = None,
+    observed: Observed | None = None,
     rules: Mapping[str, Rule] | None = None,
     severities: Mapping[str, Severity] | None = None,
 ) -> Report:
@@ -157,13 +159,14 @@ def lint(
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
         against: the plan that wrote the checkpoint this one would go on from, for rules that compare.
+        observed: how the states of that checkpoint were used, for rules that judge by it.
         rules: see :func:`choose`; all by default.
         severities: per code, instead of the rule's own.
 
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
-    subject = Subject(document, session, against)
+    subject = Subject(document, session, against, observed)
     asked = {c: rule for c, rule in (all_rules() if rules is None else rules).items() if rule.applies(subject)}
     found: dict[str, Sequence[Problem]] = {code: list(rule.check(subject)) for code, rule in asked.items()}
     reviewed = {code: [*found[code], *rule.review(subject, found)] for code, rule in asked.items()}

@@ -10,6 +10,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.ttl import NEVER, outlives
 from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
@@ -64,17 +65,23 @@ class Subject:
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
         against: the plan that wrote the checkpoint the new one would go on from.
+        observed: how that checkpoint's states were used.
 
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
 
     def __init__(
-        self, document: PlanDocument, session: Mapping[str, str] | None = None, against: PlanDocument | None = None
+        self,
+        document: PlanDocument,
+        session: Mapping[str, str] | None = None,
+        against: PlanDocument | None = None,
+        observed: Observed | None = None,
     ) -> None:
         self.document = document
         self.session = dict(session or {})
         self.against = against
+        self.observed = observed
         self.graph: ExecGraph = document.graph
         self.states = states_of(self.graph, self.session)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.readable import ago
-from stateplan.execnodes.runtime.metrics.ages import Ages, Histogram, add_ages, bounds
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics
+from stateplan.execnodes.runtime.metrics.ages import Histogram, bounds
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import choose, fix
@@ -24,45 +24,13 @@ from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.state.show import StateFigures, StateReport
 from stateplan.plans.states import state_views
 
-KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005")
+KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005", "TTL012")
 """The lint rules about states of one plan that need each other."""
 
 _ROUNDED = 0.01
 _UNITS = (86_400_000, 3_600_000, 60_000, 1_000)
 _SURE = 3.0
 """Of so many uses per expected one, 95 of 100 times at least one is seen (the rule of three)."""
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the records of a checkpoint tell of the uses of its states.
-
-    Attributes:
-        ages: the histograms.
-        start, end: the clocks of the first and the last micro-batch, ms.
-        first: the id of the first one.
-    """
-
-    ages: Ages
-    start: int
-    end: int
-    first: int
-
-    @staticmethod
-    def of(records: Sequence[BatchMetrics]) -> Observed:
-        """Of all records that there are."""
-        ages: Ages = {}
-        for record in records:
-            add_ages(ages, record.ages)
-        times = [record.time for record in records]
-        first = records[0].batch - records[0].batches + 1 if records else 0
-        return Observed(ages, min(times, default=0), max(times, default=0), first)
-
-    def uses(self, uid: str, index: int) -> dict[str, Histogram]:
-        """Of one state, by what its rows are used for."""
-        prefix = f"{index}."
-        found = self.ages.get(uid, {})
-        return {key.removeprefix(prefix): h for key, h in found.items() if key.startswith(prefix) and h.total}
 
 
 @dataclass(frozen=True)
@@ -262,7 +230,7 @@ def _own(figures: StateFigures, report: StateReport, observed: Observed, miss: f
     hidden = min((ttl for ttl in held if ttl != NEVER), default=NEVER)
     newest = figures.total.newest
     now = newest if state.config.by_event_time and newest is not None else snapshot.now
-    made = StateAdvice(figures, uses, observed.end - observed.start, hidden, now, 0, None, None)
+    made = StateAdvice(figures, uses, observed.span, hidden, now, 0, None, None)
     if not made.all.total:
         return made
     may_miss = int(made.all.total * miss / 100)

@@ -226,7 +226,8 @@ class CheckpointReader:
             CheckpointError: as :meth:`show`; CKPT040, the checkpoint has no records of uses.
         """
         from stateplan.execnodes.runtime.metrics.log import read_metrics
-        from stateplan.plans.state.advise import Observed, advise
+        from stateplan.execnodes.runtime.metrics.observed import Observed
+        from stateplan.plans.state.advise import advise
 
         chosen = {s.selector for s in self.select(*selectors)}
         observed = Observed.of(read_metrics(self.snapshot.folder))

@@ -11,11 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import yaml
 
 from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.metrics.ages import Ages, Histogram, count_ages
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.runtime.state.runs import RunInfo
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.ttl import parse_ttl
@@ -121,6 +124,20 @@ def suppressed(document: PlanDocument, suppressions: Mapping[str, Any]) -> PlanD
         node = next(n for n in data["nodes"] if n["id"] == node_id)
         node.setdefault("stateplan", {})["suppress"] = entries
     return PlanDocument.parse(jackson.dumps(data), "plan.json") if suppressions else document
+
+
+def observed(document: PlanDocument, case: Mapping[str, Any]) -> Observed | None:
+    """What a checkpoint tells of the uses of states: of a case with ``used``, by place how many were of which age."""
+    used = case.get("used")
+    if used is None:
+        return None
+    ages: Ages = {}
+    for place, counts in used["states"].items():
+        node, index = state_place(document, place)
+        histogram = ages.setdefault(document.uids[node], {}).setdefault(f"{index}.joined", Histogram())
+        for age, count in counts.items():
+            histogram.add(count_ages(np.full(count, parse_ttl(age))))
+    return Observed(ages, 0, parse_ttl(used["in"]), 0)
 
 
 class Example:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import Rule, all_rules, choose, fix, lint
 from stateplan.plans.lint.subject import Subject
@@ -15,6 +16,7 @@ from tests.plans.lint.lint_cases import (
     RuleCases,
     all_cases,
     edited,
+    observed,
     state_place,
     subject,
     without_ttls,
@@ -60,6 +62,7 @@ def test_passes(rule: RuleCases, case: dict[str, Any]) -> None:
         subject(rule, case),
         case.get("session"),
         against=against(rule, case),
+        observed=observed(rule.compiled(case["plan"]), case),
         rules=None if case.get("all-rules") else choose([rule.code]),
     )
     assert [(f.code, f.message) for f in report.findings] == []
@@ -68,7 +71,7 @@ def test_passes(rule: RuleCases, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("rule", "case"), parameters("fail"))
 def test_fails(rule: RuleCases, case: dict[str, Any]) -> None:
     document = subject(rule, case)
-    report = lint(document, case.get("session"), against=against(rule, case))
+    report = lint(document, case.get("session"), against=against(rule, case), observed=observed(document, case))
     found = [f for f in report.findings if f.code == rule.code]
     assert [f.message for f in found] == [wanted["message"] for wanted in case["finds"]]
     for finding, wanted in zip(found, case["finds"], strict=True):
@@ -110,9 +113,10 @@ def test_ignoring_it_gives_a_wrong_result_and_the_repair_the_right_one(rule: Rul
     data, session = example.data, example.data.get("session")
     assert data["wrong"] != data["right"]
     odd, before = example.odd(), example.against()
-    assert rule.code in codes(odd, session, before)
+    used = observed(odd, data)
+    assert rule.code in codes(odd, session, before, used)
     good = example.repaired(odd)
-    assert rule.code not in codes(good, session, before)
+    assert rule.code not in codes(good, session, before, used)
     if "then" in data:
         assert codes(edited(odd, data["then"]), session) == set(), "what comes later is not seen"
         assert example.result(edited(odd, data["then"])) == data["wrong"]
@@ -124,5 +128,10 @@ def test_ignoring_it_gives_a_wrong_result_and_the_repair_the_right_one(rule: Rul
         assert example.result(without_ttls(odd)) == data["right"]
 
 
-def codes(document: PlanDocument, session: dict[str, str] | None, before: PlanDocument | None = None) -> set[str]:
-    return {f.code for f in lint(document, session, against=before).findings}
+def codes(
+    document: PlanDocument,
+    session: dict[str, str] | None,
+    before: PlanDocument | None = None,
+    used: Observed | None = None,
+) -> set[str]:
+    return {f.code for f in lint(document, session, against=before, observed=used).findings}
