@@ -60,7 +60,7 @@ class Problem:
 
 
 class Rule:
-    """One rule. A subclass in :mod:`plans.lint.ttl_rules` or :mod:`plans.lint.rules` is found by itself.
+    """One rule. A subclass in a module that :mod:`plans.lint.rules` imports is found by itself.
 
     Its docstring is its documentation: the first line says what is wrong, then follow paragraphs that begin with
     ``Anti-pattern:``, ``Why:``, ``Best practice:`` and ``Source:``. ``tests/plans/lint/cases/<CODE>.yml`` has its cases

@@ -9,7 +9,7 @@ from functools import cache
 from stateplan.execnodes.errors import nearest
 from stateplan.plans.facts import KEY
 from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.lint import ttl_rules  # noqa: F401  its rules are found by importing them
+from stateplan.plans.lint import ttl_rules, use_rules  # noqa: F401  their rules are found by importing them
 from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
@@ -133,6 +133,6 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Code to rule, in the order of the codes: the rules of this module and of :mod:`plans.lint.ttl_rules`."""
+    """Code to rule, in the order of the codes: the rules of this module and of those it imports for that."""
     rules = {rule.CODE: rule() for rule in Rule.__subclasses__()}
     return dict(sorted(rules.items()))
