@@ -36,6 +36,12 @@ _ROWS: tuple[Option, ...] = (
            "compiler writes it into the plan, where each state can have its own TTL.", default=0),
     Option("table.exec.time-bound-state.ttl", _DURATION, "TTL of state that operators drop by event time or by the "
            "clock: windows, interval joins, sorts. For input that falls idle. Flink has no such TTL.", default=0),
+    Option("table.exec.state.budget", _STRING, "How much state a job may keep: rows or bytes of the whole job, of "
+           "states by selector, or both, such as '20 gb; join.left=2000000 rows'. See "
+           "[state budgets](choosing-ttls.md#state-budgets)."),
+    Option("table.exec.state.budget.policy", _ENUM, "What happens over the budget. WARN: a note. STOP: the job stops "
+           "after the micro-batch. SHORTEN: TTLs get shorter, not below the minTtl of the state in the plan.",
+           default="WARN", values=("WARN", "STOP", "SHORTEN")),
     Option("table.plan.force-recompile", _BOOLEAN, "Whether COMPILE PLAN overwrites an existing file.", default=False),
     Option("table.plan.compile.catalog-objects", _ENUM, "What a plan stores of its tables: everything (ALL), "
            "everything except the options (SCHEMA), or only the name (IDENTIFIER).",

@@ -80,7 +80,8 @@ TtlField = Annotated[
 class StateMetadata(PlanModel):
     """How long one state of a node lives (FLIP-292), and how its age is counted (FLIP-25, not read by Flink).
 
-    ``ttl`` is in milliseconds, 0 for never; the JSON has it as text such as ``1 h``.
+    ``ttl`` is in milliseconds, 0 for never; the JSON has it as text such as ``1 h``. So is ``min_ttl``, the shortest
+    one that a state budget may set.
     """
 
     index: Annotated[
@@ -91,10 +92,12 @@ class StateMetadata(PlanModel):
     update_type: Literal["OnCreateAndWrite", "OnReadAndWrite"] | None = None
     visibility: Literal["NeverReturnExpired", "ReturnExpiredIfNotCleanedUp"] | None = None
     time_characteristic: Literal["ProcessingTime", "EventTime"] | None = None
+    min_ttl: TtlField | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, the TTL in the largest unit that divides it."""
-        return {**super().to_json(), "ttl": format_ttl(self.ttl)}
+        """The JSON object, TTLs in the largest unit that divides them."""
+        floor = {} if self.min_ttl is None else {"minTtl": format_ttl(self.min_ttl)}
+        return {**super().to_json(), "ttl": format_ttl(self.ttl), **floor}
 
     def ttl_config(self, ttl: int) -> TtlConfig:
         """How the state ages that lives for ``ttl`` milliseconds."""

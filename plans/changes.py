@@ -33,7 +33,7 @@ _RULES: tuple[tuple[str, Kind], ...] = (
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/columns/\d+/comment", "words"),
     (rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/primaryKey/name", "words"),
     (rf"{_SOURCE}/table/resolvedTable/schema/.*", "tuning"),
-    (r"/state/\d+/(ttl|updateType|visibility)", "ttl"),
+    (r"/state/\d+/(ttl|updateType|visibility|minTtl)", "ttl"),
     (rf"/configuration/({'|'.join(map(re.escape, TTL_OPTIONS))})", "ttl"),
     (r"/configuration/table\.exec\.mini-batch\..*", "tuning"),
     (r"/inputProperties/\d+/(damBehavior|priority)", "tuning"),

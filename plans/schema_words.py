@@ -192,6 +192,7 @@ WORDS: dict[str, str] = {
     "uid": "Name under which the function keeps its state.",
     "unboundedOverVersion": "Which of Flink's two operators runs an unbounded frame.",
     "uniqueKeys": "Positions of the fields that make a row unique.",
+    "minTtl": "The shortest TTL that a state budget may set. Flink ignores it.",
     "updateType": "Which accesses refresh the TTL of a state: writes, or reads too. Flink ignores it.",
     "upperBound": "Where the frame ends.",
     "upsertMaterializeStrategy": "How the sink keeps the rows of each primary key.",

@@ -17,6 +17,7 @@ from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.runtime.budget import Budget, Limits
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.checkpoint.savepoint import write_savepoint
@@ -135,6 +136,7 @@ class SparkJob(Job):
             while True:
                 while not _ended(self._query, self._run, 0.2):
                     self._run.settle()
+                    self._run.stop_over_budget()
                 self._run.settle()
                 if not (self._saves() if self._saving is not None else self._ends_event_time()):
                     return
@@ -220,14 +222,19 @@ class _Run:
     tweaks: Tweaks
     metrics: JobMetrics
     notices: Notices
+    budget: Budget | None
     forecast: Forecast
     endpoints: list[Endpoint] = field(default_factory=list)
     query: StreamingQuery | None = None
     began: float = field(default_factory=time.monotonic)
     failure: StateplanError | None = None
+    over: StateplanError | None = None
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
+        if self.over is not None:
+            self.failure = self.over
+            raise self.over
         self.metrics.begin(batch_id, self.query)
         self._still_ours()
         ttls = self.ttls.take_in(batch_id)
@@ -238,7 +245,7 @@ class _Run:
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             self.sinks.commit(reports(packed), batch_id)
-            self.metrics.end(batch_id)
+            record = self.metrics.end(batch_id)
             self.sources.advance(self.metrics.parts)
         except StateplanError as error:
             self.failure = error
@@ -247,6 +254,8 @@ class _Run:
             self.failure = RunError("RUN030", cause=cause)
             raise
         self.notices.look(self.metrics.total)
+        if self.budget is not None:
+            self.over = self.budget.look(record)
 
     @property
     def _many_reports(self) -> bool:
@@ -275,6 +284,11 @@ class _Run:
 
     def settle(self) -> None:
         self.metrics.settle(self.query)
+
+    def stop_over_budget(self) -> None:
+        """Ends the job between two micro-batches, if its state is over a budget that says so."""
+        if self.over is not None and self.query is not None and not self.query.status["isTriggerActive"]:
+            self.fail(self.over)
 
     def fail(self, error: StateplanError) -> None:
         """Ends the job for what happened outside of a micro-batch."""
@@ -370,6 +384,7 @@ def execute(
     job_id: str | None = None,
     secrets: Secrets | None = None,
     on_start: Callable[[str, str], None] | None = None,
+    limits: Limits | None = None,
 ) -> SparkJob:
     """Starts a plan as one streaming query.
 
@@ -385,6 +400,7 @@ def execute(
         secrets: that references in the plan stand for.
         on_start: gets the job's id and the directory of its checkpoint, right before the job begins. What it raises
             keeps the job from starting.
+        limits: of its state.
 
     Raises:
         StateplanError: anything that keeps the plan from starting.
@@ -441,10 +457,11 @@ def execute(
         info = job_info(graph, job, options, checkpoint.next_batch())
         cache = cache_settings(options, tell, shared=not elsewhere)
         shipped, counters = Shipped(job, cache), Counters(spark, None if elsewhere else _live_folder())
-        metrics = JobMetrics(info, counters, checkpoint, tell)
+        metrics = JobMetrics(info, counters, checkpoint, tell, limits)
         notices = Notices(job.operators, cache.folder, tell)
+        budget = None if limits is None else Budget(limits, checkpoint.folder, metrics.recent, metrics.observed, tell)
         forecast = Forecast(job, checkpoint.spark, info.first_batch, sources.instants())
-        run = _Run(spark, job, checkpoint, ttls, sources, sinks, cache, tweaks, metrics, notices, forecast)
+        run = _Run(spark, job, checkpoint, ttls, sources, sinks, cache, tweaks, metrics, notices, budget, forecast)
         run.serve(serving, tell)
         for sentence in clashing_names():
             tell(sentence)

@@ -418,10 +418,12 @@ class TableEnvironment(Tables):
         from stateplan.execnodes.node_tables import with_secrets
         from stateplan.execnodes.runtime.streaming import execute
         from stateplan.execnodes.runtime.user_functions import bind_functions
+        from stateplan.planner.session.budgets import limits_of
         from stateplan.planner.session.restart import continue_from
 
         options = of_mode(self._config.to_dict())
         self.host.check_graph(with_secrets(graph, secrets))
+        limits = limits_of(document, options)
         graph = bind_functions(graph, self.functions.of_plan)
         record.functions = tuple(f for f in self.functions.all() if f.reference is not None)
         with self.jobs.starting(record, options) as (settings, begins):
@@ -441,6 +443,7 @@ class TableEnvironment(Tables):
                 job_id=record.id,
                 secrets=secrets,
                 on_start=on_start,
+                limits=limits,
             )
         self.jobs.add(job, record)
         return job

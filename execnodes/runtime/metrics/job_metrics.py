@@ -11,11 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.runtime.budget import Limits
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.execnodes.runtime.metrics.ages import take_ages
 from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, take_parts
-from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, recent_metrics
+from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
+from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.execnodes.settings import parallelism
@@ -91,10 +94,16 @@ class JobMetrics:
         counters: what workers add to.
         checkpoint: keeps the records, unless it is a temporary one; None for a job without one.
         tell: is told, once, when they cannot be written.
+        limits: of the state; records say how much of each is used.
     """
 
     def __init__(
-        self, info: JobInfo, counters: BatchCounters, checkpoint: Checkpoint | None, tell: Callable[[str], None]
+        self,
+        info: JobInfo,
+        counters: BatchCounters,
+        checkpoint: Checkpoint | None,
+        tell: Callable[[str], None],
+        limits: Limits | None = None,
     ) -> None:
         self.info = info
         self.counters = counters
@@ -105,13 +114,16 @@ class JobMetrics:
         self.first: float | None = None
         self.parts: Mapping[str, Mapping[str, int]] = {}
         self._tell = tell
+        self._limits = limits
         self._lock = threading.RLock()
         self._log: MetricsLog | None = None
+        self._folder: AnyPath | None = None
         states = {o.uid: len(o.states) for o in info.operators if o.kind == "operator"}
         base: Mapping[str, StateSize] | None = {}
         if checkpoint is not None and not checkpoint.temporary:
             base = self._base(checkpoint)
             self._log = MetricsLog(checkpoint.folder / FOLDER)
+            self._folder = checkpoint.folder
         self._totals = StateTotals(states, base)
         self._unsettled: BatchMetrics | None = None
 
@@ -125,6 +137,10 @@ class JobMetrics:
             return None
         kept = self.info.same_state(read_job(checkpoint.folder))
         return {uid: before.state[uid] for uid in kept if uid in before.state}
+
+    def observed(self) -> Observed:
+        """How states were used, as far as the records go back."""
+        return Observed.of(tuple(self.recent) if self._folder is None else read_metrics(self._folder))
 
     def identify(self, job_id: str, run_id: str) -> None:
         """A query of the run has begun; these are Spark's ids of it."""
@@ -159,6 +175,8 @@ class JobMetrics:
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
         ms = 1000 * (time.perf_counter() - began)
         record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks, ages=ages)
+        if self._limits is not None:
+            record.budgets = self._limits.shares(record)
         self.recent.append(record)
         self.batches += 1
         self.running = None

@@ -141,6 +141,8 @@ def _metrics(view: JobView) -> Iterator[Metric]:
         ("stateplan_running", "Whether a process runs the job.", float(view.writer is not None)),
         ("stateplan_backlog_batches", "Micro-batches that the input is good for.", view.backlog),
     ]
+    budgets = [((*job, name), share) for name, share in (last.budgets if last else {}).items()]
+    yield gauge("stateplan_state_budget_used", "Share of a state budget that is used.", (*_JOB, "budget"), budgets)
     for name, text, number in jobs:
         yield gauge(name, text, _JOB, [(job, number)])
 

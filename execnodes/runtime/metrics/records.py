@@ -78,6 +78,7 @@ class BatchMetrics:
         spark: Spark's own phases, its ``durationMs``; empty when they are not known.
         batches: how many micro-batches the record stands for.
         slowest_ms: the longest of them.
+        budgets: by the name of a limit of state, the share of it that is used.
         ages: by operator uid and ``<state>.<use>``, how old rows of state were when they were used.
     """
 
@@ -93,6 +94,7 @@ class BatchMetrics:
     spark: dict[str, float] = field(default_factory=dict)
     batches: int = 1
     slowest_ms: float = 0.0
+    budgets: dict[str, float] = field(default_factory=dict)
     ages: Annotated[Ages, PlainSerializer(_as_texts), BeforeValidator(_of_texts)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
