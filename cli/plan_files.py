@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.execnodes.errors import OptionError, PlanError
 
 if TYPE_CHECKING:
     from stateplan.cli.console import Console
@@ -54,3 +55,9 @@ def write_plan(console: Console, document: PlanDocument, target: str, overwrite:
         if error.code == "PLAN002":
             error.hint = "--overwrite replaces it"
         raise
+
+
+def check_plot(plot: str | None) -> None:
+    """Raises OptionError OPT403, when a plot cannot be written in the format of its file."""
+    if plot is not None and PurePath(plot).suffix.lower() not in (".svg", ".html"):
+        raise OptionError("OPT403.advise", target=plot)

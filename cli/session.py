@@ -10,6 +10,7 @@ from sqlglot import exp
 from stateplan.cli.console import Console
 from stateplan.cli.sql_client.statements import read_text
 from stateplan.execnodes.errors import Place, PlanError, SqlError
+from stateplan.execnodes.ttl import NEVER
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.environment import PlanReference, TableEnvironment
 from stateplan.planner.session.results import ResultKind, TableResult
@@ -19,6 +20,7 @@ from stateplan.planner.session.tableau import Tableau
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Job
     from stateplan.plans.document import PlanDocument
+    from stateplan.plans.trial import Trial, Variant
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
@@ -132,6 +134,23 @@ class Session:
         """Runs a plan until it ends or is interrupted."""
         self._console.status("starting")
         self._report(self._environment.load_plan(PlanReference.from_file(plan)).execute())
+
+    def try_plan(self, plan: str, variants: Sequence[Variant], never: bool) -> Trial:
+        """Runs variants of a plan over its input, and compares them with the plan, or with one that forgets nothing.
+
+        Raises:
+            StateplanError: as :func:`planner.session.trial.try_plan`.
+        """
+        from stateplan.cli.plan_files import read_plan
+        from stateplan.planner.session.trial import try_plan
+        from stateplan.plans.selector_text import Assignment, parse_selector
+        from stateplan.plans.trial import Variant
+
+        document = read_plan(plan)
+        everything = Assignment(parse_selector("*"), NEVER)
+        first = Variant("never", (everything,)) if never else Variant("the plan")
+        self._console.status("starting")
+        return try_plan(self._environment, document, [first, *variants])
 
 
 def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatement:

@@ -13,6 +13,7 @@ from stateplan.cli.plan.rebase import rebase
 from stateplan.cli.plan.schema import schema
 from stateplan.cli.plan.set_ttl import set_ttl
 from stateplan.cli.plan.show import show
+from stateplan.cli.plan.try_plan import try_plan
 
 plan_app = group("Compile, inspect, edit, compare and run plan files.")
 plan_app.command("compile")(compile_plan)
@@ -24,4 +25,5 @@ plan_app.command("lint")(lint)
 plan_app.command("rebase")(rebase)
 plan_app.command("migrate")(migrate)
 plan_app.command("execute")(execute)
+plan_app.command("try", no_args_is_help=True)(try_plan)
 plan_app.command("schema")(schema)

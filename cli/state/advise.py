@@ -18,8 +18,7 @@ from stateplan.cli.options import (
     run,
     settings,
 )
-from stateplan.cli.plan_files import tells_new_folder
-from stateplan.execnodes.errors import OptionError
+from stateplan.cli.plan_files import check_plot, tells_new_folder
 
 if TYPE_CHECKING:
     from stateplan.plans.state.advise import Advised
@@ -90,12 +89,6 @@ def advise(
         console.show(text.rstrip("\n"), data)
 
     run(output, quiet, debug, work)
-
-
-def check_plot(plot: str | None) -> None:
-    """Raises OptionError OPT403, when a plot cannot be written in the format of its file."""
-    if plot is not None and PurePath(plot).suffix.lower() not in (".svg", ".html"):
-        raise OptionError("OPT403.advise", target=plot)
 
 
 def tell(console: Console, found: Advised, plot: str | None) -> tuple[str, dict[str, object]]:

@@ -11,6 +11,7 @@ from stateplan.execnodes.ttl import NEVER, format_ttl
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Axis, Panel
 from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.plans.render.page import page
 from stateplan.plans.state.advise import Advised, Point, StateAdvice, rounded_up
 
 LOST = {
@@ -137,37 +138,19 @@ def _shares(advice: StateAdvice, points: Sequence[Point]) -> list[tuple[float, f
 
 def to_html(advised: Advised) -> str:
     """The plots and the advice as one page that loads nothing else."""
-    title = escape(f"TTLs for {advised.report.snapshot.folder.name}")
-    parts = [
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-        '<meta name="color-scheme" content="light dark">\n',
-        f"<title>{title}</title>\n<style>{_PAGE}</style>\n</head>\n<body>\n{to_svg(advised)}",
-    ]
+    parts = [to_svg(advised)]
     for advice in advised.states:
         parts.append(f"<h2>{escape(_heading(advice))}</h2>\n")
         parts += [f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>\n" for sentence in _sentences(advice)]
         if advice.all.total:
             parts.append(_table(advice))
-    return "".join([*parts, "</body>\n</html>\n"])
-
-
-_PAGE = """
-body { font: 15px/1.5 ui-sans-serif, system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { font-size: 1rem; margin: 2rem 0 0.5rem; }
-p { margin: 0.25rem 0; }
-table { border-collapse: collapse; margin: 0.75rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.15rem 0.75rem; text-align: right; border-bottom: 1px solid #8884; }
-tr.advised { font-weight: 600; }
-svg { max-width: 100%; height: auto; }
-"""
+    return page(f"TTLs for {advised.report.snapshot.folder.name}", "".join(parts))
 
 
 def _table(advice: StateAdvice) -> str:
     out = ["<table>\n<tr><th>TTL</th><th>uses missed</th><th>share</th><th>rows kept</th><th>bytes kept</th></tr>\n"]
     for point in shown_points(advice, 25):
-        mark = ' class="advised"' if point.ttl == advice.ttl else ""
+        mark = ' class="chosen"' if point.ttl == advice.ttl else ""
         cells = (
             format_ttl(point.ttl),
             f"{point.missed:,}",

@@ -1,0 +1,73 @@
+"""``stateplan plan try``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+
+from stateplan.cli.console import Console
+from stateplan.cli.options import (
+    DebugOption,
+    Format,
+    FormatOption,
+    PlanArgument,
+    QuietOption,
+    SettingsOption,
+    run,
+    settings,
+)
+from stateplan.cli.plan_files import check_plot, tells_new_folder
+
+_BETWEEN = re.compile(r",(?![^\[]*\])")
+
+
+def try_plan(
+    plan: PlanArgument,
+    pairs: SettingsOption,
+    sets: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="SELECTOR=TTL,...",
+            help="A variant: other TTLs, such as 'join.left=3 h' or 'join.left=3 h, join.right=1 d'. Repeatable.",
+        ),
+    ],
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
+    ] = None,
+    never: Annotated[
+        bool, typer.Option("--never", help="Compare with a variant in which no state expires, not with the plan.")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Plot the state over time: FILE.svg or FILE.html.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a plan with other TTLs over bounded input, and show what differs in results and state."""
+    from stateplan.cli.session import Session
+
+    def work(console: Console) -> None:
+        from stateplan.plans.render.output import write_beside
+        from stateplan.plans.selector_text import parse_assignment
+        from stateplan.plans.trial import Variant
+        from stateplan.plans.trial_view import to_html, to_json, to_svg, to_text
+
+        check_plot(plot)
+        variants = []
+        for text in sets:
+            parts = [part.strip() for part in _BETWEEN.split(text)]
+            variants.append(Variant(text.strip(), tuple(parse_assignment(part) for part in parts)))
+        found = Session(console, settings(pairs), file).try_plan(plan, variants, never)
+        if plot is not None:
+            drawn = to_svg(found) if PurePath(plot).suffix.lower() == ".svg" else to_html(found)
+            with tells_new_folder(console, plot):
+                write_beside(None, plot, drawn)
+        console.show(to_text(found).rstrip("\n"), to_json(found))
+
+    run(output, quiet, debug, work)

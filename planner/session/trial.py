@@ -1,0 +1,208 @@
+"""Tries TTLs: runs variants of a plan over the same bounded input, as one job, and gives what each of them did.
+
+Operators that work alike in several variants run once: those whose TTLs, and whose inputs, are the same. So the input
+is read once, and each variant costs what differs. Sinks write changes to files of their own, which are compared then.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateplan.execnodes.connectors.registry import known_connector
+from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import table_of, with_table
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
+from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.specs import Column, ContextResolvedTable
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.edit import plan_edit
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.selector_text import Assignment
+from stateplan.plans.trial import Outcome, Point, Trial, Variant, blamed, table_rows
+
+if TYPE_CHECKING:
+    from stateplan.planner.session.environment import TableEnvironment
+
+_REPLAY = "replay"
+_MONITOR = "source.monitor-interval"
+_BOUNDED = "scan.bounded.mode"
+_NOT_HERE = {"table.plan.restore.catalog-objects": "ALL", "pipeline.name": "trial"}
+"""What of the session's options does not hold for a trial."""
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """Several plans as one.
+
+    Attributes:
+        graph: the one.
+        places: per plan, the id in ``graph`` of each of its nodes.
+    """
+
+    graph: ExecGraph
+    places: Sequence[Mapping[int, int]]
+
+
+def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Sequence[Variant]) -> Trial:
+    """Runs variants of a plan over its input, which has to end, and compares them with the first one.
+
+    Args:
+        environment: has the tables, as far as the plan does not, and the options.
+        document: the plan.
+        variants: their TTLs; the first one is what the others are compared with.
+
+    Raises:
+        PlanError: a selector fits no state; the plan cannot be run.
+        OptionError: OPT169, an input does not end.
+        StateplanError: whatever else makes the job fail.
+    """
+    folder = Path(scratch("trial"))
+    try:
+        runs = [*variants, *blamed(variants)]
+        graphs = [_edited(document, variant.assignments).graph for variant in runs]
+        merged = _merge(graphs)
+        graph = _kept(_bounded(merged.graph), folder)
+        _require_end(graph)
+        checkpoint = folder / "checkpoint"
+        whole = PlanDocument.from_graph(graph, PlanFacts())
+        began = time.monotonic()
+        with environment.get_config().overlaid({"execution.checkpointing.dir": str(checkpoint), **_NOT_HERE}):
+            environment.run_document(whole).wait()
+        seconds = time.monotonic() - began
+        outcomes = [
+            _outcome(variant, document.graph, merged, number, checkpoint, folder) for number, variant in enumerate(runs)
+        ]
+        clocked = any(_options(node).get("connector") == _REPLAY for node in graph.nodes)
+        rows = _rows_read(checkpoint)
+        return Trial(tuple(outcomes[: len(variants)]), tuple(outcomes[len(variants) :]), rows, seconds, clocked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _edited(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
+    """A copy of a plan with other TTLs."""
+    edit = plan_edit(document, assignments)
+    return document.spliced(edit.splices) if edit.splices else document
+
+
+def _merge(graphs: Sequence[ExecGraph]) -> _Merged:
+    """One graph that does what all of them do, each operator once for all in which it works alike."""
+    nodes: list[ExecNode] = []
+    edges: list[tuple[int, int]] = []
+    known: dict[tuple[object, ...], int] = {}
+    places: list[dict[int, int]] = []
+    for number, graph in enumerate(graphs):
+        place: dict[int, int] = {}
+        for node in graph.nodes:
+            inputs = tuple(place[source.id] for source in graph.inputs(node))
+            whose = number if isinstance(node, Sink) else None
+            key = (json.dumps(node.to_json(), sort_keys=True), inputs, whose)
+            if key not in known:
+                known[key] = len(nodes) + 1
+                nodes.append(node.replace(id=known[key], stateplan=None))
+                edges += [(source, known[key]) for source in inputs]
+            place[node.id] = known[key]
+        places.append(place)
+    return _Merged(ExecGraph(graphs[0].flink_version, nodes, edges), places)
+
+
+def _options(node: ExecNode) -> Mapping[str, str]:
+    table = table_of(node)
+    resolved = None if table is None else table.resolved_table
+    return (resolved.options if resolved is not None else None) or {}
+
+
+def _bounded(graph: ExecGraph) -> ExecGraph:
+    """The graph with sources that end: files that are there now, a topic up to its present end."""
+    changed = []
+    for node in graph.nodes:
+        options = dict(_options(node)) if isinstance(node, TableSourceScan) else {}
+        if options.pop(_MONITOR, None) is None and not (
+            options.get("connector") == "kafka" and options.setdefault(_BOUNDED, "latest-offset") is not None
+        ):
+            continue
+        changed.append(_with_options(node, options))
+    return graph.replace(changed)
+
+
+def _require_end(graph: ExecGraph) -> None:
+    """Raises OptionError OPT169, when a source of the graph does not end."""
+    for node in graph.nodes:
+        connector = known_connector(_options(node)) if isinstance(node, TableSourceScan) else None
+        if connector is not None and not connector.is_bounded(_options(node)):
+            table = table_of(node)
+            raise OptionError("OPT169", name="" if table is None else table.summary)
+
+
+def _with_options(node: ExecNode, options: Mapping[str, str]) -> ExecNode:
+    table = table_of(node)
+    assert table is not None and table.resolved_table is not None
+    resolved = table.resolved_table.model_copy(update={"options": dict(options)})
+    return with_table(node, table.model_copy(update={"resolved_table": resolved}))
+
+
+def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
+    """The graph whose sinks write their changes to files."""
+    return graph.replace([_kept_sink(node, folder) for node in graph.nodes if isinstance(node, Sink)])
+
+
+def _kept_sink(sink: Sink, folder: Path) -> ExecNode:
+    spec = sink.dynamic_table_sink
+    resolved = spec.table.resolved_table
+    if resolved is None:
+        raise OptionError("OPT169.sink", name=spec.table.summary)
+    columns = [c for c in resolved.table_schema.columns if c.kind == "PHYSICAL"]
+    columns += [_plain(c) for c in resolved.table_schema.columns if c.kind == "METADATA" and not c.is_virtual]
+    schema = resolved.table_schema.model_copy(update={"columns": tuple(columns), "watermark_specs": ()})
+    options = {"connector": "filesystem", "path": str(folder / f"sink-{sink.id}"), "format": "debezium-json"}
+    table = resolved.model_copy(update={"table_schema": schema, "options": options, "partition_keys": ()})
+    named = ContextResolvedTable(
+        identifier=f"`default_catalog`.`default_database`.`trial-{sink.id}`", resolved_table=table
+    )
+    return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": named, "abilities": ()}))
+
+
+def _plain(column: Column) -> Column:
+    return column.model_copy(update={"kind": "PHYSICAL", "metadata_key": None, "is_virtual": None})
+
+
+def _rows_read(checkpoint: Path) -> int:
+    job = read_job(checkpoint)
+    sources = {o.uid for o in job.operators if o.kind == "source"} if job is not None else set()
+    records = read_metrics(checkpoint)
+    return int(sum(r.operators.get(uid, {}).get("rows_in", 0) for r in records for uid in sources))
+
+
+def _outcome(
+    variant: Variant, graph: ExecGraph, merged: _Merged, number: int, checkpoint: Path, folder: Path
+) -> Outcome:
+    """What a variant has done."""
+    place = merged.places[number]
+    job = read_job(checkpoint)
+    mine = {o.uid for o in job.operators if o.id in place.values()} if job is not None else set()
+    points = []
+    for record in read_metrics(checkpoint):
+        sizes = [size for uid, size in record.state.items() if uid in mine]
+        written = sum(f.get("state_bytes_written", 0) for uid, f in record.operators.items() if uid in mine)
+        rows, size = sum(sum(s.rows) for s in sizes), sum(sum(s.bytes) for s in sizes)
+        points.append(Point(record.time, rows, size, int(written)))
+    sinks = {}
+    for node in graph.sinks:
+        assert isinstance(node, Sink)
+        table = table_of(node)
+        schema = table.resolved_table.table_schema if table is not None and table.resolved_table is not None else None
+        key = tuple(schema.primary_key.columns) if schema is not None and schema.primary_key is not None else ()
+        upserts = "UPDATE_AFTER" in node.input_changelog_mode and "UPDATE_BEFORE" not in node.input_changelog_mode
+        name = table.path[-1] if table is not None else str(node.id)
+        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", key, upserts)
+    return Outcome(variant, sinks, tuple(points))
