@@ -69,9 +69,9 @@ def clicks(spark: object, tmp_path: Path) -> Clicks:
 def test_a_warning_near_and_over_the_budget(clicks: Clicks) -> None:
     clicks.run("group-aggregate=400 rows", "WARN")
     near, over = clicks.told()[:2]
-    assert near.startswith("state budget: group-aggregate has 350 rows, 88% of its 400 rows")
-    assert "its TTL is 9 h; 99.99% of 50 uses found a row younger than 2" in near
-    assert over.startswith("state budget: group-aggregate has 450 rows, 112% of its 400 rows")
+    assert near.startswith("state budget: group-aggregate has 400 rows, 100% of its 400 rows")
+    assert "its TTL is 9 h; 99.99% of 150 uses found a row younger than 2 h" in near
+    assert over.startswith("state budget: group-aggregate has 500 rows, 125% of its 400 rows")
     shares = [r.budgets for r in read_metrics(clicks.checkpoint)]
     assert len(shares) == INSTANTS and shares[1] == {"group-aggregate": 0.25}
 
