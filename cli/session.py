@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from stateplan.cli.console import Console
+from stateplan.cli.plan_files import read_plan
 from stateplan.cli.sql_client.statements import read_text
 from stateplan.execnodes.errors import Place, PlanError, SqlError
 from stateplan.execnodes.ttl import NEVER
@@ -20,6 +21,7 @@ from stateplan.planner.session.tableau import Tableau
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Job
     from stateplan.plans.document import PlanDocument
+    from stateplan.plans.state.advise import Advised
     from stateplan.plans.trial import Trial, Variant
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
@@ -141,7 +143,6 @@ class Session:
         Raises:
             StateplanError: as :func:`planner.session.trial.try_plan`.
         """
-        from stateplan.cli.plan_files import read_plan
         from stateplan.planner.session.trial import try_plan
         from stateplan.plans.selector_text import Assignment, parse_selector
         from stateplan.plans.trial import Variant
@@ -151,6 +152,20 @@ class Session:
         first = Variant("never", (everything,)) if never else Variant("the plan")
         self._console.status("starting")
         return try_plan(self._environment, document, [first, *variants])
+
+    def advise_plan(self, plan: str, miss: float) -> Advised:
+        """Runs a plan over its input without TTLs, and gives the advice for its states.
+
+        Raises:
+            StateplanError: as :func:`planner.session.trial.observed_run`.
+        """
+        from stateplan.planner.session.trial import observed_run
+        from stateplan.plans.state import CheckpointReader
+
+        document = read_plan(plan)
+        self._console.status("starting")
+        with observed_run(self._environment, document) as checkpoint:
+            return CheckpointReader.read(checkpoint, self._environment.get_config().to_dict()).advise(miss=miss)
 
 
 def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatement:

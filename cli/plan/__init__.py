@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateplan.cli.options import group
+from stateplan.cli.plan.advise import advise
 from stateplan.cli.plan.compile import compile_plan
 from stateplan.cli.plan.diff import diff
 from stateplan.cli.plan.execute import execute
@@ -25,5 +26,6 @@ plan_app.command("lint")(lint)
 plan_app.command("rebase")(rebase)
 plan_app.command("migrate")(migrate)
 plan_app.command("execute")(execute)
+plan_app.command("advise", no_args_is_help=True)(advise)
 plan_app.command("try", no_args_is_help=True)(try_plan)
 plan_app.command("schema")(schema)

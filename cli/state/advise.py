@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from stateplan.cli.advice import MissOption, PlotOption, set_in_plan, tell
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
     CheckpointArgument,
@@ -18,18 +18,7 @@ from stateplan.cli.options import (
     run,
     settings,
 )
-from stateplan.cli.plan_files import check_plot, tells_new_folder
-
-if TYPE_CHECKING:
-    from stateplan.plans.state.advise import Advised
-
-MissOption = Annotated[
-    str, typer.Option("--miss", metavar="SHARE", help="Share of the uses of a state that its TTL may miss.")
-]
-PlotOption = Annotated[
-    str | None,
-    typer.Option("--plot", metavar="FILE", help="Plot TTLs against missed uses and kept rows: FILE.svg or FILE.html."),
-]
+from stateplan.cli.plan_files import check_plot
 
 
 def advise(
@@ -69,35 +58,16 @@ def advise(
         reader.select(*selectors or [])
         console.status("starting Spark")
         found = reader.advise(*selectors or [], miss=share)
-        text, data = tell(console, found, plot)
+        texts, data = tell(console, found, plot)
         if write is not None:
-            from stateplan.cli.plan_files import read_plan
-            from stateplan.plans.edit import plan_edit, write_edited
-
-            edit = plan_edit(read_plan(write), found.assignments, settings(pairs))
-            diff = edit.diff()
-            if edit.splices and not dry_run:
-                write_edited(edit)
-            text += f"\n{diff}" if diff else f"\n{write} has the advised TTLs\n"
-            data["diff"] = diff
+            data["diff"] = diff = set_in_plan(write, found, settings(pairs), dry_run)
+            texts.append(diff.rstrip("\n") or f"{write} has the advised TTLs")
         if live:
             from stateplan.plans.live import ask
 
             asked = ask(reader.snapshot.folder, found.assignments, write=not dry_run)
-            text += f"\n{asked.to_text()}" if asked.changes else "\nthe job has the advised TTLs\n"
+            texts.append(asked.to_text().rstrip("\n") if asked.changes else "the job has the advised TTLs")
             data["live"] = asked.to_json()
-        console.show(text.rstrip("\n"), data)
+        console.show("\n\n".join(texts), data)
 
     run(output, quiet, debug, work)
-
-
-def tell(console: Console, found: Advised, plot: str | None) -> tuple[str, dict[str, object]]:
-    """The advice as text and data; the plot is written."""
-    from stateplan.plans.render.output import write_beside
-    from stateplan.plans.state.advise_view import to_html, to_svg, to_text
-
-    if plot is not None:
-        drawn = to_svg(found) if PurePath(plot).suffix.lower() == ".svg" else to_html(found)
-        with tells_new_folder(console, plot):
-            write_beside(None, plot, drawn)
-    return to_text(found), found.to_json()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +25,12 @@ from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.specs import Column, ContextResolvedTable
+from stateplan.execnodes.ttl import NEVER
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit
 from stateplan.plans.facts import PlanFacts
 from stateplan.plans.selector_text import Assignment
+from stateplan.plans.states import state_views
 from stateplan.plans.trial import Outcome, Point, Trial, Variant, blamed, table_rows
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 _REPLAY = "replay"
 _MONITOR = "source.monitor-interval"
 _BOUNDED = "scan.bounded.mode"
+_NOTHING = {"connector": "blackhole"}
+_LONG = 10_000 * 86_400_000
 _NOT_HERE = {"table.plan.restore.catalog-objects": "ALL", "pipeline.name": "trial"}
 """What of the session's options does not hold for a trial."""
 
@@ -87,6 +92,41 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
         return Trial(tuple(outcomes[: len(variants)]), tuple(outcomes[len(variants) :]), rows, seconds, clocked)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def observed_run(environment: TableEnvironment, document: PlanDocument) -> Iterator[Path]:
+    """Runs a plan over its input, which has to end, without forgetting anything; gives its checkpoint within the block.
+    Its sinks write nothing.
+
+    Args:
+        environment: as for :func:`try_plan`.
+        document: the plan.
+
+    Raises:
+        OptionError: OPT169, an input does not end.
+        StateplanError: whatever else makes the job fail.
+    """
+    folder = Path(scratch("advise"))
+    try:
+        graph = _bounded(_lasting(document).graph)
+        _require_end(graph)
+        graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
+        checkpoint = folder / "checkpoint"
+        with environment.get_config().overlaid({"execution.checkpointing.dir": str(checkpoint), **_NOT_HERE}):
+            environment.run_document(PlanDocument.from_graph(graph, PlanFacts())).wait()
+        yield checkpoint
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lasting(document: PlanDocument) -> PlanDocument:
+    """A copy of a plan in which no state expires; where reads refresh it, they do so with a TTL longer than any run."""
+    edits = []
+    for view in state_views(document.graph, document.uids):
+        if view.source != "time":
+            edits.append((view.node_id, view.index, _LONG if view.update_type == "OnReadAndWrite" else NEVER))
+    return document.spliced(document.ttl_splices(edits)) if edits else document
 
 
 def _edited(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
@@ -153,10 +193,18 @@ def _with_options(node: ExecNode, options: Mapping[str, str]) -> ExecNode:
 
 def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
     """The graph whose sinks write their changes to files."""
-    return graph.replace([_kept_sink(node, folder) for node in graph.nodes if isinstance(node, Sink)])
+    options = {"connector": "filesystem", "format": "debezium-json"}
+    return graph.replace(
+        [
+            _with_sink(node, {**options, "path": str(folder / f"sink-{node.id}")})
+            for node in graph.nodes
+            if isinstance(node, Sink)
+        ]
+    )
 
 
-def _kept_sink(sink: Sink, folder: Path) -> ExecNode:
+def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
+    """The sink with another table, of the same columns and key."""
     spec = sink.dynamic_table_sink
     resolved = spec.table.resolved_table
     if resolved is None:
@@ -164,8 +212,7 @@ def _kept_sink(sink: Sink, folder: Path) -> ExecNode:
     columns = [c for c in resolved.table_schema.columns if c.kind == "PHYSICAL"]
     columns += [_plain(c) for c in resolved.table_schema.columns if c.kind == "METADATA" and not c.is_virtual]
     schema = resolved.table_schema.model_copy(update={"columns": tuple(columns), "watermark_specs": ()})
-    options = {"connector": "filesystem", "path": str(folder / f"sink-{sink.id}"), "format": "debezium-json"}
-    table = resolved.model_copy(update={"table_schema": schema, "options": options, "partition_keys": ()})
+    table = resolved.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
     named = ContextResolvedTable(
         identifier=f"`default_catalog`.`default_database`.`trial-{sink.id}`", resolved_table=table
     )

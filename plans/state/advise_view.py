@@ -29,11 +29,11 @@ _TICKS = tuple(n * unit for unit in (1, 1_000, 60_000, 3_600_000) for n in (1, 1
 )
 
 
-def to_text(advised: Advised) -> str:
-    """The advice for people."""
+def to_text(advised: Advised, name: str | None = None) -> str:
+    """The advice for people; ``name`` is what it is about, if not the checkpoint."""
     snapshot = advised.report.snapshot
     head = (
-        f"{snapshot.folder}: state after micro-batch {snapshot.batch}; "
+        f"{name or snapshot.folder}: state after micro-batch {snapshot.batch}; "
         f"at most {advised.miss:.4g} % of the uses of a state may be missed\n"
     )
     return "\n".join([head, *map(_text, advised.states)])

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -90,6 +91,24 @@ def test_variants_differ_as_separate_jobs_do(folder: Path, tmp_path: Path) -> No
     assert set(shorter["sinks"][0]["blame"]) == {"deduplicate", "group-aggregate"}
     assert all(v["mostStateRows"] >= v["stateRows"] > 0 < v["writtenBytes"] for v in data["variants"])
     assert "deduplicate alone makes" in (tmp_path / "trial.html").read_text()
+
+
+def test_advice_over_recorded_arrivals(folder: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_bytes((folder / "plan.json").read_bytes())
+    done = stateplan("advise", plan, "--miss", "0", "--write", "--format", "json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    orders = pl.read_ndjson(folder / "orders.json").sort("@at", maintain_order=True)
+    spans = orders.group_by("order_id").agg(pl.col("@at").max() - pl.col("@at").min())["@at"]
+    once = orders.unique("order_id", keep="first")
+    known = once.group_by("product_id", "user_id").agg(pl.col("@at").max() - pl.col("@at").min())["@at"]
+    found = {s["selector"]: s for s in data["states"]}
+    assert found["deduplicate"]["uses"] == {"deduplicated": (spans > 0).sum()}
+    for selector, needed in (("deduplicate", spans.max()), ("group-aggregate", known.max())):
+        assert needed < found[selector]["ownMillis"] <= 1.05 * needed
+    ttls = {n.title: n.states[0].ttl for n in PlanDocument.load(str(plan)).graph.nodes if n.states}
+    assert ttls == {selector: s["advisedMillis"] for selector, s in found.items()}
 
 
 def test_input_that_does_not_end(folder: Path, tmp_path: Path) -> None:

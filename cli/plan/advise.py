@@ -1,0 +1,63 @@
+"""``stateplan plan advise``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stateplan.cli.advice import MissOption, PlotOption, set_in_plan, tell
+from stateplan.cli.console import Console
+from stateplan.cli.options import (
+    DebugOption,
+    Format,
+    FormatOption,
+    PlanArgument,
+    QuietOption,
+    SettingsOption,
+    run,
+    settings,
+)
+from stateplan.cli.plan_files import STREAM, check_plot
+
+
+def advise(
+    plan: PlanArgument,
+    pairs: SettingsOption,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
+    ] = None,
+    miss: MissOption = "0.01%",
+    plot: PlotOption = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Set the advised TTLs in the plan, and print the diff.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --write: print the changes without making them.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a plan over recorded input without TTLs, and advise a TTL for each state."""
+    from stateplan.cli.session import Session
+
+    if dry_run and not write:
+        raise typer.BadParameter("--dry-run requires --write")
+    if write and plan == STREAM:
+        raise typer.BadParameter("standard input cannot be changed")
+
+    def work(console: Console) -> None:
+        from stateplan.plans.state.advise import parse_share
+
+        share = parse_share(miss)
+        check_plot(plot)
+        found = Session(console, settings(pairs), file).advise_plan(plan, share)
+        texts, data = tell(console, found, plot, plan)
+        if write:
+            data["diff"] = diff = set_in_plan(plan, found, settings(pairs), dry_run)
+            texts.append(diff.rstrip("\n") or f"{plan} has the advised TTLs")
+        console.show("\n\n".join(texts), data)
+
+    run(output, quiet, debug, work)
