@@ -40,11 +40,15 @@ def count_ages(ages: npt.NDArray[np.int64]) -> dict[int, int]:
 
     if not len(ages):
         return {}
-    buckets = (np.maximum(ages, 0).astype(np.float64).view(np.int64) >> _SHIFT) - (_FIRST - 1)
-    np.maximum(buckets, 0, out=buckets)
-    counts = np.bincount(buckets)
+    buckets = ages.astype(np.float64).view(np.int64)
+    buckets >>= _SHIFT
+    try:
+        counts = np.bincount(buckets)
+    except ValueError:  # one of them is below 0
+        return count_ages(np.maximum(ages, 0))
     found = np.flatnonzero(counts)
-    return dict(zip(found.tolist(), counts[found].tolist(), strict=True))
+    numbers = np.maximum(found - (_FIRST - 1), 0)
+    return dict(zip(numbers.tolist(), counts[found].tolist(), strict=True))
 
 
 def bounds(bucket: int) -> tuple[int, int]:

@@ -233,9 +233,14 @@ class _Accesses:
         own = self._inputs[self._own(table)]
         if not table.access.entries or not own.height or not rows.height:
             return rows
-        if not table.access.shared and is_retraction(own) is None:
+        if is_retraction(own) is not None:
+            return rows.filter(pl.Series(self._reads(table, self._configs[table.slot], rows, keys)[0]))
+        if not table.access.shared:
             return rows
-        return rows.filter(pl.Series(self._reads(table, self._configs[table.slot], rows, keys)[0]))
+        number = self._own(table)
+        others = [(n, frame) for n, frame in enumerate(self._inputs) if n != number and frame.height]
+        met = [_times_of_met(rows, frame, self._key_columns(table, n)) for n, frame in others]
+        return pl.concat([rows[:0].select(ACCESS_TIME), *met])
 
     def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[Written]:
         """What is to be written after a step of the kernel."""
@@ -389,6 +394,14 @@ class _Accesses:
             series = self._inputs[number][name].cast(pl.Datetime("ms")).to_physical()
             self._times[number] = series.fill_null(max(self._watermark.before, 0)).to_numpy()
         return self._times[number]
+
+
+def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """``@t`` of the rows that agree with one of ``others`` in all ``pairs`` of columns."""
+    if pairs:
+        keys = [a for a, _ in pairs]
+        rows = rows[[*keys, ACCESS_TIME]].join(others, left_on=keys, right_on=[b for _, b in pairs], how="semi")
+    return rows.select(ACCESS_TIME)
 
 
 def _add(into: dict[tuple[int, Use], dict[int, int]], key: tuple[int, Use], counts: dict[int, int]) -> None:
