@@ -43,6 +43,8 @@ from stateplan.execnodes.ttl import NEVER, TtlConfig
 _ALWAYS = 2**61
 """Kernels stamp rows that never expire with times at or after this one."""
 
+_FEW = 10_000
+
 Finder = Callable[[StateTable, pl.DataFrame | None, int, int], pl.DataFrame]
 """The rows of a table for a frame of keys that are not expired at a time with a TTL: its columns, ``@t``, and ``@w``
 where any of them has that."""
@@ -212,7 +214,7 @@ class _Accesses:
             clock = self._clock(table)
             if table.name not in self._read or clock is None or table.access.lasting or not table.access.reads:
                 continue
-            found = count_ages(clock - self._used(table)[ACCESS_TIME].to_numpy())
+            found = count_ages(clock - self._used(table))
             if deletes is not None and ACCESS_TIME in deletes.columns:
                 retracted = count_ages(clock - deletes[ACCESS_TIME].to_numpy())
                 found = {bucket: n - retracted.get(bucket, 0) for bucket, n in found.items()}
@@ -226,21 +228,21 @@ class _Accesses:
             return self._now
         return None if self._watermark.before == NO_WATERMARK else self._watermark.before
 
-    def _used(self, table: StateTable) -> pl.DataFrame:
-        """The rows of a table that were looked up, without those that only share their key with a row of their own
-        input."""
+    def _used(self, table: StateTable) -> Ints:
+        """Times of access of the rows of a table that were looked up, without those that only share their key with a
+        row of their own input."""
         keys, rows = self._read[table.name]
-        own = self._inputs[self._own(table)]
+        own, times = self._inputs[self._own(table)], rows[ACCESS_TIME].to_numpy()
         if not table.access.entries or not own.height or not rows.height:
-            return rows
+            return times
         if is_retraction(own) is not None:
-            return rows.filter(pl.Series(self._reads(table, self._configs[table.slot], rows, keys)[0]))
+            return times[self._reads(table, self._configs[table.slot], rows, keys)[0]]
         if not table.access.shared:
-            return rows
+            return times
         number = self._own(table)
         others = [(n, frame) for n, frame in enumerate(self._inputs) if n != number and frame.height]
         met = [_times_of_met(rows, frame, self._key_columns(table, n)) for n, frame in others]
-        return pl.concat([rows[:0].select(ACCESS_TIME), *met])
+        return np.concatenate([times[:0], *met])
 
     def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[Written]:
         """What is to be written after a step of the kernel."""
@@ -396,12 +398,18 @@ class _Accesses:
         return self._times[number]
 
 
-def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """``@t`` of the rows that agree with one of ``others`` in all ``pairs`` of columns."""
+def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> Ints:
+    """Times of access of the rows that agree with one of ``others`` in all ``pairs`` of columns."""
+    if len(pairs) == 1 and rows.height < _FEW:  # a join takes a millisecond to begin
+        ((mine, theirs),) = pairs
+        wanted = others[theirs].cast(rows[mine].dtype).implode()
+        met: Bools = rows[mine].is_in(wanted).fill_null(False).to_numpy()
+        times: Ints = rows[ACCESS_TIME].to_numpy()
+        return times[met]
     if pairs:
         keys = [a for a, _ in pairs]
         rows = rows[[*keys, ACCESS_TIME]].join(others, left_on=keys, right_on=[b for _, b in pairs], how="semi")
-    return rows.select(ACCESS_TIME)
+    return rows[ACCESS_TIME].to_numpy()
 
 
 def _add(into: dict[tuple[int, Use], dict[int, int]], key: tuple[int, Use], counts: dict[int, int]) -> None:
