@@ -29,22 +29,23 @@ class RowCase(Case):
 
 
 WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
-SPLITS = ((3, 2), (7, 5))
+SPLITS = ((3, 2), (7, 5), (5, 1))
 """Rows per micro-batch, and key groups."""
 OF_TIME = ("event", "group_windows", "interval", "match", "over", "session", "temporal", "window")
 
 
 def splits(number: int, case: GoldenCase) -> tuple[tuple[int, int], ...]:
-    """Both ways for what goes by time; else one, in turn. Rows are late row by row."""
+    """Two of the ways for what goes by time, else one, in turn. Rows are late row by row."""
     if case.subject == "window_late":
-        return ((1, 2),)
-    return SPLITS if case.subject.startswith(OF_TIME) else (SPLITS[number % 2],)
+        return ((1, SPLITS[number % len(SPLITS)][1]),)
+    count = 2 if case.subject.startswith(OF_TIME) else 1
+    return tuple(SPLITS[(number + i) % len(SPLITS)] for i in range(count))
 
 
 @pytest.mark.parametrize(
     ("golden", "step", "key_groups"),
     [
-        pytest.param(case, *split, id=f"{case.name}-{split[0]}")
+        pytest.param(case, *split, id=f"{case.name}-{split[0]}-{split[1]}")
         for number, case in enumerate(WITH_ROWS)
         for split in splits(number, case)
     ],
