@@ -43,7 +43,7 @@ def to_json(trial: Trial) -> dict[str, Any]:
 
 def to_text(trial: Trial) -> str:
     """The trial for people."""
-    lines = [_about(trial), "", in_columns([_HEAD, *_rows(trial)], left=1)]
+    lines = [_about(trial), "", in_columns([_HEAD, *_rows(trial)], left=1).rstrip("\n")]
     for outcome, differences in zip(trial.outcomes, trial.differences, strict=True):
         for difference in differences:
             if difference.total:

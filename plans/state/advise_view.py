@@ -43,7 +43,7 @@ def _text(advice: StateAdvice) -> str:
     """A paragraph, and the curve as a table with bars."""
     lines = [_heading(advice), *(f"  {line}" for line in _sentences(advice))]
     if advice.all.total:
-        lines += ["", in_columns(_bars(advice), indent="  ", left=1)]
+        lines += ["", in_columns(_bars(advice), indent="  ", left=1).rstrip("\n")]
     return "\n".join(lines) + "\n"
 
 
