@@ -204,6 +204,9 @@ def measure(case: Case, data: Path, folder: Path, kills: int) -> bool:
     for share in SHARES:
         advised = reader.advise(miss=share)
         for state in advised.states:
+            if not len(truth[state.selector]):
+                good &= state.own is None
+                continue
             ages, ttl = np.sort(truth[state.selector])[::-1], state.own or 1
             may = int(len(ages) * share / 100)
             needed = int(ages[may]) + 1

@@ -24,7 +24,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.specs import Column, ContextResolvedTable
+from stateplan.execnodes.specs import Column, ContextResolvedTable, TableSchema
 from stateplan.execnodes.ttl import NEVER
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit
@@ -71,6 +71,7 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
         OptionError: OPT169, an input does not end.
         StateplanError: whatever else makes the job fail.
     """
+    _require_keys(document.graph)
     folder = Path(scratch("trial"))
     try:
         runs = [*variants, *blamed(variants)]
@@ -209,14 +210,19 @@ def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
     resolved = spec.table.resolved_table
     if resolved is None:
         raise OptionError("OPT169.sink", name=spec.table.summary)
-    columns = [c for c in resolved.table_schema.columns if c.kind == "PHYSICAL"]
-    columns += [_plain(c) for c in resolved.table_schema.columns if c.kind == "METADATA" and not c.is_virtual]
-    schema = resolved.table_schema.model_copy(update={"columns": tuple(columns), "watermark_specs": ()})
+    columns = tuple(_columns(resolved.table_schema))
+    schema = resolved.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
     table = resolved.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
     named = ContextResolvedTable(
         identifier=f"`default_catalog`.`default_database`.`trial-{sink.id}`", resolved_table=table
     )
     return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": named, "abilities": ()}))
+
+
+def _columns(schema: TableSchema) -> Sequence[Column]:
+    """The columns that a sink gets, as physical ones."""
+    metadata = (c for c in schema.columns if c.kind == "METADATA" and not c.is_virtual)
+    return [*(c for c in schema.columns if c.kind == "PHYSICAL"), *map(_plain, metadata)]
 
 
 def _plain(column: Column) -> Column:
@@ -246,10 +252,29 @@ def _outcome(
     sinks = {}
     for node in graph.sinks:
         assert isinstance(node, Sink)
-        table = table_of(node)
-        schema = table.resolved_table.table_schema if table is not None and table.resolved_table is not None else None
-        key = tuple(schema.primary_key.columns) if schema is not None and schema.primary_key is not None else ()
-        upserts = "UPDATE_AFTER" in node.input_changelog_mode and "UPDATE_BEFORE" not in node.input_changelog_mode
-        name = table.path[-1] if table is not None else str(node.id)
-        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", key, upserts)
+        name = node.dynamic_table_sink.table.path[-1]
+        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", _key(node), _gets_upserts(node))
     return Outcome(variant, sinks, tuple(points))
+
+
+def _gets_upserts(sink: Sink) -> bool:
+    """Whether a sink gets updates without the rows that they replace."""
+    return "UPDATE_AFTER" in sink.input_changelog_mode and "UPDATE_BEFORE" not in sink.input_changelog_mode
+
+
+def _key(sink: Sink) -> tuple[str, ...]:
+    """The columns that tell rows of a sink apart: the primary key of its table, else the upsert key of the query."""
+    table = sink.dynamic_table_sink.table.resolved_table
+    schema = table.table_schema if table is not None else None
+    if schema is None:
+        return ()
+    if schema.primary_key is not None:
+        return tuple(schema.primary_key.columns)
+    return tuple(column.name for i, column in enumerate(_columns(schema)) if i in (sink.input_upsert_key or ()))
+
+
+def _require_keys(graph: ExecGraph) -> None:
+    """Raises OptionError OPT169, when a sink gets updates and nothing tells its rows apart."""
+    for node in graph.sinks:
+        if isinstance(node, Sink) and _gets_upserts(node) and not _key(node):
+            raise OptionError("OPT169.key", name=node.dynamic_table_sink.table.summary)
