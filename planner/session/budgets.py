@@ -21,8 +21,14 @@ from stateplan.plans.states import StateView
 _ROWS = re.compile(r"(\d[\d_]*)\s*rows?", re.IGNORECASE)
 
 
-def limits_of(document: PlanDocument, options: Mapping[str, str]) -> Limits | None:
+def limits_of(document: PlanDocument, options: Mapping[str, str], of_states: bool = True) -> Limits | None:
     """The limits of a plan's states; None where the session sets none.
+
+    Args:
+        document: the plan.
+        options: of the session.
+        of_states: whether limits of states count, and not only that of the job: a SELECT between two jobs has other
+            states than they have.
 
     Raises:
         OptionError: OPT167, the budget cannot be read; OPT168, TTLs are to be shortened and no state has a floor.
@@ -43,6 +49,8 @@ def limits_of(document: PlanDocument, options: Mapping[str, str]) -> Limits | No
 
     limits = []
     for name, amount, unit in _parts(text):
+        if name != JOB and not of_states:
+            continue
         views = selectors.views if name == JOB else selectors.select(parse_selector(name))
         limits.append(Limit(name, states(views), amount, unit))
     policy = value(options, POLICY)
@@ -50,7 +58,7 @@ def limits_of(document: PlanDocument, options: Mapping[str, str]) -> Limits | No
         fixed = [limit.label for limit in limits if all(state.floor is None for state in limit.states)]
         if fixed:
             raise OptionError("OPT168", key=POLICY, labels=", ".join(fixed))
-    return Limits(tuple(limits), policy)
+    return Limits(tuple(limits), policy) if limits else None
 
 
 def _parts(text: str) -> Iterator[tuple[str, int, Literal["rows", "bytes"]]]:

@@ -401,10 +401,17 @@ class TableEnvironment(Tables):
         from stateplan.plans.document import PlanDocument
         from stateplan.plans.facts import PlanFacts
 
-        return self._start(PlanDocument.from_graph(graph, PlanFacts()), graph, notes, record, secrets)
+        document = PlanDocument.from_graph(graph, PlanFacts())
+        return self._start(document, graph, notes, record, secrets, is_query=True)
 
     def _start(
-        self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        notes: list[str],
+        record: JobRecord,
+        secrets: Secrets,
+        is_query: bool = False,
     ) -> Job:
         """Starts the job of a plan whose tables are complete, and lists it.
 
@@ -414,6 +421,7 @@ class TableEnvironment(Tables):
             notes: gets what happens to existing state.
             record: of the job.
             secrets: of its tables.
+            is_query: whether it is a SELECT, for which budgets of states do not count.
         """
         from stateplan.execnodes.node_tables import with_secrets
         from stateplan.execnodes.runtime.streaming import execute
@@ -423,7 +431,7 @@ class TableEnvironment(Tables):
 
         options = of_mode(self._config.to_dict())
         self.host.check_graph(with_secrets(graph, secrets))
-        limits = limits_of(document, options)
+        limits = limits_of(document, options, not is_query)
         graph = bind_functions(graph, self.functions.of_plan)
         record.functions = tuple(f for f in self.functions.all() if f.reference is not None)
         with self.jobs.starting(record, options) as (settings, begins):

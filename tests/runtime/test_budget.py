@@ -133,6 +133,9 @@ def test_budgets_are_read(plan: PlanDocument) -> None:
         ("join.right", 64 << 20, "bytes", 1),
     ]
     assert read(plan, " ") is None
+    query = limits_of(plan, {BUDGET: "1 gb; nosuch.state=5 rows"}, of_states=False)
+    assert query is not None and [x.label for x in query.limits] == ["job"]
+    assert limits_of(plan, {BUDGET: "nosuch.state=5 rows"}, of_states=False) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, L
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
-from stateplan.execnodes.runtime.budget import BUDGET
 from stateplan.execnodes.runtime.checkpoint.savepoint import RECOVERY_PATH
 from stateplan.execnodes.runtime.clocks import is_virtual
 from stateplan.execnodes.runtime.jobgraph import JobGraph
@@ -52,8 +51,6 @@ def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> boo
         OptionError: OPT040, a path that does not exist.
         DataError: a table that cannot be listed.
     """
-    if options.get(BUDGET):
-        return False
     kinds = (FileSource, InstantSource, RangeSource, OffsetSource)
     if not all(s.reader.bounded and isinstance(s.reader, kinds) for s in job.sources):
         return False
