@@ -72,6 +72,13 @@ def test_a_job_before_its_first_micro_batch_has_figures_too() -> None:
     assert found["stateplan_running"] == {(): 0} and "stateplan_batch" not in found
 
 
+def test_the_used_share_of_a_state_budget() -> None:
+    shown = view()
+    shown.recent[-1].budgets = {"job": 0.25, "join.left": 1.5}
+    found = samples(exposition(shown))["stateplan_state_budget_used"]
+    assert found == {(("budget", "job"),): 0.25, (("budget", "join.left"),): 1.5}
+
+
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     running = Endpoint(Reporter(range(1)), view)
