@@ -165,6 +165,9 @@ class Filesystem(Connector):
     def is_bounded(self, options: Mapping[str, str]) -> bool:
         return "source.monitor-interval" not in options
 
+    def until_now(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: text for key, text in options.items() if key != "source.monitor-interval"}
+
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return local_path(options["path"]) is None
 

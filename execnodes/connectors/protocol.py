@@ -470,6 +470,10 @@ class Connector:
         """Whether a table that is read ends by itself."""
         return True
 
+    def until_now(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Options with which a table is read as it is now, and ends; the given ones where it does, or never can."""
+        return options
+
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
         """The row kinds that a table gives; asked without a format, or with :attr:`own_changes`."""
         return INSERT_ONLY

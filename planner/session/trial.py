@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stateplan.execnodes.connectors.blackhole import Blackhole
+from stateplan.execnodes.connectors.filesystem import Filesystem
 from stateplan.execnodes.connectors.registry import known_connector
+from stateplan.execnodes.connectors.replay import Replay
 from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
@@ -36,10 +39,7 @@ from stateplan.plans.trial import Outcome, Point, Trial, Variant, blamed, table_
 if TYPE_CHECKING:
     from stateplan.planner.session.environment import TableEnvironment
 
-_REPLAY = "replay"
-_MONITOR = "source.monitor-interval"
-_BOUNDED = "scan.bounded.mode"
-_NOTHING = {"connector": "blackhole"}
+_NOTHING = {"connector": Blackhole.name}
 _LONG = 10_000 * 86_400_000
 _NOT_HERE = {"table.plan.restore.catalog-objects": "ALL", "pipeline.name": "trial"}
 """What of the session's options does not hold for a trial."""
@@ -88,7 +88,7 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
         outcomes = [
             _outcome(variant, document.graph, merged, number, checkpoint, folder) for number, variant in enumerate(runs)
         ]
-        clocked = any(_options(node).get("connector") == _REPLAY for node in graph.nodes)
+        clocked = any(isinstance(known_connector(_options(node)), Replay) for node in graph.nodes)
         rows = _rows_read(checkpoint)
         return Trial(tuple(outcomes[: len(variants)]), tuple(outcomes[len(variants) :]), rows, seconds, clocked)
     finally:
@@ -167,34 +167,42 @@ def _bounded(graph: ExecGraph) -> ExecGraph:
     """The graph with sources that end: files that are there now, a topic up to its present end."""
     changed = []
     for node in graph.nodes:
-        options = dict(_options(node)) if isinstance(node, TableSourceScan) else {}
-        if options.pop(_MONITOR, None) is None and not (
-            options.get("connector") == "kafka" and options.setdefault(_BOUNDED, "latest-offset") is not None
-        ):
-            continue
-        changed.append(_with_options(node, options))
+        options = _options(node) if isinstance(node, TableSourceScan) else {}
+        connector = known_connector(options)
+        ending = options if connector is None else connector.until_now(options)
+        if ending != options:
+            changed.append(_with_options(node, ending))
     return graph.replace(changed)
 
 
 def _require_end(graph: ExecGraph) -> None:
     """Raises OptionError OPT169, when a source of the graph does not end."""
     for node in graph.nodes:
-        connector = known_connector(_options(node)) if isinstance(node, TableSourceScan) else None
+        table = table_of(node) if isinstance(node, TableSourceScan) else None
+        if table is None:
+            continue
+        connector = known_connector(_options(node))
+        if table.resolved_table is None:
+            raise OptionError("OPT169.sink", name=table.summary)
         if connector is not None and not connector.is_bounded(_options(node)):
-            table = table_of(node)
-            raise OptionError("OPT169", name="" if table is None else table.summary)
+            raise OptionError("OPT169", name=table.summary)
 
 
 def _with_options(node: ExecNode, options: Mapping[str, str]) -> ExecNode:
     table = table_of(node)
     assert table is not None and table.resolved_table is not None
     resolved = table.resolved_table.model_copy(update={"options": dict(options)})
-    return with_table(node, table.model_copy(update={"resolved_table": resolved}))
+    # Under its own name it would be read as the session's catalog has it.
+    return with_table(node, ContextResolvedTable(identifier=_name(node), resolved_table=resolved))
+
+
+def _name(node: ExecNode) -> str:
+    return f"`default_catalog`.`default_database`.`trial-{node.id}`"
 
 
 def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
     """The graph whose sinks write their changes to files."""
-    options = {"connector": "filesystem", "format": "debezium-json"}
+    options = {"connector": Filesystem.name, "format": "debezium-json"}
     return graph.replace(
         [
             _with_sink(node, {**options, "path": str(folder / f"sink-{node.id}")})
@@ -213,9 +221,7 @@ def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
     columns = tuple(_columns(resolved.table_schema))
     schema = resolved.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
     table = resolved.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
-    named = ContextResolvedTable(
-        identifier=f"`default_catalog`.`default_database`.`trial-{sink.id}`", resolved_table=table
-    )
+    named = ContextResolvedTable(identifier=_name(sink), resolved_table=table)
     return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": named, "abilities": ()}))
 
 

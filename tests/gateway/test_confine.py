@@ -230,7 +230,15 @@ def test_links_in_the_folder_of_a_table(confined: Confined) -> None:
 # which options name files
 
 NO_PATHS = {
-    *("table.catalog-store.kind", "default-database", "username", "password", "properties.*", "storage.*"),
+    *(
+        "table.exec.state.budget",
+        "table.catalog-store.kind",
+        "default-database",
+        "username",
+        "password",
+        "properties.*",
+        "storage.*",
+    ),
     *("fields.#.min", "fields.#.max", "fields.#.start", "fields.#.end"),
     *("field-delimiter", "quote-character", "escape-character", "null-literal", "array-element-delimiter", "digest"),
     *(

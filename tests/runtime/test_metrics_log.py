@@ -33,6 +33,7 @@ RECORDS = st.builds(
     st.dictionaries(st.sampled_from(["addBatch", "walCommit"]), st.integers(0, 10**6).map(float)),
     st.integers(1, 100),
     st.integers(10**6, 10**7).map(float),
+    st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.25, 1.5])),
     st.dictionaries(st.sampled_from("abc"), st.just({"0.joined": Histogram({3: 5, 700: 1})})),
 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -321,7 +323,15 @@ def test_a_gateway_that_answers_at_once_is_not_asked_without_a_pause(
     console: CaptureConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
+    sleep, client = time.sleep, threading.current_thread()
+
+    def pause(seconds: float) -> None:
+        if threading.current_thread() is client:
+            pauses.append(seconds)
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr("time.sleep", pause)
     session = RecordedSession({"q": [NOT_READY] * 3 + [page("+I pen 1"), page(), page()]})
     Client(session, console).run_script("q")
     assert len(pauses) == 5

@@ -226,6 +226,9 @@ class _Topics(Connector):
     def is_bounded(self, options: Mapping[str, str]) -> bool:
         return options.get("scan.bounded.mode", "unbounded").lower() != "unbounded"
 
+    def until_now(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return options if self.is_bounded(options) else {**options, "scan.bounded.mode": "latest-offset"}
+
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
         return places_of({k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)})
 
