@@ -27,6 +27,7 @@ import polars as pl
 from benchmarks.harness import run, work_folder
 from benchmarks.ttl import QUERIES, Query
 from benchmarks.ttl_data import make_input
+from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.readable import ago, in_columns
 from stateplan.execnodes.runtime.metrics.log import read_metrics
 from stateplan.execnodes.runtime.metrics.observed import Observed
@@ -182,7 +183,7 @@ class Job:
     def _batch(self) -> int:
         try:
             return max((r.batch for r in read_metrics(self.checkpoint)), default=-1)
-        except Exception:
+        except StateplanError:
             return -1  # there is no checkpoint yet
 
     @property

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stateplan.cli.console import Console
-from stateplan.cli.plan_files import read_plan, tells_new_folder
+from stateplan.cli.plan_files import read_plan, write_plot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,13 +32,9 @@ def tell(
         plot: a file that ends in ``.svg`` or ``.html``.
         name: what the advice is about, if not a checkpoint.
     """
-    from stateplan.plans.render.output import write_beside
     from stateplan.plans.state.advise_view import to_html, to_svg, to_text
 
-    if plot is not None:
-        drawn = to_svg(found) if PurePath(plot).suffix.lower() == ".svg" else to_html(found)
-        with tells_new_folder(console, plot):
-            write_beside(None, plot, drawn)
+    write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
     return [to_text(found, name).rstrip("\n")], found.to_json()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -61,3 +61,12 @@ def check_plot(plot: str | None) -> None:
     """Raises OptionError OPT403, when a plot cannot be written in the format of its file."""
     if plot is not None and PurePath(plot).suffix.lower() not in (".svg", ".html"):
         raise OptionError("OPT403.advise", target=plot)
+
+
+def write_plot(console: Console, target: str | None, svg: Callable[[], str], html: Callable[[], str]) -> None:
+    """Writes a plot in the format of its file, which :func:`check_plot` has accepted; nothing for None."""
+    from stateplan.plans.render.output import write_beside
+
+    if target is not None:
+        with tells_new_folder(console, target):
+            write_beside(None, target, svg() if PurePath(target).suffix.lower() == ".svg" else html())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ from stateplan.cli.options import (
     run,
     settings,
 )
-from stateplan.cli.plan_files import check_plot, tells_new_folder
+from stateplan.cli.plan_files import check_plot, write_plot
 
 _BETWEEN = re.compile(r",(?![^\[]*\])")
 
@@ -53,7 +52,6 @@ def try_plan(
     from stateplan.cli.session import Session
 
     def work(console: Console) -> None:
-        from stateplan.plans.render.output import write_beside
         from stateplan.plans.selector_text import parse_assignment
         from stateplan.plans.trial import Variant
         from stateplan.plans.trial_view import to_html, to_json, to_svg, to_text
@@ -64,10 +62,7 @@ def try_plan(
             parts = [part.strip() for part in _BETWEEN.split(text)]
             variants.append(Variant(text.strip(), tuple(parse_assignment(part) for part in parts)))
         found = Session(console, settings(pairs), file).try_plan(plan, variants, never)
-        if plot is not None:
-            drawn = to_svg(found) if PurePath(plot).suffix.lower() == ".svg" else to_html(found)
-            with tells_new_folder(console, plot):
-                write_beside(None, plot, drawn)
+        write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
         console.show(to_text(found).rstrip("\n"), to_json(found))
 
     run(output, quiet, debug, work)

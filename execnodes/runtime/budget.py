@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from stateplan.execnodes.errors import CheckpointError, RunError
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.readable import ago, bytes_text
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, editing, read_ttls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, editing
 from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics
 from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
@@ -113,6 +113,7 @@ class Budget:
     Attributes:
         limits: what the session says.
         folder: of the checkpoint, where shorter TTLs are asked for.
+        ttl: gives the TTL that holds for a state, ms.
         recent: the records so far, oldest first.
         observed: gives the uses of states so far.
         tell: is told, a line each.
@@ -120,6 +121,7 @@ class Budget:
 
     limits: Limits
     folder: AnyPath
+    ttl: Callable[[Key], int]
     recent: Sequence[BatchMetrics]
     observed: Callable[[], Observed]
     tell: Callable[[str], None]
@@ -143,16 +145,18 @@ class Budget:
 
     def _words(self, limit: Limit, record: BatchMetrics, used: int) -> str:
         """What there is, what grows, and what may be done."""
+        head = (
+            f"state budget: {limit.label} has {limit.words(used)}, {used / limit.amount:.0%} of its "
+            f"{limit.words(limit.amount)}"
+        )
+        if not limit.states:
+            return f"{head}; none of its states has a TTL"
         before = self._before(record)
         growth = {s.key: limit.size(record, s) - limit.size(before, s) for s in limit.states}
         most = max(limit.states, key=lambda s: (growth[s.key], limit.size(record, s)))
         own = "" if limit.label == most.selector else f"{most.selector} has {limit.words(limit.size(record, most))}; "
         span = ago(record.started - before.started, 0)
-        return (
-            f"state budget: {limit.label} has {limit.words(used)}, {used / limit.amount:.0%} of its "
-            f"{limit.words(limit.amount)}; {own}{most.selector} grew by {limit.words(growth[most.key])} in {span}; "
-            f"{self._advice(most)}"
-        )
+        return f"{head}; {own}{most.selector} grew by {limit.words(growth[most.key])} in {span}; {self._advice(most)}"
 
     def _before(self, record: BatchMetrics) -> BatchMetrics:
         """The record from which growth is told."""
@@ -160,7 +164,7 @@ class Budget:
         return older[-1] if older else self.recent[0] if self.recent else record
 
     def _advice(self, state: State) -> str:
-        ttl = self._ttl(state)
+        ttl = self.ttl(state.key)
         told = "it never expires" if ttl == NEVER else f"its TTL is {format_ttl(ttl)}"
         uses = self.observed().all_uses(*state.key)
         if not uses.total:
@@ -168,17 +172,12 @@ class Budget:
         needed = uses.ttl_for(uses.total // _MISSED)
         return f"{told}; 99.99% of {uses.total:,} uses found a row younger than {ago(needed, 0)} (see state advise)"
 
-    def _ttl(self, state: State) -> int:
-        """The TTL that holds."""
-        found = read_ttls(self.folder).get(state.key)
-        return NEVER if found is None else found.now
-
     def _shorten(self, limit: Limit, record: BatchMetrics, used: int) -> None:
         """Asks for shorter TTLs of the states of a limit, in proportion, not below their floors."""
         wanted: dict[Key, tuple[State, int, int]] = {}
         for state in limit.states:
             since = self._shortened.get(state.key)
-            ttl = self._ttl(state)
+            ttl = self.ttl(state.key)
             if state.floor is None or (since is not None and record.batch < since + _SETTLES):
                 continue
             span = ttl if ttl != NEVER else record.time - min((r.time for r in self.recent), default=record.time)

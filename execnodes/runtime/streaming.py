@@ -459,7 +459,9 @@ def execute(
         shipped, counters = Shipped(job, cache), Counters(spark, None if elsewhere else _live_folder())
         metrics = JobMetrics(info, counters, checkpoint, tell, limits)
         notices = Notices(job.operators, cache.folder, tell)
-        budget = None if limits is None else Budget(limits, checkpoint.folder, metrics.recent, metrics.observed, tell)
+        budget = None
+        if limits is not None:
+            budget = Budget(limits, checkpoint.folder, ttls.held, metrics.recent, metrics.observed, tell)
         forecast = Forecast(job, checkpoint.spark, info.first_batch, sources.instants())
         run = _Run(spark, job, checkpoint, ttls, sources, sinks, cache, tweaks, metrics, notices, budget, forecast)
         run.serve(serving, tell)

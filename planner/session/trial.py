@@ -25,6 +25,8 @@ from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.runtime.budget import BUDGET
+from stateplan.execnodes.runtime.checkpoint.savepoint import RECOVERY_PATH
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.specs import Column, ContextResolvedTable, TableSchema
@@ -41,7 +43,12 @@ if TYPE_CHECKING:
 
 _NOTHING = {"connector": Blackhole.name}
 _LONG = 10_000 * 86_400_000
-_NOT_HERE = {"table.plan.restore.catalog-objects": "ALL", "pipeline.name": "trial"}
+_NOT_HERE = {
+    "table.plan.restore.catalog-objects": "ALL",
+    "pipeline.name": "trial",
+    RECOVERY_PATH: "",
+    BUDGET: "",
+}
 """What of the session's options does not hold for a trial."""
 
 
@@ -259,6 +266,7 @@ def _outcome(
     for node in graph.sinks:
         assert isinstance(node, Sink)
         name = node.dynamic_table_sink.table.path[-1]
+        name = f"{name}[{node.id}]" if name in sinks else name
         sinks[name] = table_rows(folder / f"sink-{place[node.id]}", _key(node), _gets_upserts(node))
     return Outcome(variant, sinks, tuple(points))
 

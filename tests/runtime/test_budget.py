@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -21,8 +22,8 @@ PLAN = Path(__file__).parents[1] / "cli" / "data" / "join_plan.json"
 LEFT, RIGHT = State(("j", 0), "join.left", HOUR), State(("j", 1), "join.right", None)
 
 
-def limits(amount: int = 1000, policy: str = "WARN", label: str = "join.left") -> Limits:
-    return Limits((Limit(label, (LEFT, RIGHT) if label == "job" else (LEFT,), amount, "rows"),), policy)  # type: ignore[arg-type]
+def limits(amount: int = 1000, policy: Literal["WARN", "STOP", "SHORTEN"] = "WARN", label: str = "join.left") -> Limits:
+    return Limits((Limit(label, (LEFT, RIGHT) if label == "job" else (LEFT,), amount, "rows"),), policy)
 
 
 def record(batch: int, left: int, right: int = 0) -> BatchMetrics:
@@ -40,7 +41,14 @@ class Watched:
         self.records: list[BatchMetrics] = []
         self.told: list[str] = []
         uses = {"j": {"0.joined": Histogram({500: 99, 700: 1})}}
-        self.budget = Budget(limits, folder, self.records, lambda: Observed(uses, 0, 100, 0), self.told.append)
+        self.budget = Budget(
+            limits,
+            folder,
+            lambda key: read_ttls(folder)[key].now,
+            self.records,
+            lambda: Observed(uses, 0, 100, 0),
+            self.told.append,
+        )
 
     def batch(self, number: int, left: int, right: int = 0) -> StateplanError | None:
         found = record(number, left, right)
@@ -74,6 +82,12 @@ def test_the_budget_of_a_job_names_the_state_that_grows(tmp_path: Path) -> None:
         "state budget: job has 910 rows, 91% of its 1,000 rows; join.right has 300 rows; join.right "
     )
     assert "grew by 200 rows" in text and "no use of its rows was seen" in text
+
+
+def test_a_job_whose_states_have_no_ttl_is_told(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, Limits((Limit("job", (), 1000, "rows"),), "WARN"))
+    watched.batch(0, 900)
+    assert watched.told == ["state budget: job has 900 rows, 90% of its 1,000 rows; none of its states has a TTL"]
 
 
 def test_a_job_is_to_stop(tmp_path: Path) -> None:

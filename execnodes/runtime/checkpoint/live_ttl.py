@@ -248,6 +248,11 @@ class LiveTtls:
         self._record = record
         self._stamp = self._look()
 
+    def held(self, key: Key) -> int:
+        """The TTL of a state in the last micro-batch, ms; 0 (never) for one that is not known."""
+        found = self._record.get(key)
+        return 0 if found is None else found.now
+
     def restart(self) -> None:
         """Another query of the job begins: its tasks have been told nothing."""
         self._sent, self._steady = "", False

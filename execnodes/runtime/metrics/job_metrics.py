@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.budget import Limits
@@ -139,8 +140,11 @@ class JobMetrics:
         return {uid: before.state[uid] for uid in kept if uid in before.state}
 
     def observed(self) -> Observed:
-        """How states were used, as far as the records go back."""
-        return Observed.of(tuple(self.recent) if self._folder is None else read_metrics(self._folder))
+        """How states were used, as far as the records go back that can be read."""
+        if self._folder is not None:
+            with contextlib.suppress(CheckpointError):
+                return Observed.of(read_metrics(self._folder))
+        return Observed.of(tuple(self.recent))
 
     def identify(self, job_id: str, run_id: str) -> None:
         """A query of the run has begun; these are Spark's ids of it."""
