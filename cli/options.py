@@ -64,6 +64,10 @@ InitOption = Annotated[
     str | None,
     typer.Option("--init", "-i", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
 ]
+ScriptOption = Annotated[
+    str | None,
+    typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
+]
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="Path or URL of a plan file, or - for standard input.")
 ]

@@ -14,6 +14,7 @@ from stateplan.cli.options import (
     FormatOption,
     PlanArgument,
     QuietOption,
+    ScriptOption,
     SettingsOption,
     run,
     settings,
@@ -24,10 +25,7 @@ from stateplan.cli.plan_files import STREAM, check_plot
 def advise(
     plan: PlanArgument,
     pairs: SettingsOption,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
-    ] = None,
+    file: ScriptOption = None,
     miss: MissOption = "0.01%",
     plot: PlotOption = None,
     write: Annotated[

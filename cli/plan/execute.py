@@ -14,6 +14,7 @@ from stateplan.cli.options import (
     FormatOption,
     PlanArgument,
     QuietOption,
+    ScriptOption,
     SettingsOption,
     run,
     settings,
@@ -31,10 +32,7 @@ class Accept(StrEnum):
 def execute(
     plan: PlanArgument,
     pairs: SettingsOption,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
-    ] = None,
+    file: ScriptOption = None,
     accept: Annotated[
         Accept | None,
         typer.Option(

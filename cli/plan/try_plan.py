@@ -14,6 +14,7 @@ from stateplan.cli.options import (
     FormatOption,
     PlanArgument,
     QuietOption,
+    ScriptOption,
     SettingsOption,
     run,
     settings,
@@ -34,10 +35,7 @@ def try_plan(
             help="A variant: other TTLs, such as 'join.left=3 h' or 'join.left=3 h, join.right=1 d'. Repeatable.",
         ),
     ],
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run first, with tables and settings."),
-    ] = None,
+    file: ScriptOption = None,
     never: Annotated[
         bool, typer.Option("--never", help="Compare with a variant in which no state expires, not with the plan.")
     ] = False,

@@ -29,6 +29,7 @@ from stateplan.execnodes.runtime.budget import BUDGET
 from stateplan.execnodes.runtime.checkpoint.savepoint import RECOVERY_PATH
 from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR
 from stateplan.execnodes.specs import Column, ContextResolvedTable, TableSchema
 from stateplan.execnodes.ttl import NEVER
 from stateplan.plans.document import PlanDocument
@@ -87,10 +88,8 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
         graph = _kept(_bounded(merged.graph), folder)
         _require_end(graph)
         checkpoint = folder / "checkpoint"
-        whole = PlanDocument.from_graph(graph, PlanFacts())
         began = time.monotonic()
-        with environment.get_config().overlaid({"execution.checkpointing.dir": str(checkpoint), **_NOT_HERE}):
-            environment.run_document(whole).wait()
+        _run(environment, graph, checkpoint)
         seconds = time.monotonic() - began
         outcomes = [
             _outcome(variant, document.graph, merged, number, checkpoint, folder) for number, variant in enumerate(runs)
@@ -121,11 +120,16 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
         _require_end(graph)
         graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
         checkpoint = folder / "checkpoint"
-        with environment.get_config().overlaid({"execution.checkpointing.dir": str(checkpoint), **_NOT_HERE}):
-            environment.run_document(PlanDocument.from_graph(graph, PlanFacts())).wait()
+        _run(environment, graph, checkpoint)
         yield checkpoint
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(environment: TableEnvironment, graph: ExecGraph, checkpoint: Path) -> None:
+    """Runs a plan to its end on a checkpoint of its own."""
+    with environment.get_config().overlaid({CHECKPOINT_DIR: str(checkpoint), **_NOT_HERE}):
+        environment.run_document(PlanDocument.from_graph(graph, PlanFacts())).wait()
 
 
 def _lasting(document: PlanDocument) -> PlanDocument:
