@@ -5,6 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ARCHIVE := $(VENV)/.archived
 UV := uv==0.13.8
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process would compile the modules anew: 0.6 s for each of the hundreds that the tests start.
@@ -15,17 +16,21 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv with everything pinned in requirements.lock and the command .venv/bin/stateplan
+setup: $(STAMP) $(ARCHIVE) ## Make .venv with everything pinned in requirements.lock and the command .venv/bin/stateplan
 	@:
 
 $(STAMP): requirements.lock pyproject.toml
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
 	test -x $(BIN)/python || { echo "making $(VENV) with $$python"; $$python -m venv --clear $(VENV) || exit 1; }; \
 	echo "installing the packages of requirements.lock (PySpark alone is 450 MB; a few minutes the first time)"; \
-	$(BIN)/python -m pip install -qq --require-hashes -r requirements.lock && \
-	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable . && \
-	{ $(BIN)/stateplan archive-classes || true; } && \
-	touch $@ && echo "ready: $(BIN)/stateplan -h (source $(BIN)/activate puts stateplan on the PATH)"
+	{ $(BIN)/python -m pip install -qq "$(UV)" && \
+	  $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock; } || \
+	$(BIN)/python -m pip install -qq --require-hashes -r requirements.lock || exit 1; \
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable . && touch $@
+
+$(ARCHIVE): $(STAMP)
+	@$(BIN)/stateplan archive-classes || true
+	@touch $@ && echo "ready: $(BIN)/stateplan -h (source $(BIN)/activate puts stateplan on the PATH)"
 
 demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each operator obeying its own TTL
 	@$(BIN)/python -m examples.demo
@@ -36,11 +41,11 @@ demo-stream: setup ## Start Kafka and PostgreSQL, join a stream with a table tha
 test: setup check browser ## Run the linters, the type checker and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25
 
-check: setup ## Run ruff and mypy
+check: $(STAMP) ## Run ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-browser: setup ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
+browser: $(STAMP) ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
 	@$(BIN)/python -m scripts.browser
 
 bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,19 @@ def package_files() -> list[str]:
     return [n for n in names if n.split("/")[0] in LAYERS]
 
 
+@cache
+def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Those inside functions included."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, absolute module) of every import statement, those inside functions included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    """(line, absolute module) of every import statement."""
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno}: write the whole module name"
             yield node.lineno, node.module or ""
 
@@ -74,10 +82,10 @@ def import_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
         found = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in import_statements(path):
             if isinstance(node, ast.Import):
                 found.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 parts = {f"{node.module}.{alias.name}" for alias in node.names}
                 found |= {p if p in modules else str(node.module) for p in parts}
         graph[module] = (found & set(modules)) - {module}
@@ -96,7 +104,7 @@ def test_there_are_no_import_circles() -> None:
 def test_nothing_private_is_imported() -> None:
     wrong = []
     for name in package_files():
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        for node in import_statements(ROOT / name):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stateplan"):
                 parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
                 wrong += [f"{name}:{node.lineno} {part}" for part in parts if part.startswith("_")]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import Command
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,11 +88,16 @@ def test_the_quick_start_runs(folder: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_python_of_the_readme(folder: Path) -> None:
-    ran(QUICK_START[0][0], folder)
+@pytest.mark.usefixtures("spark")
+def test_the_python_of_the_readme(
+    folder: Path, stateplan: Command, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert stateplan(*QUICK_START[0][0][1:]).code == 0
     code = re.search(r"```python\n(.*?)```", README, re.S)
     assert code is not None
-    printed = ran([sys.executable, "-c", code[1]], folder)
+    exec(code[1], {})
+    printed = capfd.readouterr().out
     assert sorted(QUICK_START[-1][1].splitlines()) == sorted(re.findall(r"^[+-].*", printed, re.M))
 
 
@@ -110,6 +117,9 @@ def test_a_plan_of_flink_is_edited(folder: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_edited_plan_runs(folder: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_edited_plan_runs(folder: Path, stateplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     for command, answer in (FLINK[0], FLINK[3], FLINK[4]):
-        assert sorted(ran(command, folder).splitlines()) == sorted(answer.splitlines())
+        printed = "".join(stateplan(*command[1:])[1:]) if command[0] == "stateplan" else ran(command, folder)
+        assert sorted(printed.splitlines()) == sorted(answer.splitlines())

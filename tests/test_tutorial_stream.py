@@ -33,6 +33,7 @@ def test_it_types_the_scripts_of_the_demonstration() -> None:
     assert "".join(f"{statement};\n" for statement in TABLES) in PAGE
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_tutorial(tutorial: Walkthrough) -> None:
     tutorial.play()

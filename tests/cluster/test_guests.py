@@ -39,6 +39,7 @@ def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None
         assert changes(there, name) == changes(here, name)
 
 
+@pytest.mark.long
 def test_a_session_of_spark_connect_is_refused() -> None:
     said = finished(connected).splitlines()
     assert [line for line in said if line.startswith("REFUSED")] == ["REFUSED RUN012"] * 2

@@ -13,7 +13,7 @@ import pytest
 from tests.support.kafka import Kafka, running
 
 HERE = Path(__file__).resolve().parent
-KILLS = (("totals", "inside", 2), ("copies", "after", 1))
+KILLS = (("totals", "inside", 2),)
 ROWS, BATCH, ACCOUNTS = 600, 150, 5
 
 

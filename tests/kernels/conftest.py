@@ -1,4 +1,4 @@
-"""Kernels are compared with their references on many more examples than other properties."""
+"""Kernels are compared with their references on more examples than other properties."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import settings
 
 _MANY = "kernels"
 
-settings.register_profile(_MANY, settings.get_profile("ci"), max_examples=120)
+settings.register_profile(_MANY, settings.get_profile("ci"), max_examples=60)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makemodule() -> Generator[None, pytest.Module, pytest.Module]:
-    """120 examples of each property where ``CI=true``, unless a profile is asked for: ``thorough`` tries 2000.
+    """60 examples of each property where ``CI=true``, unless a profile is asked for: ``thorough`` tries 2000.
 
     A property has the profile that is loaded when its module is imported.
     """

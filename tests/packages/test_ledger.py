@@ -86,6 +86,7 @@ def test_a_stream_is_exact_through_kills_and_another_parallelism(tmp_path: Path)
     books.check()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_snapshot_ends_and_goes_on_with_what_has_come(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()

@@ -31,24 +31,17 @@ class RowCase(Case):
 WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
 SPLITS = ((3, 2), (7, 5), (5, 1))
 """Rows per micro-batch, and key groups."""
-OF_TIME = ("event", "group_windows", "interval", "match", "over", "session", "temporal", "window")
 
 
-def splits(number: int, case: GoldenCase) -> tuple[tuple[int, int], ...]:
-    """Two of the ways for what goes by time, else one, in turn. Rows are late row by row."""
-    if case.subject == "window_late":
-        return ((1, SPLITS[number % len(SPLITS)][1]),)
-    count = 2 if case.subject.startswith(OF_TIME) else 1
-    return tuple(SPLITS[(number + i) % len(SPLITS)] for i in range(count))
+def way(number: int, case: GoldenCase) -> tuple[int, int]:
+    """One of the splits, in turn. Rows are late row by row."""
+    step, key_groups = SPLITS[number % len(SPLITS)]
+    return (1 if case.subject == "window_late" else step), key_groups
 
 
 @pytest.mark.parametrize(
     ("golden", "step", "key_groups"),
-    [
-        pytest.param(case, *split, id=f"{case.name}-{split[0]}-{split[1]}")
-        for number, case in enumerate(WITH_ROWS)
-        for split in splits(number, case)
-    ],
+    [pytest.param(case, *way(number, case), id=case.name) for number, case in enumerate(WITH_ROWS)],
 )
 def test_rows_equal_flinks(golden: GoldenCase, step: int, key_groups: int, tmp_path: Path) -> None:
     case = RowCase(ROWS, golden)

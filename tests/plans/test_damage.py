@@ -36,14 +36,14 @@ def all_is_well(seed: str, commands: bool) -> bool:
 
 @pytest.mark.parametrize("part", range(10))
 def test_damaged_plans_are_refused_or_go_through_everything(part: int) -> None:
-    valid = [all_is_well(f"suite/{part}/{number}", commands=False) for number in range(40)]
-    assert 0 < sum(valid) < 40
+    valid = [all_is_well(f"suite/{part}/{number}", commands=False) for number in range(20)]
+    assert 0 < sum(valid) < 20
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_damaged_plans_go_through_every_command(part: int) -> None:
-    valid = [all_is_well(f"commands/{part}/{number}", commands=True) for number in range(20)]
-    assert 0 < sum(valid) < 20
+    valid = [all_is_well(f"commands/{part}/{number}", commands=True) for number in range(10)]
+    assert 0 < sum(valid) < 10
 
 
 def test_damage_that_nobody_has_seen_before() -> None:

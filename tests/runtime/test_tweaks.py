@@ -248,6 +248,7 @@ def test_a_spark_that_takes_none(tmp_path: Path) -> None:
     assert sorted(line.split("'")[1] for line in said) == sorted(TAKEN.keys() - {"json-progress"})
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_job_that_wants_none(tmp_path: Path) -> None:
     assert _alone(tmp_path, f"options = {{{OFF!r}: 'all'}}") == []
