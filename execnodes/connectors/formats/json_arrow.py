@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.json
@@ -18,8 +19,10 @@ from stateplan.execnodes.connectors.formats.json_rows import NotJsonError, Numbe
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.strict import strict_bytes, strict_date, strict_time, strict_timestamp, strict_value
 
-_READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 20)
+_READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 22)
 _NO_COLUMN = "\x00"
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _ARROW: dict[str, Callable[[], Any]] = {
     "BOOLEAN": pa.bool_,
@@ -235,9 +238,19 @@ _CONSTANT = re.compile(rb"[:\[,][ \t\r]*-?(?:NaN|Inf)")
 
 def _has_constant(piece: bytes) -> bool:
     """Whether there may be a NaN or Infinity outside of texts: Arrow takes them, Flink does not."""
-    return ((b"N" in piece and b"NaN" in piece) or (b"I" in piece and b"Inf" in piece)) and _CONSTANT.search(
-        piece
-    ) is not None
+    data = np.frombuffer(piece, np.uint8)
+    return (_contains(data, b"NaN") or _contains(data, b"Inf")) and _CONSTANT.search(piece) is not None
+
+
+def _contains(data: Bytes, word: bytes) -> bool:
+    """Whether a word of three bytes stands anywhere: several times faster than ``in``, by pairs of bytes."""
+    pair = np.frombuffer(word[:2], np.uint16)[0]
+    for start in (0, 1):
+        pairs = data[start : start + (len(data) - start) // 2 * 2].view(np.uint16)
+        thirds = 2 * np.flatnonzero(pairs == pair) + start + 2
+        if (data[thirds[thirds < len(data)]] == word[2]).any():
+            return True
+    return False
 
 
 def _object_lines(piece: bytes) -> int | None:
@@ -247,11 +260,7 @@ def _object_lines(piece: bytes) -> int | None:
     also keeps it from a ``null`` at the start, which it does not survive.
     """
     data = np.frombuffer(piece, np.uint8)
-    breaks = data == 10
-    inner = int(np.count_nonzero(breaks[1:-1] & (data[:-2] == 125) & (data[2:] == 123)))
-    if piece.startswith(b"{") and piece.endswith(b"}\n") and inner + 1 == np.count_nonzero(breaks):
-        return inner + 1
-    ends = np.flatnonzero(breaks)
+    ends = np.flatnonzero(data == 10)
     starts = np.empty_like(ends)
     starts[0] = 0
     np.add(ends[:-1], 1, out=starts[1:])
