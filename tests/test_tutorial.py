@@ -28,6 +28,7 @@ def test_it_needs_nothing_of_the_repository() -> None:
     assert not [word for word in ("examples/", "docs/", "scripts/", "python", "make ") if word in typed]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_tutorial(tutorial: Walkthrough) -> None:
     def page() -> None:

@@ -18,20 +18,18 @@ INSERT INTO totals SELECT id, SUM(amount) FROM orders GROUP BY id;
 """
 
 
-@pytest.fixture(params=["working directory", "PYTHONPATH"])
-def users_folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of a user with packages of these names, there or on PYTHONPATH."""
+@pytest.fixture
+def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a user with packages of these names, there and on PYTHONPATH."""
     work, other = tmp_path / "work", tmp_path / "library"
     for folder in (work, other):
-        folder.mkdir()
-    theirs = work if request.param == "working directory" else other
-    for name in NAMES:
-        (theirs / name).mkdir()
-        (theirs / name / "__init__.py").write_text("raise RuntimeError('a package of the user was imported')\n")
+        for name in NAMES:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "__init__.py").write_text("raise RuntimeError('a package of the user was imported')\n")
     (work / "script.sql").write_text(SCRIPT)
     (work / "orders.json").write_text('{"id": 1, "amount": 2}\n{"id": 1, "amount": 3}\n')
     # The folder of the user stands first, as it does for `python -m` and for scripts of the user.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(theirs), str(ROOT)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(other), str(ROOT)]))
     return work
 
 

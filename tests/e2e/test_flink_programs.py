@@ -1,7 +1,7 @@
-"""Flink's own test programs of the operators this project has, each three ways; see :mod:`tests.support.programs`.
+"""Flink's own test programs of the operators this project has, each two ways; see :mod:`tests.support.programs`.
 
-The fourth, Flink's plan without a restart, is a part of the one with a restart. `python -m scripts.flink_programs` runs
-it too.
+They run from their SQL, and from Flink's plan with a restart by the migrated one. `python -m scripts.flink_programs`
+also runs Flink's plan without a migration, with and without a restart.
 
 ``tests/support/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
 listed one that passes fails here.
@@ -19,7 +19,7 @@ from tests.support.programs import WAYS, Program, failing, programs
 _SHARED = shared_folder()
 _PROGRAMS = programs(_SHARED) if _SHARED else []
 _FAILING = failing()
-_TRIED = [way for way in WAYS if way != "plan"]
+_TRIED = ("sql", "migrated")
 
 
 def _cases() -> list[object]:

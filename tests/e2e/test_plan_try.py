@@ -93,6 +93,30 @@ def test_variants_differ_as_separate_jobs_do(folder: Path, tmp_path: Path) -> No
     assert "deduplicate alone makes" in (tmp_path / "trial.html").read_text()
 
 
+def test_two_tables_of_one_name(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_text(
+        "CREATE TABLE seen (order_id BIGINT, num INT) WITH ('connector' = 'blackhole'); CREATE DATABASE other;"
+        "CREATE TABLE other.seen (order_id BIGINT, num INT) WITH ('connector' = 'blackhole');"
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO seen SELECT order_id, num FROM orders; INSERT INTO other.seen "
+        "SELECT order_id, num FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime) AS n "
+        "FROM orders) WHERE n = 1; END;"
+    )
+    plan = tmp_path / "plan.json"
+    compiled = stateplan("compile", "-i", folder / "tables.sql", "-f", tmp_path / "query.sql", "-o", plan)
+    assert compiled.exit_code == 0, compiled.output
+    done = stateplan("try", plan, "--set", "deduplicate=6 h", "--format", "json")
+    assert done.exit_code == 0, done.output
+    orders = pl.read_ndjson(folder / "orders.json")
+    first = orders.unique("order_id").height
+    sinks = [node for node in json.loads(plan.read_text())["nodes"] if node["type"].startswith("stream-exec-sink")]
+    found = {sink["sink"]: sink for sink in json.loads(done.stdout)["variants"][1]["sinks"]}
+    assert list(found) == ["seen", f"seen[{sinks[1]['id']}]"]
+    every, once = found.values()
+    assert (every["rows"], every["extra"]) == (orders.height, 0)
+    assert (once["rows"], once["missing"], once["wrong"]) == (first, 0, 0)
+    assert 0 < once["extra"] <= orders.height - first
+
+
 def test_advice_over_recorded_arrivals(folder: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_bytes((folder / "plan.json").read_bytes())

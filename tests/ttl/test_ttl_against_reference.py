@@ -98,7 +98,7 @@ def compare(
 
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("last", [False, True])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(drawn=batches(False, 1))
 def test_deduplicate(last: bool, words: Sequence[str], drawn: list[Batch]) -> None:
     lifetime, moment = config(TTL, *words), Moment()
@@ -110,7 +110,7 @@ def test_deduplicate(last: bool, words: Sequence[str], drawn: list[Batch]) -> No
 
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("retract", [False, True])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_group_aggregate(retract: bool, words: Sequence[str], data: st.DataObject) -> None:
     drawn = data.draw(batches(retract, 1))
@@ -124,7 +124,7 @@ def test_group_aggregate(retract: bool, words: Sequence[str], data: st.DataObjec
 
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "unique"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_join(kind: str, words: Sequence[str], data: st.DataObject) -> None:
     drawn = data.draw(batches(True, 2))
