@@ -27,6 +27,7 @@ class AggregateFunction:
         takes: operand families; one operand each unless ``operands`` says otherwise.
         never_null: whether the result is NOT NULL always (COUNT, $SUM0).
         always_nullable: whether the result may be NULL whatever the operands are.
+        of_operands: whether the result is NULL by its type only if an operand may be, even where there may be no row.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
         reason: why it is not supported; None when it is.
@@ -37,6 +38,7 @@ class AggregateFunction:
     takes: tuple[str, ...] = ("ANY",)
     never_null: bool = False
     always_nullable: bool = False
+    of_operands: bool = False
     syntax: str | None = None
     min_operands: int = 1
     max_operands: int = 1
@@ -84,7 +86,8 @@ class AggregateFunction:
         result = self.returns(types)
         if self.never_null:
             return result.not_null()
-        return result.as_nullable(self.always_nullable or not grouped or filtered or any(t.nullable for t in types))
+        without_rows = not self.of_operands and (not grouped or filtered)
+        return result.as_nullable(self.always_nullable or without_rows or any(t.nullable for t in types))
 
 
 def _argument(types: Sequence[LogicalType]) -> LogicalType:
@@ -159,9 +162,9 @@ _TABLE = {
         AggregateFunction("AVG", _average, ("NUMERIC",)),
         AggregateFunction("FIRST_VALUE", _argument),
         AggregateFunction("LAST_VALUE", _argument),
-        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), max_operands=2),
+        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), of_operands=True, max_operands=2),
         AggregateFunction("COLLECT", _multiset, never_null=True),
-        AggregateFunction("ARRAY_AGG", _array),
+        AggregateFunction("ARRAY_AGG", _array, of_operands=True),
         AggregateFunction(
             "PERCENTILE", _percentile, ("NUMERIC", "ARRAY"), always_nullable=True, min_operands=2, max_operands=3
         ),

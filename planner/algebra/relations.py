@@ -537,15 +537,16 @@ def is_identity(exprs: Sequence[Rex], rel: Rel) -> bool:
     return len(exprs) == rel.width and all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(exprs))
 
 
-def unique_names(names: Sequence[str]) -> list[str]:
-    """``names`` with repeated ones numbered: a, a0, a1 (Calcite's ``SqlValidatorUtil.uniquify``)."""
+def unique_names(names: Sequence[str], *, by_position: bool = False) -> list[str]:
+    """``names`` with repeated ones numbered: a, a0, a1; or at least by how many names there are before, as those of
+    ``RelBuilder.project`` (Calcite's ``SqlValidatorUtil.uniquify``)."""
     used: set[str] = set()
     out: list[str] = []
     originals = list(names)
     for name in originals:
         candidate, n = name, 0
         while candidate in used:
-            candidate = f"{name}{n}"
+            candidate = f"{name}{max(n, len(used)) if by_position else n}"
             n += 1
         used.add(candidate)
         out.append(candidate)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.casting import cast_rex
@@ -35,6 +37,28 @@ def aggregate_operands(
     if name == "PERCENTILE":
         return _percentile(operands, distinct, place, places)
     return list(operands)
+
+
+def json_aggregate(
+    name: str, arguments: Sequence[exp.Expr], place: Callable[[exp.Expr], Place]
+) -> tuple[str, list[exp.Expr]]:
+    """The aggregate that a JSON_OBJECTAGG or JSON_ARRAYAGG is, and its operands.
+
+    Raises:
+        SqlError: SQL150, for a clause that is not supported.
+    """
+    on_null = "NULL_ON_NULL" if name == "JSON_OBJECTAGG" else "ABSENT_ON_NULL"
+    operands: list[exp.Expr] = []
+    for a in arguments:
+        if isinstance(a, exp.JSONKeyValue):
+            operands += [a.this, a.expression]
+        elif isinstance(a, exp.Var) and a.name in ("NULL ON NULL", "ABSENT ON NULL"):
+            on_null = a.name.replace(" ", "_")
+        elif isinstance(a, exp.Var):
+            raise not_supported(f"{a.name} in a call of {name}", place(a))
+        else:
+            operands.append(a)
+    return f"{name}_{on_null}", operands
 
 
 def _percentile(operands: Sequence[Rex], distinct: bool, place: Place, places: Sequence[Place]) -> list[Rex]:

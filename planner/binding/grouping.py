@@ -15,7 +15,7 @@ from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
-from stateplan.planner.binding.aggregate_operands import aggregate_operands
+from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, window_property
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
@@ -210,7 +210,7 @@ class GroupingBinder(ExpressionBinder):
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
         if name.startswith("JSON_"):
-            name, arguments = self._json(name, arguments)
+            name, arguments = json_aggregate(name, arguments, self.place)
             function = find_aggregate(name) or function
         distinct = distinct and name not in ("MIN", "MAX")
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
@@ -304,21 +304,6 @@ class GroupingBinder(ExpressionBinder):
                 return InputRef(result, self._position(i))
         self.calls.append(made)
         return InputRef(result, self._position(len(self.calls) - 1))
-
-    def _json(self, name: str, arguments: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
-        """The aggregate that a JSON_OBJECTAGG or JSON_ARRAYAGG is, and its operands."""
-        on_null = "NULL_ON_NULL" if name == "JSON_OBJECTAGG" else "ABSENT_ON_NULL"
-        operands: list[exp.Expr] = []
-        for a in arguments:
-            if isinstance(a, exp.JSONKeyValue):
-                operands += [a.this, a.expression]
-            elif isinstance(a, exp.Var) and a.name in ("NULL ON NULL", "ABSENT ON NULL"):
-                on_null = a.name.replace(" ", "_")
-            elif isinstance(a, exp.Var):
-                raise not_supported(f"{a.name} in a call of {name}", self.place(a))
-            else:
-                operands.append(a)
-        return f"{name}_{on_null}", operands
 
     def _position(self, call: int) -> int:
         return self.group_count + self._properties + call

@@ -7,28 +7,29 @@ what is refused, Flink's ``CommonExecMatch``, ``MatchCodeGenerator`` and ``Patte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions.aggregates import AggregateFunction, find_aggregate
+from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import Call, Literal, PatternInputRef, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Order, Rel
-from stateplan.planner.binding.expressions import OPERATORS, ExpressionBinder
+from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
+from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.match_aggregates import OF_ROWS, REFUSED, aggregated
+from stateplan.planner.binding.match_arguments import ANY_VARIABLE, bare, is_constant, taken_for_variables, whole
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import function_name, nodes
-from stateplan.planner.expressions.ops import call, cast, kind, same_type, walk
+from stateplan.planner.expressions.ops import call, kind, same_type, walk
 from stateplan.planner.positions import not_supported, place_of
-
-ANY_VARIABLE = "*"
-"""The variable of a column that is written without one."""
 
 _NULL = LogicalType("NULL")
 _INT, _BOOLEAN = LogicalType("INTEGER", False), LogicalType("BOOLEAN", False)
@@ -36,7 +37,6 @@ _SYMBOL = LogicalType("SYMBOL", False)
 _ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", False, precision=3, kind="ROWTIME")
 _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", False, precision=3, kind="PROCTIME")
 _LOGICAL, _PHYSICAL = ("LAST", "FIRST"), ("PREV", "NEXT")
-_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 _NEXT_ROW, _PAST_LAST = "SKIP_TO_NEXT_ROW", "SKIP_PAST_LAST_ROW"
 
 
@@ -249,8 +249,39 @@ class MatchBinder(ExpressionBinder):
     ) -> None:
         super().__init__(Scope.of_fields(source, rel.fields, functions), clause)
         self.rel, self.variables, self.variable = rel, variables, variable
-        self._bare = 0
-        """How many calls are open whose columns are taken as they are."""
+        self._bare = False
+        """Whether columns are taken as they are."""
+        self._calls: tuple[str, ...] = ()
+        """The navigations and aggregates that are open, the outermost first."""
+        self._move: tuple[str, int] | None = None
+        """The navigation of each operand that is bound next."""
+
+    def bind(self, node: exp.Expr) -> Rex:
+        move, self._move = self._move, None
+        if move is None:
+            return super().bind(node)
+        bound = super().bind(node)
+        if bound.type.root == "NULL":
+            raise SqlError("SQL109", place=self.place(node))
+        self._move = move
+        if move[0] in _PHYSICAL and isinstance(bare(node), exp.Column):
+            return bound
+        return _navigation(move, bound)
+
+    @contextmanager
+    def _within(self, name: str, is_bare: bool) -> Iterator[None]:
+        """While the operands of a navigation or an aggregate are bound."""
+        before = self._bare, self._calls, self._move
+        self._bare, self._calls, self._move = self._bare or is_bare, (*self._calls, name), None
+        try:
+            yield
+        finally:
+            self._bare, self._calls, self._move = before
+
+    def _binary(self, operator: str, node: exp.Expr) -> Rex:
+        if operator in ("AND", "OR"):
+            return make_call(operator, [self.bind(node.this), self.bind(node.expression)], self.place(node))
+        return super()._binary(operator, node)
 
     # columns
 
@@ -274,7 +305,7 @@ class MatchBinder(ExpressionBinder):
         """A column; in DEFINE that of the row itself, or of the last row of another variable."""
         if self.variable is None or self._bare:
             return ref
-        return _navigation("PREV" if ref.alpha == self.variable else "LAST", ref, 0)
+        return _navigation(("PREV" if ref.alpha == self.variable else "LAST", 0), ref)
 
     # calls
 
@@ -331,78 +362,78 @@ class MatchBinder(ExpressionBinder):
             offset = int(number.name)
         if name in _PHYSICAL and offset:
             raise not_supported(f"{name} with an offset", place, "LAST(A.x, 1) is the row of A before the last one")
-        if self._bare:
+        inner = bare(given[0])
+        if any(c in (*_LOGICAL, *_PHYSICAL) for c in self._calls) or (self._bare and name in _PHYSICAL):
             raise SqlError("SQL184.nested", name=name, place=place)
-        inner = given[0]
         if name == "PREV" and isinstance(inner, exp.Column):
             return self._reference(inner)
-        return self._inside(lambda: self._moved(name, inner, offset), place, name)
+        self._check_argument(name, inner, place)
+        with self._within(name, name in _LOGICAL):
+            return self._moved((name, offset), inner)
 
-    def _moved(self, name: str, inner: exp.Expr, offset: int) -> Rex:
+    def _moved(self, move: tuple[str, int], inner: exp.Expr) -> Rex:
         """The navigation of a column; of a call, of each of its operands."""
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
+        if is_constant(inner):
+            return self.bind(inner)
         if isinstance(inner, exp.Column):
-            return _navigation(name, self.bind(inner), offset)
-        if type(inner) in OPERATORS and not isinstance(inner, (exp.And, exp.Or)):
-            operands = [_navigation(name, self.bind(n), offset) for n in (inner.this, inner.expression)]
-            return make_call(OPERATORS[type(inner)], operands, self.place(inner))
-        if isinstance(inner, exp.Anonymous) and function_name(inner) in (*_LOGICAL, *_PHYSICAL):
-            raise SqlError("SQL184.nested", name=function_name(inner), place=self.place(inner))
-        if isinstance(inner, exp.Anonymous) and find_aggregate(function_name(inner)) is None:
-            operands = [_navigation(name, self.bind(n), offset) for n in inner.expressions]
-            return make_call(function_name(inner), operands, self.place(inner))
-        what = f"{name} of anything but a column or a simple call"
-        raise not_supported(what, self.place(inner), f"write {name} around the columns")
+            return _navigation(move, self.bind(inner))
+        if isinstance(inner, exp.Not) and isinstance(inner.this, (exp.Between, exp.Like, exp.SimilarTo)):
+            return make_call("NOT", [self._moved(move, inner.this)], self.place(inner))
+        what = whole(inner)
+        if what is not None:
+            raise not_supported(f"{move[0]} around {what}", self.place(inner), f"write {move[0]} around the columns")
+        self._move = move
+        return super().bind(inner)
 
-    def _inside(self, bind: Callable[[], Rex], place: Place, name: str) -> Rex:
-        """Binds the argument of a navigation or an aggregate: of columns of one variable."""
-        self._bare += 1
-        try:
-            rex = bind()
-        finally:
-            self._bare -= 1
-        found = dict.fromkeys(e.alpha for e in walk(rex) if isinstance(e, PatternInputRef))
-        if len(found) > 1:
-            raise SqlError("SQL184.variables", name=name, variables=" and ".join(found), place=place)
-        if not found and not (kind(rex) == "COUNT" and not rex.children):
+    def _check_argument(self, name: str, node: exp.Expr, place: Place) -> None:
+        """Raises SqlError SQL184, where Flink does not see columns of just one variable."""
+        seen = taken_for_variables(node, self.variables)
+        columns = [v for v in seen if v in (*self.variables, ANY_VARIABLE)]
+        if len(columns) > 1:
+            raise SqlError("SQL184.variables", name=name, variables=" and ".join(columns), place=place)
+        if len(seen) > 1:
+            constant = next(v for v in seen if v not in columns)
+            raise SqlError("SQL184.constant", name=name, constant=constant, place=place)
+        if not seen:
             raise SqlError("SQL184.no_variable", name=name, place=place)
-        return rex
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
         name, place = function_name(call), self.place(whole)
         if condition is not None:
             raise not_supported("FILTER in MATCH_RECOGNIZE", place)
-        if self._bare:
-            raise SqlError("SQL108", place=place)
-        if name not in _AGGREGATES:
-            raise not_supported(f"{name} in MATCH_RECOGNIZE", place, "one of " + ", ".join(_AGGREGATES))
-        if len(call.expressions) != 1:
-            raise SqlError("SQL202.one_argument", name=name, place=place)
-        argument = call.expressions[0]
-        if isinstance(argument, exp.Distinct):
-            raise not_supported("DISTINCT in MATCH_RECOGNIZE", place)
+        if self._calls:
+            navigated = self._calls[-1] in (*_LOGICAL, *_PHYSICAL)
+            raise SqlError("SQL184.nested", name=name, place=place) if navigated else SqlError("SQL108", place=place)
+        if name in REFUSED:
+            raise not_supported(f"{name} in MATCH_RECOGNIZE", place, REFUSED[name])
+        arguments = list(call.expressions)
+        if name.startswith("JSON_"):
+            name, arguments = json_aggregate(name, arguments, self.place)
         function = find_aggregate(name)
         assert function is not None
-        if isinstance(argument, exp.Star):
-            if name != "COUNT":
+        for argument in arguments:
+            if isinstance(argument, exp.Distinct):
+                raise not_supported("DISTINCT in MATCH_RECOGNIZE", place)
+            if isinstance(argument, exp.Star) and name != "COUNT":
                 raise SqlError("SQL106.aggregate", name=name, place=self.place(argument))
+        if name == "COUNT" and len(arguments) != 1:
+            raise SqlError("SQL202.one_argument", name=name, place=place)
+        if name == "COUNT" and isinstance(arguments[0], exp.Star):
             return Call(BIGINT.not_null(), (), "$COUNT$1", "FUNCTION_STAR")
-        return self._inside(lambda: self._aggregated(function, self.bind(argument), place), place, name)
-
-    def _aggregated(self, function: AggregateFunction, argument: Rex, place: Place) -> Rex:
-        """The call; AVG as SUM divided by COUNT, whose types Flink derives as if there were always a row."""
-        if function.name != "AVG":
-            result = function.infer([argument.type], place, grouped=False)
-            return Call(result, (argument,), function.internal_name, function.syntax)
-        result = function.infer([argument.type], place)
-        total, count = find_aggregate("SUM"), find_aggregate("COUNT")
-        assert total is not None and count is not None
-        sum_: Rex = Call(total.infer([argument.type], place), (argument,), total.internal_name)
-        sum_ = cast(sum_, result) if result.nullable else call("CAST", (sum_,), result)
-        rows = Call(BIGINT.not_null(), (argument,), count.internal_name, count.syntax)
-        mean = make_call("/", [sum_, rows], place)
-        return mean if same_type(mean.type, result) else call("CAST", (mean,), result)
+        with self._within(name, name in OF_ROWS):
+            operands = [self.bind(a) for a in arguments]
+        operands = aggregate_operands(name, operands, False, place, [self.place(a) for a in arguments])
+        found = dict.fromkeys(e.alpha for o in operands for e in walk(o) if isinstance(e, PatternInputRef))
+        if len(found) > 1:
+            raise SqlError("SQL184.variables", name=name, variables=" and ".join(found), place=place)
+        rex = aggregated(function, operands, place)
+        if not found:
+            raise SqlError("SQL184.no_variable", name=name, place=place)
+        for argument, operand in zip(arguments, operands, strict=True):
+            if name.startswith("JSON_") and not operand.type.is_string:
+                shown = operand.type.summary()
+                raise SqlError("SQL203.json_text", name=function_name(call), type=shown, place=self.place(argument))
+        return rex
 
     def _query(self, node: exp.Expr) -> Rex:
         raise not_supported("a query in MATCH_RECOGNIZE", self.place(node))
@@ -440,15 +471,27 @@ def _final(rex: Rex) -> Rex:
     return Call(rex.type, (rex,), "$FINAL$1", "PREFIX")
 
 
-def _navigation(name: str, rex: Rex, offset: int) -> Rex:
+def _navigation(move: tuple[str, int], rex: Rex) -> Rex:
+    name, offset = move
     return Call(rex.type, (rex, Literal(_INT, offset)), f"${name}$1")
 
 
 def _flat(rex: Rex) -> Rex:
-    """``rex`` without AND in AND and OR in OR."""
+    """``rex`` without AND in AND and OR in OR, and with a cast of each value of a CASE that is of another type than the
+    CASE, even where only NOT NULL differs."""
     if not isinstance(rex, Call):
         return rex
     operands = [_flat(o) for o in rex.operands]
+    if rex.name == "CASE":
+        last = len(operands) - 1
+        operands = [_value(o, rex.type) if i % 2 or i == last else o for i, o in enumerate(operands)]
     if rex.name in ("AND", "OR"):
         operands = [p for o in operands for p in (o.children if kind(o) == rex.name else (o,))]
     return Call(rex.type, tuple(operands), rex.internal_name, rex.syntax, rex.system_name, rex.catalog_name)
+
+
+def _value(rex: Rex, of: LogicalType) -> Rex:
+    if isinstance(rex, Literal) or rex.type == of:
+        return rex
+    is_cast = isinstance(rex, Call) and rex.name == "CAST" and same_type(rex.type, of)
+    return call("CAST", rex.children if is_cast else (rex,), of)

@@ -72,7 +72,7 @@ def _measure(rex: Rex, names: Sequence[str]) -> str:
         return f"{_measure(rex.expr, names)}.{rex.name}"
     op, operands = call_name(rex), [_measure(c, names) for c in rex.children]
     if op in ("CAST", "TRY_CAST"):
-        return f"{op}({operands[0]} AS {calcite_type(rex.type)})"
+        return f"{op}({operands[0]} AS {calcite_type(rex.type).replace(' NOT NULL', '')})"
     return f"{_shown(op)}({', '.join(operands)})"
 
 

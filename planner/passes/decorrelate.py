@@ -304,7 +304,7 @@ class _Decorrelator:
             outer[o] = len(exprs)
             exprs.append(refs_to(frame.rel, [field])[0])
             names.append(frame.rel.fields[field][0])
-        made = Project(frame.rel, tuple(exprs), tuple(unique_names(names)))
+        made = Project(frame.rel, tuple(exprs), tuple(unique_names(names, by_position=True)))
         return _Frame(made, _same(rel.width), outer)
 
     def _aggregate(self, rel: Aggregate) -> _Frame:

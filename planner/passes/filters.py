@@ -253,7 +253,8 @@ def _extracted(rex: Rex, belongs: Callable[[int], bool]) -> Rex:
 
 
 def push_join_expressions(rel: Rel) -> Rel | None:
-    """Computes expressions of equi-join keys below the join: ``a.x + 1 = b.y`` joins on a field of the left input.
+    """Computes expressions of equi-join keys below the join: ``a.x + 1 = b.y`` joins on a field of the left input. So
+    does a condition that is nothing but a list of values of one side.
 
     Source: Calcite's ``JoinPushExpressionsRule`` (``RelOptUtil.pushDownJoinConditions``).
     """
@@ -271,6 +272,8 @@ def push_join_expressions(rel: Rel) -> Rel | None:
                 for o, side in zip(term.children, sides, strict=True)
             ]
             terms.append(call(kind(term), operands, term.type))
+        elif term is rel.condition and kind(term) == "SEARCH":
+            terms.append(_moved(term, _side(term, width), width, total, extra_left, extra_right))
         else:
             terms.append(term)
     if not extra_left and not extra_right:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN
@@ -24,12 +25,14 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.fold import cast_literal
 from stateplan.planner.expressions.normal import collapsed, to_cnf
 from stateplan.planner.expressions.ops import (
     MIRRORED,
     TRUE,
     SubQuery,
     and_,
+    cast,
     compare,
     conjunctions,
     input_refs,
@@ -38,6 +41,7 @@ from stateplan.planner.expressions.ops import (
     outer_of,
     remap,
     rewrite,
+    same_type,
     shift,
     test,
     walk,
@@ -157,26 +161,35 @@ def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
     left, operands, outside = _with_operands(left, query.operands, outside)
     terms: list[Rex] = []
     for operand, ref in zip(operands, refs_to(right), strict=False):
-        same: Rex = compare("=", operand, shift(ref, left.width))
+        same: Rex = _equal(operand, shift(ref, left.width))
         terms.append(or_([same, test("IS NULL", same)]) if negated else same)
     return _join(left, right, [*terms, outside], join_type, query)
 
 
+def _equal(operand: Rex, field: Rex) -> Rex:
+    """``operand = field``; a constant and the field have one type."""
+    common = least_restrictive([operand.type, field.type]) if isinstance(operand, Literal) else None
+    if common is None or not isinstance(operand, Literal):
+        return compare("=", operand, field)
+    same = same_type(field.type, common)
+    return compare(
+        "=", cast_literal(operand, common), field if same else cast(field, common.as_nullable(field.type.nullable))
+    )
+
+
 def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Rel, list[Rex], Rex]:
-    """``left`` with the operands of an IN as fields, these fields, and the other condition over the wider join."""
-    if all(isinstance(o, InputRef) for o in operands):
-        return left, list(operands), outside
+    """``left`` with the operands of an IN as fields, these fields or constants, and the other condition over the wider
+    join."""
     width = left.width
     exprs: list[Rex] = list(refs_to(left))
-    where = []
-    for o in operands:
-        if o not in exprs:
-            exprs.append(o)
-        where.append(exprs.index(o))
+    exprs += [o for o in dict.fromkeys(operands) if o not in exprs and not isinstance(o, Literal)]
+    if len(exprs) == width:
+        return left, list(operands), outside
     wider = Project(left, tuple(exprs), tuple(project_names(exprs, [None] * len(exprs), left)))
     more = len(exprs) - width
     refs = refs_to(wider)
-    return wider, [refs[w] for w in where], remap(outside, lambda i: i + more if i >= width else i)
+    compared = [o if isinstance(o, Literal) else refs[exprs.index(o)] for o in operands]
+    return wider, compared, remap(outside, lambda i: i + more if i >= width else i)
 
 
 def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: JoinType, query: SubQuery) -> Join:

@@ -133,3 +133,62 @@ def check(
         assert match in ways, f"row {begin}: {match} is none of {sorted(ways)}"
         begin = following(match)
     assert not left, f"{left} must not be there"
+
+
+# ---- aggregates of the rows of a variable, by plain Python ---------------------------------------------------------
+
+
+def quotient(a: int, b: int) -> int:
+    """Without its fraction, as SQL divides whole numbers."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def there(values: Sequence[Any]) -> list[Any]:
+    """The values that are not NULL."""
+    return [v for v in values if v is not None]
+
+
+def variance(values: Sequence[int | None], of_sample: bool) -> int | None:
+    """Of whole numbers: each step is a whole number."""
+    found = there(values)
+    if not found or (of_sample and len(found) == 1):
+        return None
+    differences = sum(v * v for v in found) - quotient(sum(found) ** 2, len(found))
+    return quotient(differences, len(found) - of_sample)
+
+
+def deviation(values: Sequence[int | None], of_sample: bool) -> int | None:
+    """The root of the variance, without its fraction."""
+    found = variance(values, of_sample)
+    return None if found is None else int(found**0.5)
+
+
+def median(values: Sequence[int | None]) -> float | None:
+    """PERCENTILE 0.5: between the two values in the middle."""
+    found = sorted(there(values))
+    if not found:
+        return None
+    at = (len(found) - 1) / 2
+    low, high = found[int(at)], found[-(-(len(found) - 1) // 2)]
+    return low + (high - low) * (at - int(at))
+
+
+AGGREGATES: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "FIRST_VALUE({x})": lambda v: next(iter(there(v)), None),
+    "LAST_VALUE({x})": lambda v: (there(v) or [None])[-1],
+    "ARRAY_AGG({x})": lambda v: list(v) or None,
+    "LISTAGG(CAST({x} AS STRING), '-')": lambda v: "-".join(map(str, there(v))) or None,
+    "COUNT({x})": lambda v: len(there(v)),
+    "SUM({x})": lambda v: sum(there(v)) if there(v) else None,
+    "`$SUM0`({x})": lambda v: sum(there(v)),
+    "AVG({x})": lambda v: quotient(sum(there(v)), len(there(v))) if there(v) else None,
+    "MAX({x})": lambda v: max(there(v), default=None),
+    "VAR_POP({x})": lambda v: variance(v, False),
+    "VAR_SAMP({x})": lambda v: variance(v, True),
+    "STDDEV_POP({x})": lambda v: deviation(v, False),
+    "STDDEV_SAMP({x})": lambda v: deviation(v, True),
+    "PERCENTILE({x}, 0.5)": median,
+    "SUM(LAST({x}, 1))": lambda v: sum(there(v)) if there(v) else None,
+    "COUNT(FIRST({x}))": lambda v: len(there(v)),
+}
+"""Aggregate calls of a column: what they are of its values, in order. LAST and FIRST inside have no effect."""

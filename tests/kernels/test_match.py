@@ -28,7 +28,7 @@ from stateplan.execnodes.runtime.kernels.match import MatchKernel
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import BIGINT, INT, LogicalType
 from stateplan.planner.session.environment import TableEnvironment
-from tests.kernels.match_reference import Context, Part, Taken, check
+from tests.kernels.match_reference import AGGREGATES, Context, Part, Taken, check, variance
 from tests.kernels.support import CUTS, split
 from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
@@ -70,6 +70,14 @@ def _last(values: Sequence[Any]) -> Any:
     return values[-1] if values else None
 
 
+def _first_there(values: Sequence[Any]) -> Any:
+    return next((v for v in values if v is not None), None)
+
+
+def _above(p: int | None, number: int) -> bool:
+    return p is not None and p > 2 and number > 3
+
+
 def _sum(values: Sequence[Any]) -> int | None:
     there = [v for v in values if v is not None]
     return sum(there) if there else None
@@ -95,6 +103,17 @@ CONDITIONS: dict[str, Callable[[Context, int], bool]] = {
         c.rows[c.at]["p"], max((p for p in c.of(u, "p") if p is not None), default=None), lambda a, b: a <= b
     ),
     "ABS({v}.p) + {u}.p < 7": lambda c, u: _both(c.rows[c.at]["p"], _last(c.of(u, "p")), lambda a, b: a + b < 7),
+    "FIRST_VALUE(p) <= LAST_VALUE({v}.p)": lambda c, u: _both(
+        _first_there(c.of_all("p")), _first_there(c.of(c.variable, "p")[::-1]), lambda a, b: a <= b
+    ),
+    "VAR_POP({v}.p) < 3 OR {v}.p IS NULL": lambda c, u: (
+        c.rows[c.at]["p"] is None or _both(variance(c.of(c.variable, "p"), False), 3, lambda a, b: a < b)
+    ),
+    "CARDINALITY(ARRAY_AGG({v}.id)) < 3": lambda c, u: len(c.of(c.variable, "id")) < 3,
+    "SUM(LAST({u}.p, 1)) < 9": lambda c, u: _both(_sum(c.of(u, "p")), 9, lambda a, b: a < b),
+    "LAST({v}.p > 2 AND {v}.id > 3, 1)": lambda c, u: (
+        len(c.of(c.variable, "p")) > 1 and _above(c.of(c.variable, "p")[-2], c.of(c.variable, "id")[-2])
+    ),
     "TRUE": lambda c, u: True,
 }
 """Conditions of the variable ``v``, which may look at the variable ``u``: SQL, and what it means."""
@@ -223,6 +242,39 @@ def test_processing_time(pattern, skip, given_rows, cuts, others) -> None:
         mine = [r for r in rows if r["k"] == key]
         check(mine, parts, taken(found[0], mine, key), following(kernel.automaton))
         assert taken(found[0], mine, key) == taken(found[1], mine, key)
+
+
+VALUES = st.lists(st.none() | st.integers(-50, 50), min_size=3, max_size=9)
+
+
+@cache
+def measuring() -> MatchKernel:
+    """A kernel whose measures are, of each variable, all aggregates."""
+    measures = [call.format(x=f"{v}.p") for v in NAMES for call in AGGREGATES]
+    listed = ", ".join(f"{m} AS m{i}" for i, m in enumerate(measures))
+    clause = f"ORDER BY ts, id MEASURES {listed} PATTERN (A B*? C) DEFINE A AS A.id = 0, C AS C.id = 2"
+    session = TableEnvironment.create()
+    session.execute_sql(SOURCE)
+    session.execute_sql("CREATE TABLE s (n BIGINT) WITH ('connector' = 'print')")
+    query = f"INSERT INTO s SELECT COUNT(*) FROM t MATCH_RECOGNIZE ({clause}) AS m"
+    graph = session.compile_plan_sql(query).document.graph
+    (node,) = [n for n in graph.nodes if isinstance(n, Match)]
+    made = node.translate(graph.input_types(node), {}).kernel
+    assert isinstance(made, MatchKernel)
+    return made
+
+
+@fewer(4)
+@given(VALUES, st.integers(1, 8))
+def test_aggregates_of_a_match(values, last) -> None:
+    """A is the first row, C the one at ``last``, and B those between them."""
+    rows = [{"k": 1, "id": 0 if i == 0 else (1 if i < last else 2), "p": p, "t": i} for i, p in enumerate(values)]
+    _, out = run(measuring(), [rows], [len(rows)])
+    if last >= len(rows):
+        assert out == [[]]
+        return
+    parts = (values[:1], values[1:last], values[last : last + 1])
+    assert list(out[0][0]) == [meaning(v) for v in parts for meaning in AGGREGATES.values()]
 
 
 # ---- single cases ------------------------------------------------------------------------------------------------

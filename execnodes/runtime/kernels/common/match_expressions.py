@@ -21,7 +21,7 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, aligned
-from stateplan.execnodes.runtime.kernels.common.functions import accumulator
+from stateplan.execnodes.runtime.kernels.common.functions import ACCUMULATORS, accumulator
 from stateplan.execnodes.runtime.kernels.common.match_scalars import Inexact, Scalar, compiled, total
 from stateplan.execnodes.runtime.kernels.common.net import Ints, nulls
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -29,7 +29,6 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType
 
 _ANY = "*"
-_AGGREGATES = ("COUNT", "SUM", "MIN", "MAX")
 _MOVES = ("LAST", "FIRST", "PREV", "NEXT")
 _TIMES = ("MATCH_ROWTIME", "MATCH_PROCTIME")
 
@@ -56,34 +55,35 @@ class Value:
 
 @dataclass(frozen=True)
 class Total:
-    """An aggregate of column ``number`` (None for COUNT(*)) over the rows of a variable."""
+    """An aggregate of columns (by number; none for COUNT(*)) over the rows of a variable."""
 
     variable: int
     function: str
-    number: int | None
-    argument: LogicalType | None
+    numbers: tuple[int, ...]
+    arguments: tuple[LogicalType, ...]
     type: LogicalType
 
     @cached_property
     def fold(self) -> Fold:
         """What computes it for many groups of rows."""
-        call = AggCall(internal_name=f"${self.function}$1", type=self.type)
-        made = accumulator(0, call, () if self.argument is None else (self.argument,), False)
+        call = AggCall(internal_name=f"${self.function}$1", arg_list=self.numbers, type=self.type)
+        made = accumulator(0, call, self.arguments, False)
         assert isinstance(made, Fold)
         return made
 
-    def of(self, values: pl.Series | None, codes: Ints, groups: int) -> pl.Series:
+    def of(self, values: Sequence[pl.Series], codes: Ints, groups: int) -> pl.Series:
         """Per group the result.
 
         Args:
-            values: of all rows; None for COUNT(*).
+            values: of all rows, a series per argument.
             codes: the group of each row.
         """
         fold = self.fold
-        if values is not None and not fold.sees_nulls:
-            there = values.is_not_null().to_numpy()
-            values, codes = values.filter(pl.Series(there)), codes[there]
-        state = fold.partial(Changes(groups, codes, values, None))
+        if values and not fold.sees_nulls:
+            there = values[0].is_not_null().to_numpy()
+            values, codes = [v.filter(pl.Series(there)) for v in values], codes[there]
+        first, second, third = (*values, None, None, None)[:3]
+        state = fold.partial(Changes(groups, codes, first, None, second, third))
         return fold.value(pl.DataFrame(state)).cast(self.type.polars())
 
 
@@ -115,7 +115,7 @@ class _Split:
                 return self.of(rex.operands[0])
             if rex.name in _TIMES:
                 return self._leaf(Time(rex.name, rex.type), rex.type)
-            if rex.name in _AGGREGATES:
+            if rex.name in ACCUMULATORS:
                 return self._total(rex)
         found = self._places(rex)
         if found is not None and len(found) == 1:
@@ -141,11 +141,9 @@ class _Split:
     def _total(self, rex: Call) -> Rex:
         variables = {e.alpha for e in _walk(rex) if isinstance(e, PatternInputRef)}
         variable = self._number(next(iter(variables), _ANY))
-        if not rex.operands:
-            return self._leaf(Total(variable, "COUNT", None, None, rex.type), rex.type)
-        argument = _row_part(rex.operands[0])
-        made = Total(variable, rex.name, self._row(argument), argument.type, rex.type)
-        return self._leaf(made, rex.type)
+        arguments = [_row_part(o) for o in rex.operands]
+        numbers, types = tuple(map(self._row, arguments)), tuple(a.type for a in arguments)
+        return self._leaf(Total(variable, rex.name, numbers, types, rex.type), rex.type)
 
     def _number(self, alpha: str) -> int:
         return -1 if alpha == _ANY else self.names.index(alpha)
@@ -155,7 +153,7 @@ class _Split:
         if isinstance(rex, PatternInputRef):
             return {Place(self._number(rex.alpha), first, offset)}
         if isinstance(rex, Call):
-            if rex.name in _AGGREGATES or rex.name in _TIMES:
+            if rex.name in ACCUMULATORS or rex.name in _TIMES:
                 return None
             if rex.name in _MOVES:
                 return self._places(rex.operands[0], rex.name == "FIRST", _offset(rex) or 0)
@@ -187,13 +185,13 @@ def unsupported(rex: Rex, names: Sequence[str]) -> str | None:
             offset = _offset(e)
             if offset is None or offset < 0 or (offset and e.name in ("PREV", "NEXT")):
                 return f"{e.name} with this offset"
-            if any(isinstance(i, Call) and i.name in (*_MOVES, *_AGGREGATES, *_TIMES) for i in _walk(e.operands[0])):
+            if any(isinstance(i, Call) and i.name in (*_MOVES, *ACCUMULATORS, *_TIMES) for i in _walk(e.operands[0])):
                 return f"a call in {e.name} that goes to rows"
-        if e.name in _AGGREGATES:
+        if e.name in ACCUMULATORS:
             inner = [i for o in e.operands for i in _walk(o)]
-            if len(e.operands) > 1 or (not e.operands and e.name != "COUNT"):
-                return f"{e.name} with these arguments"
-            if any(isinstance(i, Call) and i.name in (*_MOVES, *_AGGREGATES, *_TIMES) for i in inner):
+            if not e.operands and e.name != "COUNT":
+                return f"{e.name} without an argument"
+            if any(isinstance(i, Call) and i.name in (*ACCUMULATORS, *_TIMES) for i in inner):
                 return f"a call in {e.name} that goes to rows"
             if e.operands and len({i.alpha for i in inner if isinstance(i, PatternInputRef)}) != 1:
                 return f"{e.name} of columns of other than one variable"
@@ -369,8 +367,7 @@ class Measures(_Expressions):
         codes = np.repeat(np.arange(len(begins)), rows)
         within = np.arange(len(codes)) - np.repeat(np.cumsum(rows) - rows, rows)
         every = np.repeat(starts, rows) + within
-        values = None if leaf.number is None else columns.gathered(leaf.number, every)
-        return leaf.of(values, codes, len(begins))
+        return leaf.of([columns.gathered(n, every) for n in leaf.numbers], codes, len(begins))
 
 
 @dataclass(frozen=True)
@@ -490,14 +487,13 @@ class Evaluated:
         return self._columns.value(leaf.number, row if place == rows else start + place)
 
     def _total(self, leaf: Total, start: int, rows: int, current: int) -> Any:
-        if leaf.number is None:
-            return rows + (current >= 0)
-        number = leaf.number
         at = [*range(start, start + rows), *([current] if current >= 0 else [])]
-        values = [self._columns.value(number, i) for i in at]
+        if not leaf.numbers:
+            return len(at)
+        values = [[self._columns.value(n, i) for i in at] for n in leaf.numbers]
         try:
-            return total(leaf.function, values, leaf.type)
+            return total(leaf.function, values[0], leaf.type)
         except Inexact:
-            assert leaf.argument is not None
-            series = pl.Series("", values, dtype=leaf.argument.polars())
-            return leaf.of(series, np.zeros(len(values), np.int64), 1)[0]
+            pairs = zip(values, leaf.arguments, strict=True)
+            series = [pl.Series("", v, dtype=t.polars()) for v, t in pairs]
+            return leaf.of(series, np.zeros(len(at), np.int64), 1)[0]

@@ -244,6 +244,10 @@ def total(function: str, values: Sequence[Any], result: LogicalType) -> Any:
     there = [v for v in values if v is not None]
     if function == "COUNT":
         return len(there)
+    if function in ("FIRST_VALUE", "LAST_VALUE"):
+        return there[0 if function == "FIRST_VALUE" else -1] if there else None
+    if function not in ("SUM", "MIN", "MAX"):
+        raise Inexact
     if not there:
         return None
     if function != "SUM":
