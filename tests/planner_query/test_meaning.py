@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import polars as pl
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.nodes.calc import Calc
@@ -90,8 +91,17 @@ def fields() -> list[tuple[str, LogicalType]]:
     return ENV.query_fields(statement.node, statement.source)
 
 
+def stays(condition: str) -> bool:
+    """Whether Flink keeps the meaning: beside a comparison of ``a``, it drops ``a IS NOT NULL`` where unknown counts as
+    true. The golden case ``(a IS NOT NULL AND a = 3) IS NOT FALSE`` has its plan."""
+    return "IS NOT NULL" not in condition or not {"IS NOT TRUE", "IS NOT FALSE"} & set(
+        re.findall("IS NOT [A-Z]+", condition)
+    )
+
+
 @given(conditions)
 def test_a_condition_keeps_its_rows(condition: str) -> None:
+    assume(stays(condition))
     sql = f"INSERT INTO s SELECT * FROM t WHERE {condition};"
     (statement,) = read_script(sql)
     where = statement.node.expression.args["where"].this
@@ -103,6 +113,7 @@ def test_a_condition_keeps_its_rows(condition: str) -> None:
 
 @given(conditions, conditions)
 def test_an_expression_keeps_its_values(condition: str, value: str) -> None:
+    assume(stays(condition) and stays(value))
     sql = f"INSERT INTO v SELECT a, {value} FROM t WHERE {condition};"
     (statement,) = read_script(sql)
     select = statement.node.expression
