@@ -32,6 +32,9 @@ def shared_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
+LONG = bool(os.environ.get("STATEPLAN_LONG"))
+"""Whether tests run that take minutes, and others in all of their variants."""
+
 SLOW_FILES = (
     "cluster/test_local_cluster.py",
     "cluster/test_hosts.py",
@@ -55,7 +58,7 @@ SLOW_FILES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
-    if not os.environ.get("STATEPLAN_LONG"):
+    if not LONG:
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it"))

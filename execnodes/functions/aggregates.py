@@ -27,7 +27,7 @@ class AggregateFunction:
         takes: operand families; one operand each unless ``operands`` says otherwise.
         never_null: whether the result is NOT NULL always (COUNT, $SUM0).
         always_nullable: whether the result may be NULL whatever the operands are.
-        of_operands: whether the result is NULL by its type only if an operand may be, even where there may be no row.
+        of_operands: whether the type of the result allows NULL only if that of an operand does, even without any row.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
         reason: why it is not supported; None when it is.

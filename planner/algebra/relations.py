@@ -538,8 +538,11 @@ def is_identity(exprs: Sequence[Rex], rel: Rel) -> bool:
 
 
 def unique_names(names: Sequence[str], *, by_position: bool = False) -> list[str]:
-    """``names`` with repeated ones numbered: a, a0, a1; or at least by how many names there are before, as those of
-    ``RelBuilder.project`` (Calcite's ``SqlValidatorUtil.uniquify``)."""
+    """``names`` with repeated ones numbered: a, a0, a1 (Calcite's ``SqlValidatorUtil.uniquify``).
+
+    Args:
+        by_position: numbers begin at the count of the names before, as in Calcite's ``RelBuilder.project``.
+    """
     used: set[str] = set()
     out: list[str] = []
     originals = list(names)

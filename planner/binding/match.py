@@ -429,10 +429,11 @@ class MatchBinder(ExpressionBinder):
         rex = aggregated(function, operands, place)
         if not found:
             raise SqlError("SQL184.no_variable", name=name, place=place)
-        for argument, operand in zip(arguments, operands, strict=True):
-            if name.startswith("JSON_") and not operand.type.is_string:
-                shown = operand.type.summary()
-                raise SqlError("SQL203.json_text", name=function_name(call), type=shown, place=self.place(argument))
+        if name.startswith("JSON_"):
+            for argument, operand in zip(arguments, operands, strict=True):
+                if not operand.type.is_string:
+                    shown = operand.type.summary()
+                    raise SqlError("SQL203.json_text", name=function_name(call), type=shown, place=self.place(argument))
         return rex
 
     def _query(self, node: exp.Expr) -> Rex:

@@ -31,30 +31,27 @@ _INT = LogicalType("INTEGER", False)
 
 def aggregated(function: AggregateFunction, operands: Sequence[Rex], place: Place) -> Rex:
     """A call; AVG and the variances as the sums and counts that they are."""
-    if function.name == "AVG":
-        return _mean(function, operands, place)
-    if function.name in VARIANCES:
-        return _variance(function, operands, place)
     result = function.infer([o.type for o in operands], place, grouped=False)
+    if function.name == "AVG":
+        return _mean(operands[0], result, place)
+    if function.name in VARIANCES:
+        return _variance(operands[0], *VARIANCES[function.name], result, place)
     return Call(result, tuple(operands), function.internal_name, function.syntax)
 
 
-def _mean(function: AggregateFunction, operands: Sequence[Rex], place: Place) -> Rex:
-    result = function.infer([o.type for o in operands], place, grouped=False)
-    mean = make_call("/", [_as(_of_rows("SUM", operands[0]), result), _of_rows("COUNT", operands[0])], place)
+def _mean(x: Rex, result: LogicalType, place: Place) -> Rex:
+    mean = make_call("/", [_as(_of_rows("SUM", x), result), _of_rows("COUNT", x)], place)
     return _ensured(mean, result)
 
 
-def _variance(function: AggregateFunction, operands: Sequence[Rex], place: Place) -> Rex:
+def _variance(x: Rex, of_sample: bool, root: bool, result: LogicalType, place: Place) -> Rex:
     """``(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x)) / COUNT(x)``, or by one less than that; every step of the type of
     the result, and so without fractions for whole numbers."""
-    of_sample, root = VARIANCES[function.name]
-    result = function.infer([o.type for o in operands], place, grouped=False)
 
     def made(operator: str, left: Rex, right: Rex) -> Rex:
         return _as(make_call(operator, [left, right], place), result)
 
-    x = _as(operands[0], result)
+    x = _as(x, result)
     rows, total = _of_rows("COUNT", x), _as(_of_rows("SUM", x), result)
     count = _as(rows, result)
     squares = _as(_of_rows("SUM", made("*", x, x)), result)

@@ -17,8 +17,9 @@ ANY_VARIABLE = "*"
 
 _CONSTANTS = (exp.Literal, nodes.TypedLiteral, exp.Interval, exp.Boolean, exp.HexString)
 _WHOLE: dict[type[exp.Expr], str] = {exp.Case: "CASE", exp.Cast: "CAST", exp.TryCast: "TRY_CAST", exp.In: "IN"}
-_REWRITTEN = frozenset(
-    "NULLIF YEAR QUARTER MONTH WEEK DAYOFYEAR DAYOFMONTH DAYOFWEEK HOUR MINUTE SECOND".split()  # noqa: SIM905
+_REWRITTEN = (
+    *("NULLIF", "YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK"),
+    *("HOUR", "MINUTE", "SECOND"),
 )
 """Functions that Calcite writes as CASE or EXTRACT."""
 
@@ -52,7 +53,11 @@ def taken_for_variables(node: exp.Expr, variables: Sequence[str]) -> dict[str, N
 
 
 def _seen(node: exp.Expr, variables: Sequence[str], counts: bool) -> dict[str, None]:
-    """Args: counts: whether a constant would be taken for a variable here."""
+    """Likewise, of a part of an argument.
+
+    Args:
+        counts: whether a constant is taken for a variable here.
+    """
     node = bare(node)
     if isinstance(node, exp.Column):
         first = next(p for p in (node.args.get(k) for k in ("catalog", "db", "table", "this")) if p)

@@ -258,7 +258,7 @@ class Simplifier:
 
     def _is2(self, op: str, a: Rex, unknown_as: NullAs) -> Rex | None:
         if kind(a) in COMPARISONS and not any(o.type.nullable for o in a.children):
-            a = compare(kind(a), *a.children)  # its type may be of before an outer join became an inner one
+            a = compare(kind(a), *a.children)  # its type may date from before an outer join became an inner one
         if op in ("IS NULL", "IS NOT NULL"):
             result = self._is_null(a) if op == "IS NULL" else self._is_not_null(a)
             if result is not None:

@@ -253,8 +253,8 @@ def _extracted(rex: Rex, belongs: Callable[[int], bool]) -> Rex:
 
 
 def push_join_expressions(rel: Rel) -> Rel | None:
-    """Computes expressions of equi-join keys below the join: ``a.x + 1 = b.y`` joins on a field of the left input. So
-    does a condition that is nothing but a list of values of one side.
+    """Computes expressions of equi-join keys below the join: ``a.x + 1 = b.y`` joins on a field of the left input.
+    A condition that only looks for an expression in a list of values is computed there too.
 
     Source: Calcite's ``JoinPushExpressionsRule`` (``RelOptUtil.pushDownJoinConditions``).
     """

@@ -168,13 +168,13 @@ def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
 
 def _equal(operand: Rex, field: Rex) -> Rex:
     """``operand = field``; a constant and the field have one type."""
-    common = least_restrictive([operand.type, field.type]) if isinstance(operand, Literal) else None
-    if common is None or not isinstance(operand, Literal):
-        return compare("=", operand, field)
-    same = same_type(field.type, common)
-    return compare(
-        "=", cast_literal(operand, common), field if same else cast(field, common.as_nullable(field.type.nullable))
-    )
+    if isinstance(operand, Literal):
+        common = least_restrictive([operand.type, field.type])
+        if common is not None:
+            operand = cast_literal(operand, common)
+            if not same_type(field.type, common):
+                field = cast(field, common.as_nullable(field.type.nullable))
+    return compare("=", operand, field)
 
 
 def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Rel, list[Rex], Rex]:

@@ -1,7 +1,7 @@
-"""Flink's own test programs of the operators this project has, each two ways; see :mod:`tests.support.programs`.
+"""Flink's own test programs of the operators this project has, two of the four ways of :mod:`tests.support.programs`.
 
-They run from their SQL, and from Flink's plan with a restart by the migrated one. `python -m scripts.flink_programs`
-also runs Flink's plan without a migration, with and without a restart.
+They run from their SQL, and from Flink's plan with a restart by the migrated one. ``STATEPLAN_LONG`` and
+``python -m scripts.flink_programs`` run Flink's plan without a migration too, with and without a restart.
 
 ``tests/support/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
 listed one that passes fails here.
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import shared_folder
+from tests.conftest import LONG, shared_folder
 from tests.support.programs import WAYS, Program, failing, programs
 
 _SHARED = shared_folder()
 _PROGRAMS = programs(_SHARED) if _SHARED else []
 _FAILING = failing()
-_TRIED = ("sql", "migrated")
+_TRIED = tuple(WAYS) if LONG else ("sql", "migrated")
 
 
 def _cases() -> list[object]:

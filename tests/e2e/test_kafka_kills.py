@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
 from tests.support.kafka import Kafka, running
 
 HERE = Path(__file__).resolve().parent
-KILLS = (("totals", "inside", 2),)
+KILLS = (("totals", "inside", 2), *([("copies", "after", 1)] if LONG else []))
 ROWS, BATCH, ACCOUNTS = 600, 150, 5
 
 

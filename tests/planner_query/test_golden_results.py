@@ -11,6 +11,7 @@ import pytest
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.script import read_script
+from tests.conftest import LONG
 from tests.support.cases import Case, replay_script
 from tests.support.golden import GoldenCase, golden_cases
 from tests.support.local import fold, printed
@@ -33,15 +34,19 @@ SPLITS = ((3, 2), (7, 5), (5, 1))
 """Rows per micro-batch, and key groups."""
 
 
-def way(number: int, case: GoldenCase) -> tuple[int, int]:
-    """One of the splits, in turn. Rows are late row by row."""
-    step, key_groups = SPLITS[number % len(SPLITS)]
-    return (1 if case.subject == "window_late" else step), key_groups
+def ways(number: int, case: GoldenCase) -> tuple[tuple[int, int], ...]:
+    """One of the splits, in turn; all of them in a long run. Rows are late row by row."""
+    found = SPLITS if LONG else (SPLITS[number % len(SPLITS)],)
+    return tuple((1 if case.subject == "window_late" else step, groups) for step, groups in found)
 
 
 @pytest.mark.parametrize(
     ("golden", "step", "key_groups"),
-    [pytest.param(case, *way(number, case), id=case.name) for number, case in enumerate(WITH_ROWS)],
+    [
+        pytest.param(case, step, groups, id=f"{case.name}-{step}-{groups}")
+        for number, case in enumerate(WITH_ROWS)
+        for step, groups in ways(number, case)
+    ],
 )
 def test_rows_equal_flinks(golden: GoldenCase, step: int, key_groups: int, tmp_path: Path) -> None:
     case = RowCase(ROWS, golden)

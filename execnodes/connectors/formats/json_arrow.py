@@ -22,7 +22,7 @@ from stateplan.execnodes.values.strict import strict_bytes, strict_date, strict_
 _READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 22)
 _NO_COLUMN = "\x00"
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _ARROW: dict[str, Callable[[], Any]] = {
     "BOOLEAN": pa.bool_,
@@ -242,8 +242,8 @@ def _has_constant(piece: bytes) -> bool:
     return (_contains(data, b"NaN") or _contains(data, b"Inf")) and _CONSTANT.search(piece) is not None
 
 
-def _contains(data: Bytes, word: bytes) -> bool:
-    """Whether a word of three bytes stands anywhere: several times faster than ``in``, by pairs of bytes."""
+def _contains(data: _Bytes, word: bytes) -> bool:
+    """Whether a word of three bytes is in the data. Comparing pairs of bytes is several times faster than ``in``."""
     pair = np.frombuffer(word[:2], np.uint16)[0]
     for start in (0, 1):
         pairs = data[start : start + (len(data) - start) // 2 * 2].view(np.uint16)
