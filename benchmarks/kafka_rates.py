@@ -12,8 +12,16 @@ import psutil
 from benchmarks.harness import cpu_seconds
 from stateplan import TableEnvironment
 
+COLUMNS = "order_id BIGINT, user_id BIGINT, product_id BIGINT, num INT, ts BIGINT"
+NOTE = "left with the neighbour, paid on delivery"
+
 BROKER = "noida-db"
 """Name of the broker's program, a child of this process."""
+
+
+def columns(notes: int) -> str:
+    """The columns of orders: five numbers, about 85 bytes as JSON, and ``notes`` texts of about 55 more each."""
+    return ", ".join([COLUMNS, *(f"note{i} STRING" for i in range(notes))])
 
 
 @dataclass

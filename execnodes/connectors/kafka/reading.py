@@ -28,10 +28,14 @@ _HELD = 200_000
 """Messages that are taken before the first of them is decoded, at most: a range of fewer is fetched to its end, and
 fetching has stopped by then. A client at the end of a partition asks again and again, of some brokers without pause."""
 
+_QUEUED = 5_000
+"""The client asks for more messages when so many are left of those that came. With more it asks, while they are taken,
+again and again at the end of a partition."""
+
 _MOST_BYTES = 64 << 20
 """Bytes of values that are taken before the first is decoded, about."""
 
-_ASKED = 10_000
+_ASKED = 5_000
 _WAIT = 0.02
 _BEGIN, _END = -2, -1
 """What stands for the first offset and for the end of a partition where offsets are asked for by time."""
@@ -83,7 +87,7 @@ def read_range(
         fetch_error_backoff_ms=50,
         fetch_queue_backoff_ms=20,
         reconnect_backoff_max_ms=1000,
-        queued_min_messages=_HELD,
+        queued_min_messages=_QUEUED,
     )
     yield from _Range(brokers, client, topic, partition, start, stop, wanted).read()
 
