@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.connectors.alignment import Alignment
-from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format
+from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.retries import Again
@@ -112,6 +112,13 @@ class SourceTable(Table):
     limit: int | None = None
     started: int = 0
     filters: tuple[Rex, ...] = ()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether all formats of the table can do without fields of rows: :meth:`Format.leaves_out`."""
+        given = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
+        formats = [(fmt, format_options(self.options, key)) for fmt, key in given if fmt is not None]
+        return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)
 
     def decoder(self) -> Decoder:
         """The decoder of the table's files; for connectors with formats. For messages see

@@ -6,14 +6,14 @@ translation of its own: the plan keeps it because Flink does.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import INSERT_ONLY, columns
 from stateplan.execnodes.connectors.alignment import Alignment
-from stateplan.execnodes.connectors.protocol import InstantSource, OffsetSource
+from stateplan.execnodes.connectors.protocol import InstantSource, OffsetSource, SourceTable
 from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.fingerprint import assign_uids
@@ -43,6 +43,7 @@ from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, without_unread
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import WatermarkPushDown
@@ -98,6 +99,7 @@ class _Translation:
     ages: dict[int, tuple[TtlConfig, ...]] = field(default_factory=dict)
     event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
     idle_timeouts: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    reads: dict[int, list[set[Path]]] = field(default_factory=dict)
 
     def job(self, key_groups: int) -> JobGraph:
         scans: list[TableSourceScan | Values] = []
@@ -134,6 +136,7 @@ class _Translation:
         self.graph.check_ways(
             lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
         )
+        self.reads = columns_read(self.graph, self.parts)
         self.writers = {i: self.sink(self.graph.node(i)) for i in self.sinks}
         sources = tuple(self.source(scan) for scan in scans)
         operators = [self.operator(self.graph.node(i)) for i in self.operators]
@@ -229,7 +232,7 @@ class _Translation:
         more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
         hidden = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
         read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *hidden))
-        reader = read.connector.source(read)
+        reader = read.connector.source(self.without_unread(node, read, filters))
         first = _filters(filters, wanted, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields])
         first = (*first, *self.watermarks(node))
         marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
@@ -240,6 +243,29 @@ class _Translation:
         if isinstance(reader, OffsetSource):
             reader.idle_timeout, reader.alignment = timeout or 0, _alignment(node, marks)
         return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
+
+    def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
+        """A table of whose rows within columns only what the plan reads is decoded.
+
+        Args:
+            node: its scan.
+            read: the table.
+            filters: that are evaluated in front of the rest of the plan.
+        """
+        if not read.leaves_out:
+            return read
+        columns: list[int | str] = [*read.projection, *read.metadata]
+        reads = list(zip(columns, self.reads[node.id], strict=False))
+        places = [(predicate, row) for predicate, row in filters]
+        places += [
+            (a.watermark_expr, columns) for a in node.scan_table_source.abilities if isinstance(a, WatermarkPushDown)
+        ]
+        reads += [(row[index], {path}) for rex, row in places for index, path in read_paths(rex)]
+        paths: dict[int | str, set[Path]] = defaultdict(set)
+        for place, of in reads:
+            paths[place] |= of
+        fields = ((name, without_unread(t, paths[i]) if i in paths else t) for i, (name, t) in enumerate(read.fields))
+        return replace(read, fields=tuple(fields))
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
         """What a source does that was told to make the watermarks itself."""

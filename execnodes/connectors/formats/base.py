@@ -220,6 +220,10 @@ class Format:
         self.check_columns(options, fields)
         return self.make_decoder(self.values(options), fields, projection, metadata)
 
+    def leaves_out(self, options: Mapping[str, str]) -> bool:
+        """Whether a table may be decoded with fewer fields in its rows, and all others have the same values."""
+        return False
+
     def stamped_decoder(
         self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], stamp: tuple[str, LogicalType]
     ) -> StampedDecoder:

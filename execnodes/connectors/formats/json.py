@@ -85,6 +85,9 @@ class JsonFormat(Format):
     has_messages = True
     exclusive = (("json.fail-on-missing-field", "json.ignore-parse-errors"),)
 
+    def leaves_out(self, options: Mapping[str, str]) -> bool:
+        return not self.values(options)["fail-on-missing-field"]
+
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
     ) -> Decoder:
