@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,34 @@ def test_what_is_written_can_be_read(fmt: str, tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     path.write_bytes(make_encoder(table(fmt), columns).encode(rows))
     assert read_all(table(fmt), columns, path).rows() == [(1, "x", 0), (2, None, 3), (3, '"', 0), (4, "}]", 3)]
+
+
+KEYED = {
+    "a": ("MAP<INT, STRING>", {"1": "a", "-2": None}, [{"key": 1, "value": "a"}, {"key": -2, "value": None}]),
+    "b": ("MAP<DOUBLE, INT>", {"42.5": 1}, [{"key": 42.5, "value": 1}]),
+    "c": ("MAP<DATE, INT>", {"2024-01-02": 1}, [{"key": date(2024, 1, 2), "value": 1}]),
+    "d": ("MAP<ROW<x INT, y STRING>, INT>", {r'{"x":1,"y":"\""}': 3}, [{"key": {"x": 1, "y": '"'}, "value": 3}]),
+    "e": ("MAP<ARRAY<INT>, BOOLEAN>", {"[1,null]": True}, [{"key": [1, None], "value": True}]),
+    "f": ("MULTISET<INT>", {"7": 2}, [{"key": 7, "value": 2}]),
+}
+
+
+def test_maps_of_op_json_have_keys_of_any_type(tmp_path: Path) -> None:
+    columns = fields(", ".join(f"{name} {kind}" for name, (kind, _, _) in KEYED.items()))
+    path = tmp_path / "rows.json"
+    line = json.dumps({"_op": "+I"} | {name: value for name, (_, value, _) in KEYED.items()}, separators=(",", ":"))
+    path.write_text(line + "\n")
+    rows = read_all(table("op-json"), columns, path)
+    assert rows.drop(KIND).row(0) == tuple(found for _, _, found in KEYED.values())
+    assert make_encoder(table("op-json"), columns).encode(rows).decode() == line + "\n"
+
+
+@pytest.mark.parametrize("key", ['{"x":', "3", "[" * 100_000], ids=["no JSON", "no row", "deep"])
+def test_a_key_that_does_not_fit_is_an_error(key: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"d": {key: 1}}) + "\n")
+    with pytest.raises(DataError, match="DATA112"):
+        read_all(table("op-json"), fields(f"d {KEYED['d'][0]}"), path)
 
 
 ROWS = st.fixed_dictionaries(

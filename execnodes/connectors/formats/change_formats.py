@@ -283,7 +283,8 @@ class OpJson(ChangeFormat):
 
     It is not one of Flink's: it makes files of a table's changes, upserts among them, without a broker.
     ``op-json.mode`` says which kinds a table has, so what it asks of a query that reads or writes it. The field may
-    stand anywhere in the object; a row without it is a +I. It is written first.
+    stand anywhere in the object; a row without it is a +I. It is written first. Keys of maps have any type, also those
+    that Flink's ``json`` refuses: a key is the text of its JSON value.
     """
 
     name = "op-json"
@@ -304,6 +305,7 @@ class OpJson(ChangeFormat):
         *_OPTIONS,
     )
     by_name = False
+    text_keys = False
     reserved: ClassVar[Mapping[str, str]] = {"_op": "the kind of the change"}
 
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:

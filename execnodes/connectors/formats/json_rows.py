@@ -232,6 +232,19 @@ def _bytes_of_tree(value: Any) -> bytes | None:
     return _bytes(value) if isinstance(value, str) and not isinstance(value, Number) else None
 
 
+def _of_text(convert: Converter) -> Converter:
+    """What reads the JSON value that a text holds."""
+
+    def read(text: str) -> Any:
+        try:
+            value = _DECODER.decode(text)
+        except RecursionError as error:
+            raise ValueError(text) from error
+        return convert(value)
+
+    return read
+
+
 def _string_only(parse: Callable[[str], Any]) -> Converter:
     def convert(value: Any) -> Any:
         return parse(_scalar_text(value))
@@ -391,7 +404,9 @@ class RowReader(Frozen):
             return self._array(self._nullable(declared.children[0], path))
         if root in ("MAP", "MULTISET"):
             value_type = declared.children[1] if root == "MAP" else LogicalType("INTEGER")
-            return self._map(self._nullable(declared.children[0], path), self._nullable(value_type, path))
+            key = self._nullable(declared.children[0], path)
+            nested = declared.children[0].root in ("ARRAY", "MAP", "MULTISET", "ROW")
+            return self._map(_of_text(key) if nested else key, self._nullable(value_type, path))
         if root == "ROW":
             return self._row(declared, path)
         raise ValueError(f"no JSON reader for {declared}")
