@@ -294,6 +294,7 @@ class Union(Several):
 
     all: bool = True
     row: tuple[Field, ...] | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -157,3 +157,13 @@ class Total(AggregateFunction):
 
     def get_value(self, accumulator: list[int]) -> int:
         return accumulator[0]
+
+
+@pytest.mark.parametrize("word", ["UNION ALL", "UNION"])
+@pytest.mark.parametrize("computed", ["ts + INTERVAL '1' SECOND", "CASE v WHEN 1 THEN ts END"])
+def test_union_of_a_time_attribute_and_a_computed_time(word: str, computed: str) -> None:
+    both = f"(SELECT k, ts FROM t {word} SELECT k, {computed} FROM t)"
+    error = refused(f"SELECT k, COUNT(DISTINCT ts) FROM {both} GROUP BY k")
+    assert error.code == "SQL112"
+    assert "column 2 ('ts') of the UNION is a time attribute on one side" in str(error)
+    assert "CAST what is computed to TIMESTAMP(3)" in str(error)
