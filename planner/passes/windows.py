@@ -253,6 +253,21 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
     return None
 
 
+def check_window_table(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL119, for windows over what is no time attribute any more: a join without bounds in time, an
+    aggregate and DISTINCT make plain timestamps of time attributes (``StreamPhysicalWindowTableFunctionRule``)."""
+    if not isinstance(rel, WindowTable) or rel.position.time_type.kind is not None:
+        return None
+    name, given = rel.input.fields[rel.time]
+    raise SqlError(
+        "SQL119",
+        problem=f"{rel.window.kind} needs a time attribute, and '{name}' is a plain {given.summary()} here",
+        place=rel.place,
+        expected="a time attribute that no operator below has made a plain timestamp",
+        hint="a join without bounds in time, GROUP BY and DISTINCT do so: use the window below them",
+    )
+
+
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
 

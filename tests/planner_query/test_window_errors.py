@@ -167,3 +167,25 @@ def test_union_of_a_time_attribute_and_a_computed_time(word: str, computed: str)
     assert error.code == "SQL112"
     assert "column 2 ('ts') of the UNION is a time attribute on one side" in str(error)
     assert "CAST what is computed to TIMESTAMP(3)" in str(error)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "SELECT x.k, x.ts FROM t x JOIN t y ON x.k = y.k",
+        "SELECT x.k, x.pt AS ts FROM t x JOIN t y ON x.k = y.k",
+        "SELECT k, ts FROM t WHERE v IN (SELECT v FROM t)",
+        "SELECT DISTINCT k, ts FROM t",
+        "SELECT k, ts FROM t UNION SELECT k, ts FROM t",
+    ],
+)
+def test_window_over_what_is_no_time_attribute_any_more(below: str) -> None:
+    window = f"TABLE(TUMBLE(({below}), DESCRIPTOR(ts), INTERVAL '5' SECOND))"
+    for query in (
+        f"SELECT k, COUNT(*) FROM {window} GROUP BY k, window_start, window_end",
+        f"SELECT k, 1 FROM {window}",
+    ):
+        error = refused(query)
+        assert error.code == "SQL119"
+        assert "TUMBLE needs a time attribute" in str(error)
+        assert "plain TIMESTAMP" in str(error)
