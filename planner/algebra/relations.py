@@ -290,10 +290,11 @@ def fresh_name(name: str, taken: Sequence[str]) -> str:
 @dataclass(frozen=True)
 class Union(Several):
     """All rows of the inputs; without duplicates unless ``all``. ``row`` are its fields where they are not those that
-    hold the rows of all inputs."""
+    hold the rows of all inputs; ``last_place`` is where the last input is in the query."""
 
     all: bool = True
     row: tuple[Field, ...] | None = None
+    last_place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

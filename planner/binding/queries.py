@@ -154,7 +154,7 @@ class QueryBinder:
         if isinstance(node, (exp.Intersect, exp.Except)):
             operator: Operator = "INTERSECT" if isinstance(node, exp.Intersect) else "EXCEPT"
             return SetOperation(left, right, operator, not node.args.get("distinct"))
-        return Union((left, right), not node.args.get("distinct"))
+        return Union((left, right), not node.args.get("distinct"), last_place=self.place(node.expression))
 
     # SELECT
 

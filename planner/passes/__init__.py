@@ -121,6 +121,7 @@ from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phas
 from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
     check_over_aggregate,
+    check_window_table,
     emit_windows,
     rank_in_window,
     split_windows,
@@ -320,6 +321,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("OVER that streams have", "sequence", (check_over_aggregate,)),
+    Phase(
+        "windows that streams have", "sequence", (check_window_table,), enabled=lambda options: not is_batch(options)
+    ),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase(
         "sorts of bounded input",

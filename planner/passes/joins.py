@@ -30,7 +30,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
 from stateplan.planner.expressions.fold import evaluate_constant
-from stateplan.planner.expressions.normal import to_cnf
+from stateplan.planner.expressions.normal import collapsed, to_cnf
 from stateplan.planner.expressions.ops import (
     MIRRORED,
     TRUE,
@@ -47,6 +47,7 @@ from stateplan.planner.expressions.ops import (
     rewrite,
     same_type,
     walk,
+    with_operands,
 )
 from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
@@ -407,6 +408,7 @@ def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
         return None
     terms = conjunctions(condition)
     keys = [t for t in terms if is_equi_key(t, width) and equi_keys(t, width)[0] not in (*starts, *ends)]
+    keys = [with_operands(t, sorted(t.children, key=lambda side: min(input_refs(side)))) for t in map(collapsed, keys)]
     others = [t for t in terms if not is_equi_key(t, width)]
 
     def position(side: int) -> WindowPosition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import Call, InputRef, PatternInputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.match import Match
@@ -34,6 +35,7 @@ _TIMESTAMP = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, preci
 
 
 def materialize_time_attributes(rel: Rel) -> Rel:
+    """Raises SqlError SQL112, for a UNION of a time attribute and a time computed from one."""
     inputs = [materialize_time_attributes(i) for i in rel.inputs]
     if isinstance(rel, Sink):
         return replace(rel, input=_materialized(inputs[0], range(rel.width), ("PROCTIME",)))
@@ -66,14 +68,12 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         return replace(rel, sources=sources, conditions=tuple(_call(_retyped(c, fields)) for c in rel.conditions))
     if isinstance(rel, Calc):
         fields = list(inputs[0].fields)
-        plain = all(t.kind is None for _, t in fields)
-        exprs = tuple(_call(_retyped(e, fields), plain) for e in rel.exprs)
-        condition = None if rel.condition is None else _call(_retyped(rel.condition, fields), plain)
+        exprs = tuple(_call(_retyped(e, fields)) for e in rel.exprs)
+        condition = None if rel.condition is None else _call(_retyped(rel.condition, fields))
         return replace(rel, input=inputs[0], exprs=exprs, condition=condition)
     if isinstance(rel, Union):
-        kinds = [[t.kind for _, t in i.fields] for i in inputs]
-        mixed = [c for c, column in enumerate(zip(*kinds, strict=True)) if len(set(column)) > 1]
-        return replace(rel, sources=tuple(_materialized(i, mixed) for i in inputs))
+        _check_union(rel, inputs)
+        return replace(rel, sources=tuple(inputs))
     if isinstance(rel, FunctionCorrelate):
         function = _retyped(rel.call, inputs[0].fields)
         assert isinstance(function, Call)
@@ -86,6 +86,16 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     return replace_inputs(rel, inputs)
 
 
+def _check_union(rel: Union, inputs: Sequence[Rel]) -> None:
+    """Raises SqlError SQL112, where a column is a time attribute of one input and computed from one in another."""
+    for position, column in enumerate(zip(*(i.fields for i in inputs), strict=True), 1):
+        kinds = {t.kind for _, t in column}
+        if len(kinds) > 1:
+            name, given = column[0]
+            timestamp = replace(given, kind=None)
+            raise SqlError("SQL112.time", position=position, name=name, timestamp=timestamp, place=rel.last_place)
+
+
 def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
     return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(fields)])
 
@@ -96,22 +106,22 @@ def _stamp(rex: Rex) -> Rex:
     return Call(_TIMESTAMP.as_nullable(rex.type.nullable), (rex,), "$PROCTIME_MATERIALIZE$1")
 
 
-def _call(rex: Rex, plain: bool = False) -> Rex:
+def _call(rex: Rex) -> Rex:
     """``rex`` with time attributes materialized inside of calls; an attribute itself stays one.
 
-    ``plain`` says that the input has no time attribute: then a call that makes one (the CAST of a metadata column, or
-    of a column of a UNION) stays as it is.
+    So does the CAST that makes one of a timestamp (of a metadata column, or of a column of a UNION).
     """
     if not rex.children or rex.type is None:
         return rex
     if isinstance(rex, Call) and rex.name == "PROCTIME_MATERIALIZE":
         return rex
-    operands = [_call(c, plain) for c in rex.children]
+    operands = [_call(c) for c in rex.children]
+    timed = any(o.type.kind is not None for o in operands)
     new = with_operands(rex, [_stamp(o) if o.type.kind is not None else o for o in operands])
-    if isinstance(new, Call) and new.type.kind == "ROWTIME" and not plain:
+    if isinstance(new, Call) and new.type.kind == "ROWTIME" and (timed or kind(new) != "CAST"):
         new = replace(new, type=replace(new.type, kind=None))
     inner = new.children[0]
-    return inner if kind(new) == "CAST" and inner is not operands[0] and inner.type == new.type else new
+    return inner if kind(new) == "CAST" and inner is not rex.children[0] and inner.type == new.type else new
 
 
 _NAVIGATION = ("FINAL", "LAST", "FIRST", "PREV", "NEXT")

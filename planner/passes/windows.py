@@ -62,15 +62,19 @@ def split_windows(rel: Rel) -> Rel | None:
     other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
     if other is not None:
         raise SqlError("SQL164.split_windows", place=other.place)
-    level = _level_zero(rel)
+    told = _told_from(rel.input)
+    level = _level_zero(rel, told)
     fields = rel.input.fields
     below: Rel = rel.input
     constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
     hidden = _group_number(rel.input)
-    if all(isinstance(e, InputRef) for e in level) and not constants:
+    given = [isinstance(e, InputRef) and e.index < told for e in level]
+    if all(given) and not constants:
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
-    if len(level) < len(fields) or not is_identity(level, rel.input):
-        names = [fields[e.index][0] if isinstance(e, InputRef) else f"${i}" for i, e in enumerate(level)]
+    if len(level) < len(fields) or not all(given) or not is_identity(level, rel.input):
+        names = [
+            fields[e.index][0] if isinstance(e, InputRef) and e.index < told else f"${i}" for i, e in enumerate(level)
+        ]
         below = Project(rel.input, tuple(level), tuple(names))
 
     def at(e: Rex) -> int:
@@ -170,9 +174,14 @@ def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -
     )
 
 
-def _level_zero(rel: Project) -> list[Rex]:
-    """What is computed below the window: the fields that are used above or by it, then other expressions, each after
-    its own operands; the window's order comes before its partition."""
+def _told_from(rel: Rel) -> int:
+    """The first field that tells of the window of a GROUP BY, its start for one: Flink still computes it above."""
+    return rel.width - len(rel.properties) if isinstance(rel, GroupWindowAggregate) else rel.width
+
+
+def _level_zero(rel: Project, told: int) -> list[Rex]:
+    """What is computed below the window: the fields before ``told`` that are used above or by it, then other
+    expressions, each after its own operands; the window's order comes before its partition."""
     program: list[Rex] = []
     used: list[Rex] = []
 
@@ -197,8 +206,8 @@ def _level_zero(rel: Project) -> list[Rex]:
         register(e)
         use(e)
     wanted = [e for e in program if member(e, used) and not isinstance(e, Literal)]
-    refs = sorted((e for e in wanted if isinstance(e, InputRef)), key=lambda e: e.index)
-    return [*refs, *(e for e in wanted if not isinstance(e, InputRef))]
+    refs = sorted((e for e in wanted if isinstance(e, InputRef) and e.index < told), key=lambda e: e.index)
+    return [*refs, *(e for e in wanted if not isinstance(e, InputRef) or e.index >= told)]
 
 
 # Window functions that are no top-N query: aggregates over frames.
@@ -244,6 +253,21 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
     return None
 
 
+def check_window_table(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL119, for windows over what is no time attribute any more: a join without bounds in time, an
+    aggregate and DISTINCT make plain timestamps of time attributes (``StreamPhysicalWindowTableFunctionRule``)."""
+    if not isinstance(rel, WindowTable) or rel.position.time_type.kind is not None:
+        return None
+    name, given = rel.input.fields[rel.time]
+    raise SqlError(
+        "SQL119",
+        problem=f"{rel.window.kind} needs a time attribute, and '{name}' is a plain {given.summary()} here",
+        place=rel.place,
+        expected="a time attribute that no operator below has made a plain timestamp",
+        hint="a join without bounds in time, GROUP BY and DISTINCT do so: use the window below them",
+    )
+
+
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
 
@@ -283,7 +307,7 @@ def unnamed_below_group_windows(rel: Rel) -> Rel | None:
     if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
         return None
     project, below = rel.input, rel.input.input
-    told = below.width - len(below.properties) if isinstance(below, GroupWindowAggregate) else below.width
+    told = _told_from(below)
     given = zip(project.exprs, project.names, strict=True)
     plain = [n if isinstance(e, InputRef) and e.index < told else f"$f{i}" for i, (e, n) in enumerate(given)]
     names = unique_names(plain)

@@ -157,3 +157,35 @@ class Total(AggregateFunction):
 
     def get_value(self, accumulator: list[int]) -> int:
         return accumulator[0]
+
+
+@pytest.mark.parametrize("word", ["UNION ALL", "UNION"])
+@pytest.mark.parametrize("computed", ["ts + INTERVAL '1' SECOND", "CASE v WHEN 1 THEN ts END"])
+def test_union_of_a_time_attribute_and_a_computed_time(word: str, computed: str) -> None:
+    both = f"(SELECT k, ts FROM t {word} SELECT k, {computed} FROM t)"
+    error = refused(f"SELECT k, COUNT(DISTINCT ts) FROM {both} GROUP BY k")
+    assert error.code == "SQL112"
+    assert "column 2 ('ts') of the UNION is a time attribute on one side" in str(error)
+    assert "CAST what is computed to TIMESTAMP(3)" in str(error)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "SELECT x.k, x.ts FROM t x JOIN t y ON x.k = y.k",
+        "SELECT x.k, x.pt AS ts FROM t x JOIN t y ON x.k = y.k",
+        "SELECT k, ts FROM t WHERE v IN (SELECT v FROM t)",
+        "SELECT DISTINCT k, ts FROM t",
+        "SELECT k, ts FROM t UNION SELECT k, ts FROM t",
+    ],
+)
+def test_window_over_what_is_no_time_attribute_any_more(below: str) -> None:
+    window = f"TABLE(TUMBLE(({below}), DESCRIPTOR(ts), INTERVAL '5' SECOND))"
+    for query in (
+        f"SELECT k, COUNT(*) FROM {window} GROUP BY k, window_start, window_end",
+        f"SELECT k, 1 FROM {window}",
+    ):
+        error = refused(query)
+        assert error.code == "SQL119"
+        assert "TUMBLE needs a time attribute" in str(error)
+        assert "plain TIMESTAMP" in str(error)
