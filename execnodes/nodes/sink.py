@@ -101,6 +101,7 @@ class Sink(StatefulNode):
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
+        from stateplan.execnodes.runtime.transforms.field_names import field_names
 
         spec = self.dynamic_table_sink.table
         fields = self.written
@@ -109,7 +110,8 @@ class Sink(StatefulNode):
         if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
             raise RunError("RUN022", summary=spec.summary)
         check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
-        checks = (check,) if check.demands_something else ()
+        names_given = field_names([f.type for f in inputs[0].fields], [t for _, t in fields]) if fields else ()
+        checks = (*names_given, *((check,) if check.demands_something else ()))
         table = spec.resolved_table
         if not self.require_upsert_materialize or table is None:
             return Stateless(checks)

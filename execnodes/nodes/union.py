@@ -23,7 +23,11 @@ class Union(ExecNode):
     KEEPS_FIELDS: ClassVar[bool] = True
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        return Stateless()
+        from stateplan.execnodes.runtime.transforms.field_names import field_names
+
+        wanted = [f.type for f in self.output_type.fields]
+        renaming = [t for given in inputs for t in field_names([f.type for f in given.fields], wanted)]
+        return Stateless(tuple(renaming[:1]))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"passes on the rows of its {len(inputs) or len(self.input_properties)} inputs"

@@ -217,6 +217,15 @@ class Kernel(Frozen, ABC):
         return 0
 
     @property
+    def versioned_inputs(self) -> tuple[int, ...]:
+        """The inputs of which every version of a row counts, also one that holds for a part of a micro-batch only."""
+        return ()
+
+    def with_every_version(self) -> Kernel:
+        """The kernel, emitting every version of a row; itself where it does so anyway, or cannot."""
+        return self
+
+    @property
     @abstractmethod
     def tables(self) -> tuple[StateTable, ...]:
         """The state tables, in a fixed order."""

@@ -124,6 +124,7 @@ class _Translation:
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
                 self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
+        self.keep_versions()
         self.event_times = event_time_columns(self.graph, self.ages)
         self.by_time.update(self.event_times)
         for node in reversed(self.graph.nodes):
@@ -146,6 +147,18 @@ class _Translation:
             tuple(self.writers.values()),
             key_groups,
         )
+
+    def keep_versions(self) -> None:
+        """Lets operators emit every version of a row where an operator behind them looks at its versions."""
+        wanted: set[int] = set()
+        for node in reversed(self.graph.nodes):
+            part, inputs = self.parts.get(node.id), self.graph.inputs(node)
+            if isinstance(part, Stateful):
+                if node.id in wanted:
+                    self.parts[node.id] = replace(part, kernel=part.kernel.with_every_version())
+                wanted.update(inputs[i].id for i in part.kernel.versioned_inputs)
+            elif node.id in wanted:
+                wanted.update(i.id for i in inputs)
 
     def timed(self, node: ExecNode, spec: OperatorSpec) -> OperatorSpec:
         """An operator that works by event time, or stands before one that does, with its channels."""

@@ -56,9 +56,10 @@ def columns_read(graph: ExecGraph, parts: Mapping[int, Stateful | Stateless]) ->
             if node.condition is not None:
                 _note(node.condition, before)
         elif isinstance(part, Stateless) and node.KEEPS_FIELDS and graph.consumers(node):
-            for before in inputs:
-                for kept, uses in zip(before, after, strict=True):
-                    kept |= uses
+            fields = node.output_type.fields
+            for before, given in zip(inputs, graph.inputs(node), strict=True):
+                for kept, uses, left, came in zip(before, after, fields, given.output_type.fields, strict=True):
+                    kept |= uses if left.type.as_nullable() == came.type.as_nullable() else {WHOLE}
             for ref in marked_refs(node):
                 inputs[ref.input or 0][ref.field].add(WHOLE)
         else:

@@ -91,6 +91,7 @@ class _Map(Opaque):
         return _around(e, "{", self._entries(ordered, key, "=", value, "null").list.join(", "), "}")
 
     def _hash_order(self, series: pl.Series) -> pl.Series:
+        series = _last_of_each_key(series)
         if (series.list.len() <= 1).all():
             return series
         keys = series.to_frame("v").select(pl.col("v").list.eval(pl.element().struct.field("key")))["v"].to_list()

@@ -206,8 +206,21 @@ class ExpressionBinder:
         if node.args.get("query") is not None:
             return in_query(self, node.this, node.args["query"])
         if isinstance(node.this, exp.Tuple):
-            raise not_supported("IN with rows", self.place(node.this), "write the comparisons with AND and OR")
+            return self._row_in(node.this, node.expressions, self.place(node))
         return make_in(self.bind(node.this), [self.bind(e) for e in node.expressions], self.place(node))
+
+    def _row_in(self, row: exp.Tuple, items: Sequence[exp.Expr], place: Place) -> Rex:
+        """``(a, b) IN ((1, 2), (3, 4))``: any item whose values are all equal."""
+        values = [self.bind(e) for e in row.expressions]
+        tests: list[Rex] = []
+        for item in items:
+            if not isinstance(item, exp.Tuple) or len(item.expressions) != len(values):
+                raise not_supported(
+                    "IN with rows and other values", self.place(item), f"rows of {len(values)} values on the right"
+                )
+            pairs = zip(values, item.expressions, strict=True)
+            tests.append(make_call("AND", [make_in(v, [self.bind(e)], self.place(e)) for v, e in pairs], place))
+        return tests[0] if len(tests) == 1 else make_call("OR", tests, place)
 
     def _escape(self, node: exp.Expr) -> Rex:
         like = node.this

@@ -11,7 +11,7 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
@@ -143,7 +143,7 @@ class GroupingBinder(ExpressionBinder):
         rex = self.bind(inner)
         if isinstance(rex, InputRef):
             if rex.index < self.group_count:
-                if isinstance(self.input.exprs[rex.index], InputRef) or not isinstance(inner, exp.Column):
+                if not isinstance(inner, exp.Column) or _is_part_of_column(self.input.exprs[rex.index]):
                     self.input.names[rex.index] = name
             elif self._is_call(inner) and rex.index >= self._position(0):
                 position = rex.index - self._position(0)
@@ -181,7 +181,7 @@ class GroupingBinder(ExpressionBinder):
             for i, key in enumerate(self.input.exprs[: self.group_count]):
                 if equal(key, rex) and (self.window is None or i != self.window.key):
                     return self.key_ref(i)
-        if isinstance(inner, (exp.Column, exp.Dot)):
+        if isinstance(_owner(inner), exp.Column):
             raise SqlError(
                 "SQL107", text_of=text_of(inner, self.source), place=self.place(inner), hint=self._position_hint()
             )
@@ -397,3 +397,17 @@ def _has_property(node: exp.Expr) -> bool:
 
 def _has_window(node: exp.Expr) -> bool:
     return node.find(exp.Window) is not None
+
+
+def _is_part_of_column(key: Rex) -> bool:
+    """Whether a key is a column, or a field of one."""
+    while isinstance(key, FieldAccess) or kind(key) == "CAST":
+        key = key.children[0]
+    return isinstance(key, InputRef)
+
+
+def _owner(node: exp.Expr) -> exp.Expr:
+    """What a field is taken of, at any depth: ``a`` of ``(a.b).c``."""
+    while isinstance(node, (exp.Dot, exp.Paren)):
+        node = node.this
+    return node

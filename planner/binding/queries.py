@@ -490,11 +490,19 @@ def _own_name(node: exp.Expr) -> str | None:
         node = node.this
     if isinstance(node, exp.Column):
         return str(node.this.name)
-    if isinstance(node, exp.Dot):
+    if isinstance(node, exp.Dot) and isinstance(_of(node), exp.Column):
         return str(node.expression.name)
     if isinstance(node, exp.Anonymous) and not node.expressions and function_name(node) in _BARE:
         return function_name(node)
     return None
+
+
+def _of(node: exp.Dot) -> exp.Expr:
+    """What a path of fields begins with."""
+    inner: exp.Expr = node
+    while isinstance(inner, exp.Dot):
+        inner = inner.this
+    return inner
 
 
 _BARE = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})

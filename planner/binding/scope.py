@@ -14,6 +14,7 @@ from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Field, Rel
 from stateplan.planner.catalog.functions import Functions
+from stateplan.planner.expressions.ops import call
 from stateplan.planner.positions import place_of
 
 SubQueries: TypeAlias = Callable[[exp.Expr, Callable[[exp.Expr], Rex]], tuple[Rel, int]]
@@ -237,8 +238,8 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
             expected=one_of(fields) or "a ROW",
             hint=nearest(name, fields),
         )
-    t: LogicalType = fields[name]
-    return FieldAccess(t.as_nullable(t.nullable or rex.type.nullable), name, rex)
+    part = FieldAccess(fields[name], name, rex)
+    return call("CAST", (part,), part.type.as_nullable()) if rex.type.nullable and not part.type.nullable else part
 
 
 def _retyped(rex: Rex, types: Mapping[int, LogicalType]) -> Rex:

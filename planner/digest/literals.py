@@ -37,7 +37,7 @@ def calcite_type(t: LogicalType) -> str:
     if t.root == "MAP":
         return f"({_nested(t.children[0])}, {_nested(t.children[1])}) MAP"
     if t.root == "ROW":
-        return "RecordType(" + ", ".join(f"{_nested(f.type)} {f.name}" for f in t.fields) + ")"
+        return "RecordType:peek_no_expand(" + ", ".join(f"{_nested(f.type)} {f.name}" for f in t.fields) + ")"
     return name
 
 
@@ -85,7 +85,7 @@ def plain_literal(literal: Literal) -> str:
     if literal.symbol is not None:
         return _symbol(literal)
     if value is None:
-        return f"null:{calcite_type(t)}"
+        return f"null:{calcite_type(t).replace(' NOT NULL', '')}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if t.is_string:

@@ -198,7 +198,7 @@ def _bare(rex: Rex) -> Rex | None:
 
 
 def _shown_type(t: LogicalType) -> str:
-    return calcite_type(t).replace("RecordType(", "RecordType:peek_no_expand(").replace(" NOT NULL", "")
+    return calcite_type(t).replace(" NOT NULL", "")
 
 
 class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner, node=WatermarkAssignerNode):

@@ -85,7 +85,8 @@ def _java(t: LogicalType, value: Any) -> Any:
     if t.root in ("ARRAY", "MULTISET"):
         return "[" + ", ".join(_java(t.children[0], v) for v in value) + "]"
     if t.root == "MAP":
-        entries = sorted((_java(t.children[0], e["key"]), _java(t.children[1], e["value"])) for e in value)
+        # Flink's answers are maps of Java, in which the later entry of a key replaces the earlier one.
+        entries = sorted({_java(t.children[0], e["key"]): _java(t.children[1], e["value"]) for e in value}.items())
         return "{" + ", ".join(f"{k}={v}" for k, v in entries) + "}"
     if t.root == "ROW":
         return "(" + ", ".join(_java(f.type, value[f.name]) for f in t.fields) + ")"

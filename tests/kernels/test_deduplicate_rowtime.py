@@ -111,6 +111,16 @@ def test_updates_in_batches_give_the_same_rows(events, keys, last, ttl, cuts) ->
         assert fold(out) == fold(expected)
 
 
+@given(EVENTS, KEYS, st.booleans(), st.booleans(), st.sampled_from([0, 10_000]), CUTS)
+def test_every_version_in_batches(events, keys, last, update_before, ttl, cuts) -> None:
+    kernel = RowtimeDeduplicateKernel(ROW, keys, 1, last, update_before)
+    state = MemoryState(kernel.with_every_version())
+    flink = Updating(keys, last, update_before, ttl)
+    for now, batch in enumerate(split(events, cuts)):
+        expected = [c for event in batch for c in flink.add(event, now)]
+        assert changes(state.step([frame(batch)], now, [ttl])) == expected
+
+
 @given(EVENTS, KEYS, st.sampled_from([0, 10]), CUTS, CLOCK, st.lists(st.integers(-3, 5), min_size=1, max_size=8))
 def test_first_rows_wait_for_the_watermark(events, keys, ttl, cuts, clock, steps) -> None:
     state: MemoryState = MemoryState(pickle.loads(pickle.dumps(RowtimeFirstRowKernel(ROW, keys, 1))))

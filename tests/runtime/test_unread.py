@@ -103,3 +103,17 @@ def test_one_field_of_a_row_stays() -> None:
     assert without_unread(row, [("b",)]) == parse_type("ROW<b STRING>")
     assert without_unread(row, []) == parse_type("ROW<a STRING>")
     assert without_unread(row, [("a",), ()]) == row
+
+
+def test_a_union_of_rows_whose_fields_have_other_names(tmp_path: Path) -> None:
+    env = session(tmp_path, [])
+    for name, row in (("v", {"a": "v1", "b": "v2"}), ("w", {"b": "w1", "a": "w2"})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows.json").write_text(json.dumps({"r": row}) + "\n")
+        fields = ", ".join(f"{field} STRING" for field in row)
+        env.execute_sql(
+            f"CREATE TABLE {name} (r ROW<{fields}>) "
+            f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'json')"
+        )
+    found = rows_of(env, "SELECT u.r.b FROM (SELECT r FROM v UNION ALL SELECT r FROM w) u")
+    assert found == Counter(["+I ('v2',)", "+I ('w2',)"])

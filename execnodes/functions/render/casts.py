@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import polars as pl
+from polars.datatypes import DataTypeClass
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import decimals
@@ -82,8 +83,26 @@ def convert(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
         return to_number(e, source, target)
     if source.is_timestamp and target.is_timestamp and source.root == target.root:
         return e.dt.cast_time_unit(target.time_unit())
-    wanted = target.polars()
-    return e if source.polars() == wanted else e.cast(wanted)
+    return by_position(e, source.polars(), target.polars())
+
+
+def by_position(e: pl.Expr, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
+    """A value as another Polars type, the fields of rows by their position: Polars itself takes them by name."""
+    if given == wanted:
+        return e
+    if isinstance(given, pl.Struct) and isinstance(wanted, pl.Struct):
+        fields = [
+            by_position(e.struct.field(g.name), _instance(g.dtype), _instance(w.dtype)).alias(w.name)
+            for g, w in zip(given.fields, wanted.fields, strict=True)
+        ]
+        return pl.when(e.is_not_null()).then(pl.struct(fields))
+    if isinstance(given, pl.List) and isinstance(wanted, pl.List):
+        return e.list.eval(by_position(pl.element(), _instance(given.inner), _instance(wanted.inner)))
+    return e.cast(wanted)
+
+
+def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
+    return dtype if isinstance(dtype, pl.DataType) else dtype()
 
 
 Cast = Callable[[Renderer, pl.Expr, LogicalType, LogicalType], pl.Expr]

@@ -36,7 +36,7 @@ def map_(r: Renderer, call: Call) -> pl.Expr:
         )
         for k, v in zip(call.operands[0::2], call.operands[1::2], strict=True)
     ]
-    return _last_wins(pl.concat_list(entries), call.type)
+    return pl.concat_list(entries)
 
 
 def _last_wins(e: pl.Expr, t: LogicalType) -> pl.Expr:

@@ -7,7 +7,7 @@ Source of the semantics: Flink's ``RowTimeDeduplicateFunction``, ``RowTimeDedupl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,12 +61,19 @@ class _ByRowtime(KeyedKernel):
 class RowtimeDeduplicateKernel(_ByRowtime):
     """Keeps the row with the greatest time (of equal ones the last to arrive), or with the least one (the first).
 
-    +I when the key is new, else -U of the row before and +U; within a micro-batch a key changes once. A row that does
-    not replace the one before changes nothing, neither does it refresh it.
+    +I when the key is new, else -U of the row before and +U; within a micro-batch a key changes once, unless every
+    version counts. A row that does not replace the one before changes nothing, neither does it refresh it.
+
+    Attributes:
+        every_version: emit the rows that a key has for a part of a micro-batch too.
     """
 
     keep_last: bool = True
     generate_update_before: bool = True
+    every_version: bool = False
+
+    def with_every_version(self) -> RowtimeDeduplicateKernel:
+        return replace(self, every_version=True)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -80,13 +87,13 @@ class RowtimeDeduplicateKernel(_ByRowtime):
         rows = pl.concat([kept[list(self._fields)], frame])
         times = self._times(rows)
         owners = np.concatenate([before, codes])
-        arrival = np.arange(rows.height)
-        # The winner of each key stands last: the latest and, of equal times, the last (or the earliest and first) row.
-        turn = np.lexsort((arrival, times) if self.keep_last else (-arrival, -times))
-        best = positions(owners[turn], ids.count)
-        winners = np.sort(turn[best[best >= 0]])
-        new = winners[winners >= kept.height]
-        old = positions(before, ids.count)[owners[new]]
+        if self.every_version:
+            winners, replaced = self._versions(owners, times)
+        else:
+            winners = self._winners(owners, times, ids.count)
+            replaced = positions(before, ids.count)[owners[winners]]
+        fresh = winners >= kept.height
+        new, old = winners[fresh], replaced[fresh]
         known = np.flatnonzero(old >= 0)
         kinds = np.zeros(len(new), np.int8)
         kinds[known] = RowKind.UPDATE_AFTER
@@ -95,7 +102,25 @@ class RowtimeDeduplicateKernel(_ByRowtime):
             gone = with_kind(rows[old[known]], np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
             place = np.concatenate([2 * known, 2 * np.arange(len(new)) + 1])
             output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
-        return Step(output, [stamped(rows[new], now) if len(new) else None], [None])
+        last = new if not self.every_version else np.setdiff1d(new, old)
+        return Step(output, [stamped(rows[last], now) if len(last) else None], [None])
+
+    def _winners(self, owners: Ints, times: Ints, count: int) -> Ints:
+        """The row that is left of each key."""
+        arrival = np.arange(len(owners))
+        # The winner of each key stands last: the latest and, of equal times, the last (or the earliest and first) row.
+        turn = np.lexsort((arrival, times) if self.keep_last else (-arrival, -times))
+        best = positions(owners[turn], count)
+        return np.sort(turn[best[best >= 0]])
+
+    def _versions(self, owners: Ints, times: Ints) -> tuple[Ints, Ints]:
+        """The rows that are left of their key when they come, and the row that each replaces, or -1."""
+        owner, time, row = pl.col("owner"), pl.col("time"), pl.col("row")
+        best = (time.cum_max() if self.keep_last else time.cum_min()).shift(1).over(owner)
+        replaces = best.is_null() | (time >= best if self.keep_last else time < best)
+        frame = pl.DataFrame({"owner": owners, "time": times}).with_row_index("row").filter(replaces)
+        replaced = frame.select(row.cast(pl.Int64).shift(1).over(owner).fill_null(-1)).to_series()
+        return frame["row"].to_numpy().astype(np.int64), replaced.to_numpy()
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,10 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
     left_time: int
     right_time: int
 
+    @property
+    def versioned_inputs(self) -> tuple[int, ...]:
+        return (1,)
+
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         waiting = field_columns(self.left_type)
