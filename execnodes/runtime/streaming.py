@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -325,6 +326,19 @@ class _Queries:
     interval: int
     name: str | None
 
+    @cached_property
+    def frame(self) -> DataFrame:
+        """What all of them run."""
+        run = self.run
+        return build(
+            run.job,
+            self.shipped,
+            lambda index: run.sources.frame(run.spark, index),
+            run.sinks,
+            self.counters.add,
+            lambda: run.sources.closing_frame(run.spark),
+        )
+
     def start(self) -> StreamingQuery:
         """The query that does what the job is for."""
         if self.bounded:
@@ -354,14 +368,7 @@ class _Queries:
     def _start(self, **trigger: Any) -> StreamingQuery:
         run = self.run
         with _explaining(run):
-            frame = build(
-                run.job,
-                self.shipped,
-                lambda index: run.sources.frame(run.spark, index),
-                run.sinks,
-                self.counters.add,
-                lambda: run.sources.closing_frame(run.spark),
-            )
+            frame = self.frame  # what it raises is explained too
             run.ttls.restart()
             writer = frame.writeStream.foreachBatch(run.on_batch)
             writer = writer.option("checkpointLocation", str(run.checkpoint.spark.folder))
