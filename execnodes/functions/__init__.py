@@ -13,6 +13,7 @@ from stateplan.execnodes.functions import (  # noqa: F401  the rows of the table
     conditional,
     json,
     mathematical,
+    periods,
     temporal,
     text,
     unsupported,

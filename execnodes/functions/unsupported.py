@@ -27,10 +27,9 @@ _REASONS = {
     "STREAMRECORD_TIMESTAMP": _WATERMARK,
     "PRINTF": "Java's format strings are not implemented",
     "CURRENT_DATABASE": "a plan does not record the session's current database",
-    "OVERLAPS": "compare the ends of the two intervals instead",
-    "GROUPING": "GROUPING SETS are not available yet",
-    "GROUPING_ID": "GROUPING SETS are not available yet",
-    "GROUP_ID": "GROUPING SETS are not available yet",
+    "GROUPING": "it requires GROUPING SETS, CUBE or ROLLUP",
+    "GROUPING_ID": "it requires GROUPING SETS, CUBE or ROLLUP",
+    "GROUP_ID": "it requires GROUPING SETS, CUBE or ROLLUP",
     **{
         f"{window}{part}": f"{window} stands in GROUP BY, or in FROM as TABLE({window}(TABLE t, ...))"
         for window in ("TUMBLE", "HOP", "SESSION")

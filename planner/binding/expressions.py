@@ -222,6 +222,14 @@ class ExpressionBinder:
             tests.append(make_call("AND", [make_in(v, [self.bind(e)], self.place(e)) for v, e in pairs], place))
         return tests[0] if len(tests) == 1 else make_call("OR", tests, place)
 
+    def _overlaps(self, node: exp.Expr) -> Rex:
+        ends: list[Rex] = []
+        for period in (node.this, node.expression):
+            if not isinstance(period, exp.Tuple) or len(period.expressions) != 2:
+                raise SqlError("SQL203.period", place=self.place(period), given=text_of(period, self.source))
+            ends += [self.bind(e) for e in period.expressions]
+        return make_call("OVERLAPS", ends, self.place(node))
+
     def _escape(self, node: exp.Expr) -> Rex:
         like = node.this
         operands = [self.bind(like.this), self.bind(like.expression), self.bind(node.expression)]
@@ -345,6 +353,7 @@ class ExpressionBinder:
         exp.Is: _is,
         exp.Between: _between,
         exp.In: _in,
+        exp.Overlaps: _overlaps,
         exp.Escape: _escape,
         exp.Case: _case,
         exp.Cast: _cast,

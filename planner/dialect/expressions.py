@@ -1,7 +1,7 @@
 """The part of the parser that reads expressions, with Calcite's precedence.
 
 From loose to tight: OR; AND; NOT; IS ...; ``= <> < <= > >=``, IS [NOT] DISTINCT FROM; BETWEEN, IN, LIKE,
-SIMILAR TO; ``+ -``; ``* / % ||``; signs; ``.`` and ``[]``.
+SIMILAR TO, OVERLAPS; ``+ -``; ``* / % ||``; signs; ``.`` and ``[]``.
 
 Calls of functions are ``exp.Anonymous`` (calls.py). Forms with a class of their own in sqlglot are of that
 class: CASE, CAST, TRY_CAST, EXISTS, IN, BETWEEN, LIKE, IS, operators. NOT IN is ``exp.Not`` around
@@ -172,8 +172,8 @@ class ExpressionParser(CallParser):
                 found = exp.Like(this=left, expression=self._sum())
             elif self._accept("SIMILAR", "TO"):
                 found = exp.SimilarTo(this=left, expression=self._sum())
-            elif self._is("OVERLAPS"):
-                raise self._unsupported("OVERLAPS", self._curr)
+            elif self._accept("OVERLAPS"):
+                found = exp.Overlaps(this=left, expression=self._sum())
             else:
                 return left
             if isinstance(found, (exp.Like, exp.SimilarTo)) and self._accept("ESCAPE"):

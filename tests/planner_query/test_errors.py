@@ -162,6 +162,8 @@ CASES = [
     ("SELECT t.a, x.n FROM t, LATERAL (SELECT ROW_NUMBER() OVER (ORDER BY b) AS n FROM p WHERE p.a = t.a) AS x "
      "WHERE n = 1", "SQL150", "ROW_NUMBER() OVER (ORDER BY b)", "not partitioned by", "PARTITION BY"),
     ("SELECT t.a, x.b FROM t, LATERAL (SELECT b FROM p WHERE p.a = z.a) AS x", "SQL102", "z", "table 'z'", None),
+    ("SELECT a FROM t WHERE (a, b) OVERLAPS c", "SQL203", "c", "'c' is none", None),
+    ("SELECT a FROM t WHERE (a, b) OVERLAPS (b, a)", "SQL203", "(a, b) OVERLAPS (b, a)", "argument 1 is", None),
     ("SELECT a, b FROM t WHERE a > ANY ('x', 'y')", "SQL203", "a > ANY ('x', 'y')", "in a list", None),
     ("SELECT a, b FROM t INTERSECT SELECT a FROM u", "SQL111", "SELECT a FROM u", "INTERSECT of a query", None),
     ("SELECT a, b FROM t EXCEPT SELECT y, x FROM u", "SQL112", "SELECT y, x FROM u", "of the EXCEPT", "CAST"),
