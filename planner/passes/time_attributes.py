@@ -109,16 +109,17 @@ def _stamp(rex: Rex) -> Rex:
 def _call(rex: Rex) -> Rex:
     """``rex`` with time attributes materialized inside of calls; an attribute itself stays one.
 
-    So does the CAST that makes one of a timestamp (of a metadata column, or of a column of a UNION).
+    So does the CAST that makes one of a timestamp (of a metadata column, or of a column of a UNION), and the
+    REINTERPRET of a column by which a source makes watermarks.
     """
     if not rex.children or rex.type is None:
         return rex
     if isinstance(rex, Call) and rex.name == "PROCTIME_MATERIALIZE":
         return rex
     operands = [_call(c) for c in rex.children]
-    timed = any(o.type.kind is not None for o in operands)
+    makes_one = kind(rex) == "REINTERPRET" or (kind(rex) == "CAST" and all(o.type.kind is None for o in operands))
     new = with_operands(rex, [_stamp(o) if o.type.kind is not None else o for o in operands])
-    if isinstance(new, Call) and new.type.kind == "ROWTIME" and (timed or kind(new) != "CAST"):
+    if isinstance(new, Call) and new.type.kind == "ROWTIME" and not makes_one:
         new = replace(new, type=replace(new.type, kind=None))
     inner = new.children[0]
     return inner if kind(new) == "CAST" and inner is not rex.children[0] and inner.type == new.type else new
