@@ -48,6 +48,10 @@ _TEXTS = {
 """How types are written that are not called like their root."""
 
 
+CONSTRUCTED = frozenset({"ARRAY", "MAP", "MULTISET", "ROW"})
+"""Roots of the types that are made of others (Flink's ``LogicalTypeFamily.CONSTRUCTED``)."""
+
+
 @dataclass(frozen=True)
 class LogicalType:
     """One of Flink's logical types.

@@ -10,7 +10,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.options import Option, OptionType, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest
-from stateplan.execnodes.types import INT, LogicalType
+from stateplan.execnodes.types import CONSTRUCTED, INT, LogicalType
 
 FIELD_OPTIONS = (
     Option(
@@ -53,8 +53,7 @@ _SEQUENCES = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DO
 _LENGTHS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 _INSTANTS = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
 _NOW = frozenset({"DATE", "TIME_WITHOUT_TIME_ZONE"})
-_CONTAINERS = frozenset({"ARRAY", "MAP", "MULTISET", "ROW"})
-_SUPPORTED = _NUMBERS | _LENGTHS | _INSTANTS | _NOW | _CONTAINERS | {"BOOLEAN"}
+_SUPPORTED = _NUMBERS | _LENGTHS | _INSTANTS | _NOW | CONSTRUCTED | {"BOOLEAN"}
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class _Planner:
         low, high = self.range(declared, prefix)
         parts = (
             tuple(self.plan(part, f"{prefix}{name}.") for name, part in _parts(declared))
-            if (declared.root in _CONTAINERS)
+            if (declared.root in CONSTRUCTED)
             else ()
         )
         if declared.root == "MULTISET":

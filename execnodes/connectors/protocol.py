@@ -115,7 +115,7 @@ class SourceTable(Table):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether all formats of the table can do without fields of rows: :meth:`Format.leaves_out`."""
+        """Whether fields of rows can be left out of what is read: :meth:`Format.leaves_out` of all its formats."""
         given = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
         formats = [(fmt, format_options(self.options, key)) for fmt, key in given if fmt is not None]
         return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)

@@ -26,8 +26,8 @@ class Union(ExecNode):
         from stateplan.execnodes.runtime.transforms.field_names import field_names
 
         wanted = [f.type for f in self.output_type.fields]
-        renaming = [t for given in inputs for t in field_names([f.type for f in given.fields], wanted)]
-        return Stateless(tuple(renaming[:1]))
+        renaming = (field_names([f.type for f in given.fields], wanted) for given in inputs)
+        return Stateless(next(filter(None, renaming), ()))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"passes on the rows of its {len(inputs) or len(self.input_properties)} inputs"

@@ -258,7 +258,7 @@ class _Translation:
         return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
 
     def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
-        """A table of whose rows within columns only what the plan reads is decoded.
+        """A table without the texts in its ROW columns that the plan does not read.
 
         Args:
             node: its scan.
@@ -269,11 +269,10 @@ class _Translation:
             return read
         columns: list[int | str] = [*read.projection, *read.metadata]
         reads = list(zip(columns, self.reads[node.id], strict=False))
-        places = [(predicate, row) for predicate, row in filters]
-        places += [
-            (a.watermark_expr, columns) for a in node.scan_table_source.abilities if isinstance(a, WatermarkPushDown)
-        ]
-        reads += [(row[index], {path}) for rex, row in places for index, path in read_paths(rex)]
+        abilities = node.scan_table_source.abilities
+        watermarks = [(a.watermark_expr, columns) for a in abilities if isinstance(a, WatermarkPushDown)]
+        pushed = [*filters, *watermarks]
+        reads += [(row[index], {path}) for rex, row in pushed for index, path in read_paths(rex)]
         paths: dict[int | str, set[Path]] = defaultdict(set)
         for place, of in reads:
             paths[place] |= of

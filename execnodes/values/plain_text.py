@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from stateplan.execnodes.types import INT, LogicalType
+from stateplan.execnodes.types import CONSTRUCTED, INT, LogicalType
 from stateplan.execnodes.values.fields import parse_float
 from stateplan.execnodes.values.row import Row
 
@@ -41,7 +41,7 @@ def reader(t: LogicalType, zone: str = "UTC") -> Reader:
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         local = ZoneInfo(zone)
         return lambda text: _moment(text).replace(tzinfo=local)
-    if t.root in ("ARRAY", "MAP", "MULTISET", "ROW"):
+    if t.root in CONSTRUCTED:
         return str if _has_texts(t) else _nested(t, zone)
     return _READERS.get(t.root, str)
 

@@ -181,7 +181,7 @@ class GroupingBinder(ExpressionBinder):
             for i, key in enumerate(self.input.exprs[: self.group_count]):
                 if equal(key, rex) and (self.window is None or i != self.window.key):
                     return self.key_ref(i)
-        if isinstance(_owner(inner), exp.Column):
+        if isinstance(owner(inner, exp.Dot, exp.Paren), exp.Column):
             raise SqlError(
                 "SQL107", text_of=text_of(inner, self.source), place=self.place(inner), hint=self._position_hint()
             )
@@ -406,8 +406,13 @@ def _is_part_of_column(key: Rex) -> bool:
     return isinstance(key, InputRef)
 
 
-def _owner(node: exp.Expr) -> exp.Expr:
-    """What a field is taken of, at any depth: ``a`` of ``(a.b).c``."""
-    while isinstance(node, (exp.Dot, exp.Paren)):
+def owner(node: exp.Expr, *within: type[exp.Expr]) -> exp.Expr:
+    """What a path of fields begins with: ``a`` of ``a.b.c``.
+
+    Args:
+        within: the classes of nodes to look into, ``exp.Dot`` among them; with ``exp.Paren``, ``(a.b).c`` begins
+            with ``a`` too.
+    """
+    while isinstance(node, within):
         node = node.this
     return node

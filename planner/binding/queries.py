@@ -28,7 +28,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
 from stateplan.planner.binding.expressions import ExpressionBinder
-from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate
+from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.lateral import bind_lateral, is_lateral_query
@@ -490,19 +490,11 @@ def _own_name(node: exp.Expr) -> str | None:
         node = node.this
     if isinstance(node, exp.Column):
         return str(node.this.name)
-    if isinstance(node, exp.Dot) and isinstance(_of(node), exp.Column):
+    if isinstance(node, exp.Dot) and isinstance(owner(node, exp.Dot), exp.Column):
         return str(node.expression.name)
     if isinstance(node, exp.Anonymous) and not node.expressions and function_name(node) in _BARE:
         return function_name(node)
     return None
-
-
-def _of(node: exp.Dot) -> exp.Expr:
-    """What a path of fields begins with."""
-    inner: exp.Expr = node
-    while isinstance(inner, exp.Dot):
-        inner = inner.this
-    return inner
 
 
 _BARE = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})

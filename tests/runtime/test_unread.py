@@ -17,7 +17,7 @@ from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import Jobs
 
 EVENT = "ROW<id BIGINT, name STRING, note STRING, home ROW<city STRING, zip STRING, street STRING NOT NULL, n INT>>"
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"k": 1, "e": {"id": 1, "name": "a", "note": "x", "home": {"city": "Ulm", "zip": "1", "street": "s", "n": 1}}},
     {"k": 2, "e": {"id": 2, "name": None, "note": {"any": ["json"]}, "home": {"city": 7, "zip": [1], "n": 2}}},
     {"k": 2, "e": {"id": 3, "name": "a", "home": None}},
@@ -77,7 +77,7 @@ def rows_of(env: TableEnvironment, query: str) -> Counter[str]:
 def test_a_text_that_is_not_read_is_not_decoded(
     query: str, tmp_path: Path, decoded: list[SourceTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = session(tmp_path, ROWS)  # type: ignore[arg-type]
+    env = session(tmp_path, ROWS)
     found = rows_of(env, query)
     assert {shown(dict(table.fields)["e"]) for table in decoded} == {QUERIES[query]}
     monkeypatch.setattr(SourceTable, "leaves_out", False)
@@ -93,7 +93,7 @@ def test_a_value_that_does_not_fit_fails_the_job_whether_it_is_read_or_not(tmp_p
 
 
 def test_a_text_that_is_missing_fails_the_job_that_asks_for_it(tmp_path: Path) -> None:
-    env = session(tmp_path, ROWS[2:3], **{"json.fail-on-missing-field": "true"})  # type: ignore[arg-type]
+    env = session(tmp_path, ROWS[2:3], **{"json.fail-on-missing-field": "true"})
     with pytest.raises(StateplanError, match="note"):
         rows_of(env, "SELECT t.e.id FROM t")
 

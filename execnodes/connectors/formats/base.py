@@ -221,7 +221,7 @@ class Format:
         return self.make_decoder(self.values(options), fields, projection, metadata)
 
     def leaves_out(self, options: Mapping[str, str]) -> bool:
-        """Whether a table may be decoded with fewer fields in its rows, and all others have the same values."""
+        """Whether leaving fields of rows out of the columns to read changes nothing in the other fields."""
         return False
 
     def stamped_decoder(

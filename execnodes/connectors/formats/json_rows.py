@@ -25,7 +25,7 @@ from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.readable import counted
 from stateplan.execnodes.runtime.kernel import Frozen
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.types import CONSTRUCTED, LogicalType
 from stateplan.execnodes.values.fields import (
     INTEGER_BITS,
     describe,
@@ -405,7 +405,7 @@ class RowReader(Frozen):
         if root in ("MAP", "MULTISET"):
             value_type = declared.children[1] if root == "MAP" else LogicalType("INTEGER")
             key = self._nullable(declared.children[0], path)
-            nested = declared.children[0].root in ("ARRAY", "MAP", "MULTISET", "ROW")
+            nested = declared.children[0].root in CONSTRUCTED
             return self._map(_of_text(key) if nested else key, self._nullable(value_type, path))
         if root == "ROW":
             return self._row(declared, path)

@@ -29,8 +29,8 @@ _HELD = 200_000
 fetching has stopped by then. A client at the end of a partition asks again and again, of some brokers without pause."""
 
 _QUEUED = 5_000
-"""The client asks for more messages when so many are left of those that came. With more it asks, while they are taken,
-again and again at the end of a partition."""
+"""The client asks for more messages when fewer than this wait in its queue. With a longer queue it asks again and again
+at the end of a partition, while the last messages are taken."""
 
 _MOST_BYTES = 64 << 20
 """Bytes of values that are taken before the first is decoded, about."""

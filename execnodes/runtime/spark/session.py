@@ -244,7 +244,7 @@ def _child(spark: SparkSession) -> SparkSession:
 
 def _given(spark: SparkSession) -> dict[str, str]:
     """The settings of a session, in one call of the JVM. PySpark takes two for each of them, tens of milliseconds."""
-    text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)  # noqa: SLF001 - as above
+    text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)  # noqa: SLF001 - PySpark asks for one setting at a time
     return dict(setting.split(" -> ", 1) for setting in text.split(_BETWEEN) if setting)
 
 
