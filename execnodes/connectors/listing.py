@@ -12,7 +12,7 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -291,11 +291,21 @@ def _missing_part(path: str) -> str | None:
 
 # ---- lists of files --------------------------------------------------------------------------------------------
 
+_END = b',"end":true}'
 
-def listed(root: str, files: Iterable[FileEntry]) -> str:
-    """Files below ``root`` as text: their paths below it, sizes and modification times."""
+
+def listed(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
+    """Files as text: their paths, without ``root`` where all are below it, sizes and modification times; and whether
+    no further files follow."""
+    if not all(file.path.startswith(root) for file in files):
+        root = ""
     rows = [[file.path.removeprefix(root), file.size, file.modified] for file in files]
-    return json.dumps({"root": root, "files": rows}, separators=(",", ":"))
+    return json.dumps({"root": root, "files": rows, **({"end": True} if end else {})}, separators=(",", ":"))
+
+
+def says_end(text: bytes) -> bool:
+    """Whether no further files follow those in what :func:`listed` gave."""
+    return text.rstrip().endswith(_END)
 
 
 def entries_in(text: bytes) -> list[FileEntry]:

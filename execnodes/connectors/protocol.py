@@ -16,7 +16,7 @@ from urllib.parse import quote
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
-from stateplan.execnodes.connectors.listing import FileEntry, entries_in, table_files
+from stateplan.execnodes.connectors.listing import FileEntry, entries_in, says_end, table_files
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import OptionError, Place
@@ -40,7 +40,9 @@ of a micro-batch, ``now`` (ms) is its time.
 A source whose rows come in several streams, each with a watermark of its own, gives ``part`` (text), the name of the
 stream. The watermark of the source is the least of its parts. Such a source plans a split for every part in each
 micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone. ``waits`` (true)
-says of a part without rows that it has some to read later, and so is not idle."""
+says of a part without rows that it has some to read later, and so is not idle.
+
+A split with ``ends`` (true) is not read. It says that the input of the job has ended."""
 
 Offset: TypeAlias = dict[str, Any]
 """How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
@@ -237,7 +239,8 @@ class FileSource(Source):
     """A source of whole files below a folder; a split has ``path``.
 
     Spark lists and records files on local disk and in HDFS. Elsewhere the driver lists them, and Spark records markers
-    that stand for them. A split of a file that only Spark reaches has ``data`` (bytes) and ``modified`` (datetime) too.
+    that stand for them; so it does for bounded input by event time. A split of a file that only Spark reaches has
+    ``data`` (bytes) and ``modified`` (datetime) too.
 
     Attributes:
         path: folder or file, a plain path or URL.
@@ -248,7 +251,7 @@ class FileSource(Source):
     max_files: int | None = None
 
     def files(self) -> list[FileEntry]:
-        """On the driver: the files that there are now, where Spark does not list them."""
+        """On the driver: the files that there are now, where the driver lists them."""
         return table_files(self.path)
 
     def size(self) -> int | None:
@@ -258,16 +261,18 @@ class FileSource(Source):
     def splits(self, batch: pa.RecordBatch) -> list[Split]:
         if "content" not in batch.schema.names:
             return super().splits(batch)
-        return [
+        rows = batch.to_pylist()
+        files: list[Split] = [
             {
                 "path": file.path,
                 "size": file.size,
                 "seq": f"{row['seq']}{file.modified:016d}/{file.path}",
                 "now": row["now"],
             }
-            for row in batch.to_pylist()
+            for row in rows
             for file in entries_in(row["content"])
         ]
+        return files + [{"ends": True, "now": row["now"]} for row in rows if says_end(row["content"])]
 
 
 class RangeSource(Source):

@@ -1,4 +1,5 @@
-"""Files that Spark cannot list, of object stores: the driver lists them and writes markers that stand for some of them.
+"""Files that the driver lists, for which it writes markers that each stand for some of them: those of object stores,
+which Spark cannot list, and those of bounded input by event time, where a last marker says that the input has ended.
 
 Spark records which markers a micro-batch reads, so one that runs again reads the same files. Which files are known is
 in the markers alone.
@@ -16,8 +17,10 @@ import numpy as np
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, listed
 from stateplan.execnodes.connectors.protocol import FileSource
 from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.files import hadoop_lists, local_path
 from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.runtime.markers import Markers
+from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.markers import END, Markers
 
 UNIT = 128 << 10
 """Length of the marker of a full task. Spark limits the bytes of a micro-batch, and counts those of the markers: their
@@ -29,6 +32,17 @@ _FILE = 2 << 10
 _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
+def ends_with_files(graph: JobGraph) -> bool:
+    """Whether the last micro-batch of a job is told that input ends, so that it brings event time to its end: for this,
+    all input has to be files that the driver can list, of one source. Of several, each has a last micro-batch."""
+    if not graph.event_time or len(graph.sources) != 1:
+        return False
+    reader = graph.sources[0].reader
+    if not isinstance(reader, FileSource) or not reader.bounded:
+        return False
+    return local_path(reader.path) is not None or not hadoop_lists(reader.path)
+
+
 class FileLists:
     """The markers of one source.
 
@@ -38,17 +52,26 @@ class FileLists:
         markers: their folder.
         tasks: parallel tasks of a micro-batch.
         task_bytes: bytes of files for each of them, where the table says nothing else.
+        taken: whether Spark has recorded the marker of a name for a micro-batch.
     """
 
-    def __init__(self, name: str, source: FileSource, markers: Markers, tasks: int, task_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: FileSource,
+        markers: Markers,
+        tasks: int,
+        task_bytes: int,
+        taken: Callable[[str], bool] = lambda name: True,
+    ) -> None:
         self.name = name
         self.source = source
         self._markers = markers
         self._tasks = tasks
         self._task_bytes = task_bytes
-        names = markers.names()
-        self._next = len(names)
-        digests = [_digests(entries_in(markers.content(name))) for name in names]
+        self._taken = taken
+        self._names = markers.names()
+        digests = [_digests(entries_in(markers.content(name))) for name in self._names]
         self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
 
     @property
@@ -73,9 +96,33 @@ class FileLists:
             return
         fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
         packs = list(self._packed(fresh))
-        self._markers.add(self._next, [str(len(p)) for p in packs], [self._text(p) for p in packs])
-        self._next += len(packs)
+        self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
         self._known = np.sort(np.concatenate([self._known, digests[new]]))
+
+    def end(self) -> None:
+        """Says that the files known are the whole input, in the last marker or in one of its own."""
+        if self._ended:
+            return
+        if self._names and not self._taken(self._names[-1]):
+            self._write_last_anew(end=True)
+        else:
+            self._names += self._markers.add(len(self._names), [f"0{END}"], [self._text([], end=True)])
+
+    def reopen(self) -> None:
+        """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
+        if self._ended and not self._taken(self._names[-1]):
+            self._write_last_anew(end=False)
+
+    @property
+    def _ended(self) -> bool:
+        return bool(self._names) and self._names[-1].endswith(END)
+
+    def _write_last_anew(self, end: bool) -> None:
+        files = entries_in(self._markers.content(self._names[-1]))
+        self._markers.remove(self._names.pop())
+        if files:
+            text = f"{len(files)}{END if end else ''}"
+            self._names += self._markers.add(len(self._names), [text], [self._text(files, end)])
 
     def _packed(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
         """Parts of the files, each for one task, of which there are at least as many as parallel tasks."""
@@ -95,8 +142,8 @@ class FileLists:
                 length += took
             yield pack
 
-    def _text(self, files: Sequence[FileEntry]) -> str:
-        text = listed(self.source.path, files)
+    def _text(self, files: Sequence[FileEntry], end: bool = False) -> str:
+        text = listed(self.source.path, files, end)
         if self.source.max_files:
             return text.ljust(_FILE * len(files))
         tasks = sum(file.size for file in files) / self._task_bytes

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 from stateplan.execnodes.paths import AnyPath, rename, set_time
 
+END = "_end"
+"""How the name of a marker ends that stands for the last files of the input."""
+
 
 class Markers:
     """A folder of markers. All access to it is here.
@@ -35,12 +38,16 @@ class Markers:
         """The texts in their names, in order."""
         return [name.split("_", 1)[1] for name in self.names()]
 
+    def remove(self, name: str) -> None:
+        """Removes a marker that Spark has not taken yet."""
+        (self.folder / name).unlink(missing_ok=True)
+
     def content(self, name: str) -> bytes:
         """What is in a marker."""
         return (self.folder / name).read_bytes()
 
-    def add(self, first: int, texts: Sequence[str], contents: Sequence[str] | None = None) -> None:
-        """Adds markers, each whole or not at all.
+    def add(self, first: int, texts: Sequence[str], contents: Sequence[str] | None = None) -> list[str]:
+        """Adds markers, each whole or not at all, and gives their names.
 
         Args:
             first: number of the first.
@@ -48,9 +55,12 @@ class Markers:
             contents: of the files; the texts when there are none, because Spark passes over files of no length.
         """
         self.make()
+        names = []
         for n, (text, content) in enumerate(zip(texts, contents or texts, strict=True), start=first):
             path = self.folder / f"{n:010d}_{text}"
             hidden = self.folder / f".{path.name}"
             hidden.write_text(content)
             set_time(hidden, 1_000_000_000 + n)
             rename(hidden, path.name)
+            names.append(path.name)
+        return names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from stateplan.execnodes.connectors.listing import entries_in
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, RangeSource
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.files import local_path
@@ -95,7 +96,9 @@ class Forecast:
                 return 0.0
             read: set[str] = set()
             if self._first_batch and self._spark is not None:
-                read.update(self._spark.files_read(self._first_batch - 1))
+                for path in self._spark.files_read(self._first_batch - 1):
+                    marker = self._spark.marker(path)
+                    read.update([path] if marker is None else _files_in(marker.read_bytes()))
             return float(sum(f.size for reader in self._files for f in reader.files() if f.path not in read))
         ranges = [s.reader for s in self._job.sources if isinstance(s.reader, RangeSource)]
         return 0.0 if self._first_batch else float(sum(reader.total or 0 for reader in ranges))
@@ -115,3 +118,8 @@ class Forecast:
             reading = self._sum("busy_ms", before) / busy
         groups = sum(now.get(spec.uid, {}).get("key_groups", 0) for spec in operators)
         return reading + (1 - reading) * min(1.0, groups / (len(operators) * self._job.key_groups))
+
+
+def _files_in(marker: bytes) -> list[str]:
+    """The files that a marker stands for, if it does for files."""
+    return [file.path for file in entries_in(marker)] if marker.startswith(b"{") else []

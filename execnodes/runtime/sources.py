@@ -1,16 +1,22 @@
 """Sources: what feeds each kind of source (:mod:`execnodes.connectors.protocol`) from Spark.
 
 Spark decides and logs which splits make up a micro-batch. Its file source does so for files, and for *marker files*: a
-marker is a small file that stands for an instant of a virtual clock, a range of generated rows, or files of an object
-store. Splits that a source
-plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are read by the Python workers alone.
+marker is a small file that stands for an instant of a virtual clock, a range of generated rows, or files that the
+driver lists. Splits that a source plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are read
+by the Python workers alone.
+
+When bounded input ends, event time does. Where the driver lists all of the input, the last micro-batch is told so.
+Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker for a query of one more
+micro-batch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,10 +26,10 @@ from stateplan.execnodes.errors import CheckpointError, OptionError, StateplanEr
 from stateplan.execnodes.files import hadoop_lists, is_reached
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
-from stateplan.execnodes.runtime.file_lists import FileLists, Watch
-from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.file_lists import FileLists, Watch, ends_with_files
+from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec
 from stateplan.execnodes.runtime.markers import Markers
-from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
+from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 from stateplan.execnodes.runtime.spark.split_source import split_frame
 from stateplan.execnodes.settings import parallelism
 
@@ -50,12 +56,14 @@ class Sources:
         graph: the job graph.
         options: session options.
         markers: folder for marker files; part of the checkpoint.
+        spark: what Spark wrote of it.
     """
 
-    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: AnyPath) -> None:
+    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: AnyPath, spark: SparkCheckpoint) -> None:
         self._graph = graph
         self._options = options
         self._markers = markers
+        self._spark = spark
         self._lists: dict[str, FileLists] = {}
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
@@ -89,6 +97,21 @@ class Sources:
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
 
     @property
+    def end_themselves(self) -> bool:
+        """Whether the last micro-batch of the input brings event time to its end."""
+        return ends_with_files(self._graph) and bool(self._lists)
+
+    def _is_listed(self, source: SourceSpec) -> bool:
+        """Whether the driver lists the files of a source: always, once it has."""
+        if not isinstance(source.reader, FileSource):
+            return False
+        if not hadoop_lists(source.reader.path):
+            return True
+        if (self._markers / source.marks).is_dir():
+            return True
+        return ends_with_files(self._graph) and self._spark.last_planned < 0
+
+    @property
     def closed(self) -> bool:
         """Whether input has ended before, in this run or an earlier one."""
         return bool(Markers(self._markers / _CLOSING).names())
@@ -119,7 +142,7 @@ class Sources:
             self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])
         for source in self._graph.sources:
             reader = source.reader
-            if isinstance(reader, FileSource) and not hadoop_lists(reader.path):
+            if isinstance(reader, FileSource) and self._is_listed(source):
                 self._lists[source.marks] = self._listed(source.name, reader, source.marks)
             if isinstance(reader, RangeSource) and reader.total is not None:
                 total, made = reader.total, self._made(source.marks)
@@ -156,12 +179,24 @@ class Sources:
         return max((int(text.rpartition("-")[2]) for text in Markers(self._markers / name).texts()), default=0)
 
     def _listed(self, table: str, reader: FileSource, marks: str) -> FileLists:
-        """Markers for the files that a source of an object store has now."""
+        """Markers for the files that a source has now."""
         markers = Markers(self._markers / marks)
         markers.make()
-        lists = FileLists(table, reader, markers, parallelism(self._options), self._task_bytes)
+        lists = FileLists(
+            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._is_taken, marks)
+        )
+        lists.reopen()
         lists.look()
+        if ends_with_files(self._graph):
+            lists.end()
         return lists
+
+    def _is_taken(self, marks: str, marker: str) -> bool:
+        """Whether Spark has recorded a marker of a source for a micro-batch."""
+        last = self._spark.last_planned
+        with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
+            return last >= 0 and any(path.endswith(f"/{marks}/{marker}") for path in self._spark.files_read(last))
+        return True
 
     @property
     def _task_bytes(self) -> int:
@@ -203,7 +238,7 @@ class Sources:
         if isinstance(reader, OffsetSource):
             frame = split_frame(spark, source.marks, reader, tasks)
             return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
-        if isinstance(reader, FileSource) and not hadoop_lists(reader.path):
+        if isinstance(reader, FileSource) and source.marks in self._lists:
             lists = self._lists[source.marks]
             marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
             marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(str(lists.folder))

@@ -353,7 +353,9 @@ class _Queries:
         """The query that brings event time to its end when bounded input has ended; None where there is nothing to
         bring to its end."""
         run = self.run
-        if not run.job.event_time or (not run.metrics.batches and run.sources.closed):
+        if not run.job.event_time or run.sources.end_themselves:
+            return None
+        if not run.metrics.batches and run.sources.closed:
             return None
         run.sources.close()
         return self.start()
@@ -448,7 +450,7 @@ def execute(
         )
         job = checkpoint.fit(job)
         serving = reporters(options)
-        sources = Sources(job, options, checkpoint.splits)
+        sources = Sources(job, options, checkpoint.splits, checkpoint.spark)
         sources.prepare()
         bounded = sources.bounded()
         sinks = SinkDriver(job.sinks, near=not elsewhere)

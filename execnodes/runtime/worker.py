@@ -271,13 +271,16 @@ def read_splits(
 
     def run() -> Iterator[T]:
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
-        clock, now, some, size = Clock(), 0, False, 0
+        clock, now, some, ended, size = Clock(), 0, False, False, 0
         rows_of: Counter[str] = Counter()
         waiting: set[str] = set()
         so_far = getattr(count, "so_far", None)
         for part in splits:
-            some = True
             now = max(now, part["now"])
+            if part.get("ends"):
+                ended = True
+                continue
+            some = True
             started = time.perf_counter()
             before, own = bytes_taken(), _size_of(part)
             clock.part = part.get("part", "")
@@ -309,7 +312,9 @@ def read_splits(
         if clock.marks:
             silent = {part for part, rows in rows_of.items() if part and not rows} - waiting
             yield pack(list(send_marks(graph, clock.marks, now, silent)))
-        if touch and some:
+        if ended:
+            yield pack(list(send_marks(graph, closing_marks(graph), now)))
+        if touch and (some or ended):
             yield pack(list(touches(graph, now)))
         elif number is not None and some and (swept := list(sweeps(graph, number, now, level))):
             yield pack(swept)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.listing import FileEntry, entries_in
+from stateplan.execnodes.connectors.listing import FileEntry, entries_in, listed, says_end
 from stateplan.execnodes.connectors.protocol import FileSource, Split
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 from stateplan.execnodes.runtime.file_lists import UNIT, FileLists, Watch
@@ -105,6 +105,51 @@ def test_splits_of_a_marker(tmp_path: Path) -> None:
     assert source.splits(pa.RecordBatch.from_pylist([row])) == [
         {"path": entry(n).path, "size": 10, "seq": f"0001/{7 - n:016d}/{entry(n).path}", "now": 9} for n in (1, 0)
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12), st.booleans()), max_size=6), st.integers(1, 3))
+def test_input_ends_with_its_last_marker(
+    tmp_path_factory: pytest.TempPathFactory, runs: Sequence[tuple[int, int, bool]], tasks: int
+) -> None:
+    """Of each run: how many new files it finds, how many markers it takes, and whether its input ends."""
+    markers = Markers(tmp_path_factory.mktemp("m") / "x")
+    source = Listed(max_files=1)
+    taken: list[str] = []
+    for fresh, most, bounded in runs:
+        source.there.extend([entry(len(source.there) + n) for n in range(fresh)])
+        lists = FileLists("t", source, markers, tasks, 100, taken.__contains__)
+        lists.reopen()
+        lists.look()
+        if bounded:
+            lists.end()
+        before, files = len(taken), [file for name in taken for file in entries_in(markers.content(name))]
+        for name in markers.names()[before : before + most]:
+            taken.append(name)
+            files += entries_in(markers.content(name))
+            ended = says_end(markers.content(name))
+            assert ended == (bounded and files == source.there and name == markers.names()[-1])
+        names = markers.names()
+        assert names[: len(taken)] == taken, "what was taken stays"
+        assert [file for name in names for file in entries_in(markers.content(name))] == source.there
+        if bounded:
+            assert says_end(markers.content(names[-1]))
+
+
+def test_the_split_of_a_last_marker(tmp_path: Path) -> None:
+    markers = Markers(tmp_path / "m")
+    lists = FileLists("t", Listed(there=[entry(0)]), markers, 1, 100, lambda name: False)
+    lists.look()
+    lists.end()
+    (name,) = markers.names()
+    splits = Listed().splits(pa.RecordBatch.from_pylist([{"content": markers.content(name), "seq": "0001/", "now": 9}]))
+    assert [split.get("path") for split in splits] == [entry(0).path, None]
+    assert splits[1] == {"ends": True, "now": 9}
+
+
+@pytest.mark.parametrize("root", ["/data/in", "in", "file:///data/in"])
+def test_files_outside_of_the_root_are_listed_whole(root: str) -> None:
+    files = [FileEntry("/data/in/a", 1, 2), FileEntry("/data/in/b", 3, 4)]
+    assert entries_in(listed(root, files).encode()) == files
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stateplan.execnodes.connectors.listing import listed, table_files
 from stateplan.execnodes.connectors.protocol import SourceTable
 from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
 from stateplan.execnodes.readable import roughly
@@ -100,6 +101,20 @@ def test_what_an_earlier_run_has_read_is_no_work(tmp_path: Path) -> None:
         (spark / "sources" / "0" / str(batch)).write_text(f"v1\n{json.dumps(entry)}")
     found = Forecast(graph, SparkCheckpoint(spark), 1, 0).look(10, 0, {}, {})
     assert found is not None and found.bytes == 9 * (20 + 30), "micro-batch 1 was planned and not committed"
+
+
+def test_what_is_in_markers_that_an_earlier_run_took_is_no_work(tmp_path: Path) -> None:
+    graph = job("SELECT k, CAST(1 AS BIGINT) FROM t", **files(tmp_path / "in", 10, 20, 30))
+    marker = tmp_path / "splits" / "filesystem-x" / "0000000000_2"
+    for folder in (marker.parent, tmp_path / "spark/offsets", tmp_path / "spark/sources/0"):
+        folder.mkdir(parents=True)
+    found = table_files(str(tmp_path / "in"))
+    marker.write_text(listed(str(tmp_path), sorted(found, key=lambda file: file.path)[:2]))
+    (tmp_path / "spark/offsets/0").write_text('v1\n{}\n{"logOffset":0}')
+    entry = {"path": marker.as_uri(), "timestamp": 0, "batchId": 0}
+    (tmp_path / "spark/sources/0/0").write_text(f"v1\n{json.dumps(entry)}")
+    outlook = Forecast(graph, SparkCheckpoint.of(tmp_path), 1, 0).look(10, 0, {}, {})
+    assert outlook is not None and outlook.bytes == 9 * 30
 
 
 def test_a_running_task_leaves_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

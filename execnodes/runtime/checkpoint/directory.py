@@ -288,7 +288,9 @@ class Checkpoint:
         ends = [i for i, source in enumerate(sources) if source.node is None]
         try:
             last = self.spark.last_done
-            ended = last >= 0 and any(self.spark.planned(last).log_offset(i) >= 0 for i in ends)
+            ended = last >= 0 and (
+                self.spark.has_ended(last) or any(self.spark.planned(last).log_offset(i) >= 0 for i in ends)
+            )
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
         if ended:

@@ -17,6 +17,7 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.runtime.clocks import instants
 from stateplan.execnodes.runtime.exchange import Blob
+from stateplan.execnodes.runtime.file_lists import ends_with_files
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.local.counters import LocalCounters
@@ -93,7 +94,7 @@ class LocalJob(Job):
             for number, part in enumerate(micro_batches(graph)):
                 read = (self._levels.read(source, splits, number) for source, splits in part.splits.items())
                 self._batch(number, (blob for blobs in read for blob in blobs))
-            if graph.event_time:
+            if graph.event_time and (number < 0 or not ends_with_files(graph)):
                 self._batch(number + 1, send_marks(graph, closing_marks(graph), end_of_time(graph)))
         except _StoppedError:
             return

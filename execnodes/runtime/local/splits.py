@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from stateplan.execnodes.connectors.listing import FileEntry
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
+from stateplan.execnodes.runtime.file_lists import ends_with_files
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 
 _BATCH_BYTES = 128 << 20
@@ -55,6 +56,8 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
                         {"path": file.path, "seq": f"{order}{file.modified:016d}/{file.path}", "now": now}
                         for file in files[index][number]
                     ]
+                    if number == count - 1 and ends_with_files(graph):
+                        splits[index].append({"ends": True, "now": now})
             elif isinstance(reader, OffsetSource):
                 if number < len(planned[index]):
                     some = enumerate(planned[index][number])

@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.paths import AnyPath, ordered, remove_tree, write_whole
+from stateplan.execnodes.runtime.markers import END
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 """The setting that fixes the number of partitions of state."""
@@ -218,6 +219,19 @@ class SparkCheckpoint:
                     entry = json.loads(line)
                     if entry["batchId"] <= offsets.log_offset(source):
                         yield _from_spark(entry["path"])
+
+    def has_ended(self, batch: int) -> bool:
+        """Whether a micro-batch up to this one was told that input ends: see :mod:`execnodes.runtime.file_lists`.
+
+        Raises:
+            OSError, ValueError: a log cannot be read.
+        """
+        return any(path.endswith(END) and self.marker(path) is not None for path in self.files_read(batch))
+
+    def marker(self, path: str) -> AnyPath | None:
+        """The marker file that one of :meth:`files_read` is; None for a file of a table."""
+        found = _MARKER.search(path)
+        return None if found is None else self.folder.parent / "splits" / found[1]
 
     def planned_at(self, batch: int) -> float:
         """When the entry of a micro-batch was written, seconds since 1970. Raises OSError."""

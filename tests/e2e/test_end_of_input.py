@@ -1,0 +1,170 @@
+"""Event time ends with the last micro-batch of bounded input, and with no other one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.job import Job
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.jobs import Jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+WINDOWS = (
+    "INSERT INTO windows SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE arriving, DESCRIPTOR(ts), "
+    "INTERVAL '1' HOUR)) GROUP BY window_start, window_end"
+)
+
+
+class Work:
+    """A table of files, one to a micro-batch, and the windows of its rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = 0
+        (folder / "in").mkdir(parents=True)
+
+    def session(self, **source: str) -> TableEnvironment:
+        place = str(self.folder / "checkpoint")
+        env = TableEnvironment.create(
+            {"table.local-time-zone": "UTC", "execution.checkpointing.dir": place}, jobs=Jobs()
+        )
+        options = {
+            "connector": "filesystem",
+            "path": str(self.folder / "in"),
+            "format": "json",
+            "source.max-files-per-trigger": "1",
+            **{key.replace("_", "-").replace("source-", "source."): text for key, text in source.items()},
+        }
+        written = ", ".join(f"'{key}' = '{text}'" for key, text in options.items())
+        env.execute_sql(
+            f"CREATE TABLE arriving (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' HOUR) WITH ({written})"
+        )
+        env.execute_sql(
+            "CREATE TABLE windows (w TIMESTAMP(3), n BIGINT) WITH ('connector' = 'filesystem', "
+            f"'path' = '{self.folder / 'windows'}', 'format' = 'json')"
+        )
+        return env
+
+    def add(self, *hours: int, damaged: bool = False) -> Path:
+        """A file with a row at each of these hours, later than all before it."""
+        name = f"{self.files}.json"
+        self.files += 1
+        hidden = self.folder / f".{name}"
+        rows = [json.dumps({"ts": f"2026-01-01 {hour:02}:30:00"}) for hour in hours]
+        hidden.write_text("\n".join(["{", *rows] if damaged else rows) + "\n")
+        os.utime(hidden, (1_700_000_000 + self.files,) * 2)
+        return hidden.rename(self.folder / "in" / name)
+
+    def mend(self, file: Path) -> None:
+        rows = file.read_text().removeprefix("{\n")
+        facts = file.stat()
+        file.write_text(rows)
+        os.utime(file, (facts.st_atime, facts.st_mtime))
+
+    def start(self, env: TableEnvironment) -> Job:
+        job = env.execute_sql(WINDOWS).job
+        assert job is not None
+        return job
+
+    def run(self, **source: str) -> Job:
+        job = self.start(self.session(**source))
+        job.wait()
+        return job
+
+    def fail(self) -> None:
+        with pytest.raises(StateplanError) as error:
+            self.run()
+        assert error.value.code.startswith("DATA")
+
+    def holds(self) -> Counter[tuple[str, int]]:
+        rows: Counter[tuple[str, int]] = Counter()
+        for path in (self.folder / "windows").glob("part-*"):
+            rows.update((row["w"][11:13], row["n"]) for row in map(json.loads, path.read_text().splitlines()))
+        return rows
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    return Work(tmp_path / "some work #1 (50% +é)")
+
+
+def test_the_last_micro_batch_ends_event_time(work: Work) -> None:
+    work.add(0, 1)
+    work.add(1, 2)
+    work.add(2)
+    job = work.run()
+    assert len(job.metrics) == 3
+    assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2)])
+    assert len(work.run().metrics) == 0, "nothing new"
+    work.add(3)
+    work.add(3, 4)
+    assert len(work.run().metrics) == 2
+    assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2), ("03", 2), ("04", 1)])
+
+
+def test_input_without_files_ends_too(work: Work) -> None:
+    assert len(work.run().metrics) == 1
+    work.add(1)
+    assert len(work.run().metrics) == 1
+    assert work.holds() == Counter([("01", 1)])
+
+
+def test_an_end_that_no_micro_batch_was_told_is_put_off(work: Work) -> None:
+    work.add(0, 1)
+    damaged = work.add(1, damaged=True)
+    work.add(1, 2)
+    work.fail()
+    assert not work.holds()
+    work.mend(damaged)
+    work.add(2)
+    assert len(work.run().metrics) == 3
+    assert work.holds() == Counter([("00", 1), ("01", 3), ("02", 2)])
+
+
+def test_an_end_that_a_micro_batch_was_told_stays(work: Work) -> None:
+    work.add(0, 1)
+    damaged = work.add(1, 2, damaged=True)
+    work.fail()
+    work.mend(damaged)
+    work.add(2, 3)
+    assert len(work.run().metrics) == 2
+    assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 1), ("02", 1), ("03", 1)]), "as with a run before it"
+
+
+def test_a_table_that_is_watched_first_and_then_read_to_its_end(work: Work) -> None:
+    work.add(0, 1)
+    job = work.start(work.session(source_monitor_interval="100 ms"))
+    _await(job, 2)
+    job.stop()
+    assert not work.holds()
+    work.add(1)
+    assert len(work.run().metrics) == 2, "a query of its own ends event time: Spark has listed the files so far"
+    assert work.holds() == Counter([("00", 1), ("01", 2)])
+
+
+def test_a_table_that_is_read_to_its_end_and_then_watched(work: Work) -> None:
+    work.add(0, 1)
+    work.run()
+    job = work.start(work.session(source_monitor_interval="100 ms"))
+    work.add(5)
+    work.add(6)
+    _await(job, 2)
+    job.stop()
+    assert work.holds() == Counter([("00", 1), ("01", 1)])
+    work.run()
+    assert work.holds() == Counter([("00", 1), ("01", 1), ("05", 1), ("06", 1)])
+
+
+def _await(job: Job, rows: int) -> None:
+    deadline = time.monotonic() + 60
+    while job.progress.rows_in < rows or job.progress.batch < 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
