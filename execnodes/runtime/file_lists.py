@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,14 @@ _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
 def ends_with_files(graph: JobGraph) -> bool:
-    """Whether the last micro-batch of a job is told that input ends, so that it brings event time to its end: for this,
-    all input has to be files that the driver can list, of one source. Of several, each has a last micro-batch."""
-    if not graph.event_time or len(graph.sources) != 1:
-        return False
-    reader = graph.sources[0].reader
-    if not isinstance(reader, FileSource) or not reader.bounded:
-        return False
-    return local_path(reader.path) is not None or not hadoop_lists(reader.path)
+    """Whether the driver can list all input of a job by event time, and tell a micro-batch that input ends: that of the
+    last files of one source. Of several sources, each has a last one; so they all have to fit into one micro-batch."""
+    return graph.event_time and all(
+        isinstance(s.reader, FileSource)
+        and s.reader.bounded
+        and (local_path(s.reader.path) is not None or not hadoop_lists(s.reader.path))
+        for s in graph.sources
+    )
 
 
 class FileLists:
@@ -52,7 +53,7 @@ class FileLists:
         markers: their folder.
         tasks: parallel tasks of a micro-batch.
         task_bytes: bytes of files for each of them, where the table says nothing else.
-        taken: whether Spark has recorded the marker of a name for a micro-batch.
+        taken: gives the names of the markers that Spark has recorded for a micro-batch.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class FileLists:
         markers: Markers,
         tasks: int,
         task_bytes: int,
-        taken: Callable[[str], bool] = lambda name: True,
+        taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.name = name
         self.source = source
         self._markers = markers
         self._tasks = tasks
         self._task_bytes = task_bytes
-        self._taken = taken
+        self._find_taken = taken
         self._names = markers.names()
         digests = [_digests(entries_in(markers.content(name))) for name in self._names]
         self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
@@ -99,23 +100,41 @@ class FileLists:
         self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
         self._known = np.sort(np.concatenate([self._known, digests[new]]))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last marker says that the input ends."""
+        return bool(self._names) and self._names[-1].endswith(END)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are markers that Spark has not recorded for a micro-batch."""
+        return bool(self._waiting)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the next micro-batch takes all of these."""
+        lengths = [len(self._markers.content(name)) for name in self._waiting]
+        return len(lengths) <= 1 or sum(lengths) <= self.bytes_per_trigger
+
     def end(self) -> None:
         """Says that the files known are the whole input, in the last marker or in one of its own."""
-        if self._ended:
-            return
-        if self._names and not self._taken(self._names[-1]):
+        if self.has_more:
             self._write_last_anew(end=True)
         else:
             self._names += self._markers.add(len(self._names), [f"0{END}"], [self._text([], end=True)])
 
     def reopen(self) -> None:
         """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
-        if self._ended and not self._taken(self._names[-1]):
+        if self.has_ended and self.has_more:
             self._write_last_anew(end=False)
 
     @property
-    def _ended(self) -> bool:
-        return bool(self._names) and self._names[-1].endswith(END)
+    def _waiting(self) -> list[str]:
+        return [name for name in self._names if name not in self._taken]
+
+    @cached_property
+    def _taken(self) -> Collection[str]:
+        return self._find_taken()
 
     def _write_last_anew(self, end: bool) -> None:
         files = entries_in(self._markers.content(self._names[-1]))

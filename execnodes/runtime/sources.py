@@ -5,14 +5,13 @@ marker is a small file that stands for an instant of a virtual clock, a range of
 driver lists. Splits that a source plans itself come by :mod:`execnodes.runtime.spark.split_source`. Contents are read
 by the Python workers alone.
 
-When bounded input ends, event time does. Where the driver lists all of the input, the last micro-batch is told so.
-Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker for a query of one more
-micro-batch.
+When bounded input ends, event time does. Where the driver lists all of the input, and knows which micro-batch is the
+last one, that one is told so. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker
+for a query of one more micro-batch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,7 +26,7 @@ from stateplan.execnodes.files import hadoop_lists, is_reached
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch, ends_with_files
-from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec
+from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec, first_level
 from stateplan.execnodes.runtime.markers import Markers
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 from stateplan.execnodes.runtime.spark.split_source import split_frame
@@ -57,6 +56,9 @@ class Sources:
         options: session options.
         markers: folder for marker files; part of the checkpoint.
         spark: what Spark wrote of it.
+
+    Attributes:
+        end_themselves: whether the last micro-batch of the input brings event time to its end.
     """
 
     def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: AnyPath, spark: SparkCheckpoint) -> None:
@@ -65,6 +67,7 @@ class Sources:
         self._markers = markers
         self._spark = spark
         self._lists: dict[str, FileLists] = {}
+        self.end_themselves = False
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
         self._aligned: PartWatermarks | None = None
@@ -95,11 +98,6 @@ class Sources:
         markers.make()
         frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(markers.folder))
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
-
-    @property
-    def end_themselves(self) -> bool:
-        """Whether the last micro-batch of the input brings event time to its end."""
-        return ends_with_files(self._graph) and bool(self._lists)
 
     def _is_listed(self, source: SourceSpec) -> bool:
         """Whether the driver lists the files of a source: always, once it has."""
@@ -149,6 +147,21 @@ class Sources:
                 parts = max(1, min(parallelism(self._options), total - made))
                 edges = [made + (total - made) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
+        self._end()
+
+    def _end(self) -> None:
+        """Has the last micro-batch told that input ends, if it is known which one that is."""
+        lists = list(self._lists.values())
+        if not ends_with_files(self._graph) or len(lists) < len(self._graph.sources):
+            return
+        if len(lists) > 1 and not all(files.fits for files in lists):
+            return
+        self.end_themselves = True
+        if not any(files.has_more for files in lists) and (self.closed or any(files.has_ended for files in lists)):
+            return
+        # What a source sends reaches all operators from its own first level on.
+        first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), not lists[index].has_more))
+        lists[first].end()
 
     def _align(self) -> None:
         """Tells aligned sources where they find each other. Raises CheckpointError CKPT001."""
@@ -183,20 +196,22 @@ class Sources:
         markers = Markers(self._markers / marks)
         markers.make()
         lists = FileLists(
-            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._is_taken, marks)
+            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._taken, marks)
         )
         lists.reopen()
         lists.look()
-        if ends_with_files(self._graph):
-            lists.end()
         return lists
 
-    def _is_taken(self, marks: str, marker: str) -> bool:
-        """Whether Spark has recorded a marker of a source for a micro-batch."""
+    def _taken(self, marks: str) -> set[str]:
+        """The markers of a source that Spark has recorded for a micro-batch."""
         last = self._spark.last_planned
-        with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
-            return last >= 0 and any(path.endswith(f"/{marks}/{marker}") for path in self._spark.files_read(last))
-        return True
+        if last < 0:
+            return set()
+        try:
+            paths = [path.rpartition(f"/{marks}/") for path in self._spark.files_read(last)]
+        except (OSError, ValueError):  # of a damaged log, Spark's query tells
+            return set(Markers(self._markers / marks).names())
+        return {name for _, found, name in paths if found}
 
     @property
     def _task_bytes(self) -> int:

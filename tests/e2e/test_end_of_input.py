@@ -1,4 +1,4 @@
-"""Event time ends with the last micro-batch of bounded input, and with no other one."""
+"""Event time ends with the last micro-batch of bounded input, where it is known which one that is."""
 
 from __future__ import annotations
 
@@ -168,3 +168,83 @@ def _await(job: Job, rows: int) -> None:
     while job.progress.rows_in < rows or job.progress.batch < 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+JOINED = (
+    "INSERT INTO joined SELECT l.w, l.n, r.v FROM (SELECT window_start AS w, window_time AS t, COUNT(*) AS n FROM "
+    "TABLE(TUMBLE(TABLE arriving, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start, window_end, window_time) "
+    "AS l JOIN other AS r ON l.n = r.n AND r.ts BETWEEN l.t - INTERVAL '1' HOUR AND l.t"
+)
+
+
+class TwoTables(Work):
+    """Windows at the first level, joined at the second one with rows of another table, which enter there."""
+
+    def session(self, **source: str) -> TableEnvironment:
+        env = super().session(source_max_files_per_trigger="2")
+        env.execute_sql(
+            "CREATE TABLE other (ts TIMESTAMP(3), n BIGINT, v INT, WATERMARK FOR ts AS ts) WITH "
+            f"('connector' = 'filesystem', 'path' = '{self.folder / 'other'}', 'format' = 'json')"
+        )
+        env.execute_sql(
+            "CREATE TABLE joined (w TIMESTAMP(3), n BIGINT, v INT) WITH ('connector' = 'filesystem', "
+            f"'path' = '{self.folder / 'joined'}', 'format' = 'json')"
+        )
+        return env
+
+    def start(self, env: TableEnvironment) -> Job:
+        job = env.execute_sql(JOINED).job
+        assert job is not None
+        return job
+
+    def more(self, name: str, *rows: tuple[int, int, int]) -> None:
+        (self.folder / "other").mkdir(exist_ok=True)
+        text = "".join(json.dumps({"ts": f"2026-01-01 {at:02}:30:00", "n": n, "v": v}) + "\n" for at, n, v in rows)
+        (self.folder / "other" / name).write_text(text)
+
+    def found(self) -> list[tuple[str, int, int]]:
+        lines = (line for path in (self.folder / "joined").glob("part-*") for line in path.read_text().splitlines())
+        return sorted((row["w"][11:13], row["n"], row["v"]) for row in map(json.loads, lines))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> TwoTables:
+    return TwoTables(tmp_path / "two")
+
+
+def test_the_only_micro_batch_of_two_tables_ends_event_time(two: TwoTables) -> None:
+    two.add(0, 1)
+    two.add(1)
+    two.more("a", (0, 1, 10), (1, 2, 20))
+    assert len(two.run().metrics) == 1
+    assert two.found() == [("00", 1, 10), ("01", 2, 20)]
+    assert len(two.run().metrics) == 0
+    two.more("b", (5, 1, 50))
+    assert len(two.run().metrics) == 1, "new files of one table"
+    two.add(6)
+    two.more("c", (6, 1, 60))
+    assert len(two.run().metrics) == 1
+    assert two.found() == [("00", 1, 10), ("01", 2, 20), ("06", 1, 60)]
+
+
+def test_two_tables_with_more_than_one_micro_batch(two: TwoTables) -> None:
+    for hour in range(3):
+        two.add(hour)
+    two.more("a", (0, 1, 10), (2, 1, 30))
+    assert len(two.run().metrics) == 3, "a query of its own ends event time"
+    assert two.found() == [("00", 1, 10), ("02", 1, 30)]
+    assert len(two.run().metrics) == 0
+
+
+def test_an_end_of_two_tables_that_a_micro_batch_was_told_stays(two: TwoTables) -> None:
+    two.add(0)
+    two.more("a", (0, 1, 10), (1, 1, 20))
+    session, damaged = two.session(), two.add(1, damaged=True)
+    with pytest.raises(StateplanError):
+        two.start(session).wait()
+    two.mend(damaged)
+    for hour in (3, 4, 5):
+        two.add(hour)
+    two.more("b", (5, 1, 60))
+    two.run()
+    assert two.found() == [("00", 1, 10), ("01", 1, 20), ("05", 1, 60)]

@@ -117,10 +117,10 @@ def test_input_ends_with_its_last_marker(
     taken: list[str] = []
     for fresh, most, bounded in runs:
         source.there.extend([entry(len(source.there) + n) for n in range(fresh)])
-        lists = FileLists("t", source, markers, tasks, 100, taken.__contains__)
+        lists = FileLists("t", source, markers, tasks, 100, lambda: taken)
         lists.reopen()
         lists.look()
-        if bounded:
+        if bounded and (lists.has_more or not lists.has_ended):
             lists.end()
         before, files = len(taken), [file for name in taken for file in entries_in(markers.content(name))]
         for name in markers.names()[before : before + most]:
@@ -137,7 +137,7 @@ def test_input_ends_with_its_last_marker(
 
 def test_the_split_of_a_last_marker(tmp_path: Path) -> None:
     markers = Markers(tmp_path / "m")
-    lists = FileLists("t", Listed(there=[entry(0)]), markers, 1, 100, lambda name: False)
+    lists = FileLists("t", Listed(there=[entry(0)]), markers, 1, 100)
     lists.look()
     lists.end()
     (name,) = markers.names()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.connectors.retries import interruptible
@@ -17,7 +18,6 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.runtime.clocks import instants
 from stateplan.execnodes.runtime.exchange import Blob
-from stateplan.execnodes.runtime.file_lists import ends_with_files
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.local.counters import LocalCounters
@@ -89,12 +89,15 @@ class LocalJob(Job):
 
     def _run(self) -> None:
         graph = self._graph
-        number = -1
+        number, ended = -1, False
         try:
             for number, part in enumerate(micro_batches(graph)):
                 read = (self._levels.read(source, splits, number) for source, splits in part.splits.items())
-                self._batch(number, (blob for blobs in read for blob in blobs))
-            if graph.event_time and (number < 0 or not ends_with_files(graph)):
+                blobs = (blob for blobs in read for blob in blobs)
+                ends = send_marks(graph, closing_marks(graph), part.now) if part.ends else ()
+                self._batch(number, chain(blobs, ends))
+                ended = part.ends
+            if graph.event_time and not ended:
                 self._batch(number + 1, send_marks(graph, closing_marks(graph), end_of_time(graph)))
         except _StoppedError:
             return

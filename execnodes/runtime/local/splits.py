@@ -23,10 +23,12 @@ class MicroBatch:
     Attributes:
         now: its time, ms.
         splits: per source number; of those that have some.
+        ends: whether it brings event time to its end.
     """
 
     now: int
     splits: dict[int, list[Split]]
+    ends: bool
 
 
 def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
@@ -42,6 +44,7 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
     planned = {i: _planned(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)}
     lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in planned.values()]
     count = max((len(times or ()), int(ranges), *lengths))
+    ends = ends_with_files(graph) and (len(graph.sources) == 1 or count == 1)
     for number in range(count):
         now = _now() if times is None else times[number] if times else 0
         splits: dict[int, list[Split]] = {}
@@ -56,8 +59,6 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
                         {"path": file.path, "seq": f"{order}{file.modified:016d}/{file.path}", "now": now}
                         for file in files[index][number]
                     ]
-                    if number == count - 1 and ends_with_files(graph):
-                        splits[index].append({"ends": True, "now": now})
             elif isinstance(reader, OffsetSource):
                 if number < len(planned[index]):
                     some = enumerate(planned[index][number])
@@ -65,7 +66,7 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
                 splits[index] = [{"start": 0, "stop": reader.total, "seq": order, "now": at}]
-        yield MicroBatch(now, splits)
+        yield MicroBatch(now, splits, ends and number == count - 1)
 
 
 def end_of_time(graph: JobGraph) -> int:
