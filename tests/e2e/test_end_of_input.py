@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +18,7 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.job import Job
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import Jobs
+from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -29,7 +34,7 @@ class Work:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files = 0
-        (folder / "in").mkdir(parents=True)
+        (folder / "in").mkdir(parents=True, exist_ok=True)
 
     def session(self, **source: str) -> TableEnvironment:
         place = str(self.folder / "checkpoint")
@@ -91,6 +96,40 @@ class Work:
         return rows
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from stateplan.execnodes.runtime.sinks import SinkDriver
+from tests.e2e.test_end_of_input import Work
+
+folder, when, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+commit = SinkDriver.commit
+
+def committing(driver, parts, epoch):
+    if (when, number) == ("before", epoch):
+        os.kill(os.getpid(), signal.SIGKILL)
+    commit(driver, parts, epoch)
+    if (when, number) == ("after", epoch):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+SinkDriver.commit = committing
+Work(folder).run()
+"""
+
+
+def kill(work: Work, when: str, micro_batch: int) -> None:
+    """Runs the job until kill -9, before or after its sinks commit a micro-batch."""
+    command = [sys.executable, "-c", KILLED, str(work.folder), when, str(micro_batch)]
+    with (work.folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+        try:
+            assert process.wait(300) == -signal.SIGKILL, (work.folder / "log").read_text()[-3000:]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
     return Work(tmp_path / "some work #1 (50% +é)")
@@ -137,6 +176,19 @@ def test_an_end_that_a_micro_batch_was_told_stays(work: Work) -> None:
     work.add(2, 3)
     assert len(work.run().metrics) == 2
     assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 1), ("02", 1), ("03", 1)]), "as with a run before it"
+
+
+def test_kills_in_the_last_micro_batch(work: Work) -> None:
+    for hours in ((0, 1), (1, 2), (2, 3)):
+        work.add(*hours)
+    kill(work, "before", 2)
+    kill(work, "after", 2)
+    job = work.run()
+    assert [m.batch for m in job.metrics] == [2]
+    assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2), ("03", 1)])
+    work.add(4)
+    work.run()
+    assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2), ("03", 1), ("04", 1)])
 
 
 def test_a_table_that_is_watched_first_and_then_read_to_its_end(work: Work) -> None:
