@@ -101,11 +101,6 @@ class FileLists:
         self._known = np.sort(np.concatenate([self._known, digests[new]]))
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the last marker says that the input ends."""
-        return bool(self._names) and self._names[-1].endswith(END)
-
-    @property
     def has_more(self) -> bool:
         """Whether there are markers that Spark has not recorded for a micro-batch."""
         return bool(self._waiting)
@@ -125,7 +120,7 @@ class FileLists:
 
     def reopen(self) -> None:
         """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
-        if self.has_ended and self.has_more:
+        if self.has_more and self._names[-1].endswith(END):
             self._write_last_anew(end=False)
 
     @property

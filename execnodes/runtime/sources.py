@@ -12,6 +12,7 @@ for a query of one more micro-batch.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,7 +29,7 @@ from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec, first_level
 from stateplan.execnodes.runtime.markers import Markers
-from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
+from stateplan.execnodes.runtime.spark.checkpoint_files import CLOSING, INSTANTS, SparkCheckpoint
 from stateplan.execnodes.runtime.spark.split_source import split_frame
 from stateplan.execnodes.settings import parallelism
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamReader
 
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-
-_CLOSING = "closing"
 
 _TASK_BYTES = 128 << 20
 """Bytes of files that a micro-batch has for each of its parallel tasks, where the table says nothing else; as much as
@@ -94,7 +93,7 @@ class Sources:
         row."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        markers = Markers(self._markers / _CLOSING)
+        markers = Markers(self._markers / CLOSING)
         markers.make()
         frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(markers.folder))
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
@@ -110,16 +109,18 @@ class Sources:
         return ends_with_files(self._graph) and self._spark.last_planned < 0
 
     @property
-    def closed(self) -> bool:
-        """Whether input has ended before, in this run or an earlier one."""
-        return bool(Markers(self._markers / _CLOSING).names())
+    def ended(self) -> bool:
+        """Whether the last micro-batch that Spark has recorded was told that input ends."""
+        with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
+            return self._spark.ended(self._spark.last_planned)
+        return False
 
     def close(self) -> None:
         """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
         instant of a replay, else now."""
         played = instants(self._graph)
         now = played[-1] if played else time.time_ns() // 1_000_000
-        markers = Markers(self._markers / _CLOSING)
+        markers = Markers(self._markers / CLOSING)
         markers.add(len(markers.names()), [str(now)])
 
     def prepare(self) -> None:
@@ -157,7 +158,7 @@ class Sources:
         if len(lists) > 1 and not all(files.fits for files in lists):
             return
         self.end_themselves = True
-        if not any(files.has_more for files in lists) and (self.closed or any(files.has_ended for files in lists)):
+        if not any(files.has_more for files in lists) and self.ended:
             return
         # What a source sends reaches all operators from its own first level on.
         first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), not lists[index].has_more))

@@ -355,7 +355,7 @@ class _Queries:
         run = self.run
         if not run.job.event_time or run.sources.end_themselves:
             return None
-        if not run.metrics.batches and run.sources.closed:
+        if not run.metrics.batches and run.sources.ended:
             return None
         run.sources.close()
         return self.start()
@@ -363,7 +363,7 @@ class _Queries:
     def drain(self) -> None:
         """Brings event time to its end after one more micro-batch, and waits for that. Raises what it fails of."""
         run = self.run
-        if run.job.event_time and not run.sources.closed:
+        if run.job.event_time and not run.sources.ended:
             run.sources.close()
             _finish(self._start(processingTime="365 days"), run, batches=1)
 

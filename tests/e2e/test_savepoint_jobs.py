@@ -167,6 +167,13 @@ def test_event_time_is_drained_or_kept(work: Work) -> None:
     drained = stop(env, job, " WITH DRAIN")
     assert work.holds("windows") == {first, ("2026-01-01 01:00:00", 2)}
     assert json.loads((drained / "stateplan.json").read_text())["savepoint"]["drained"] is True
+    env = work.session("third", execution_state__recovery_path=str(drained))
+    job = start(env, WINDOWS)
+    work.add("c", (1, 2, "01:30:00"), (1, 2, "02:10:00"))
+    until(lambda: job.progress.rows_in >= 2, "rows after the first draining")
+    stop(env, job, " WITH DRAIN")
+    more = {("2026-01-01 01:00:00", 1), ("2026-01-01 02:00:00", 1)}
+    assert work.holds("windows") == {first, ("2026-01-01 01:00:00", 2), *more}, "drained once more"
 
 
 def test_a_savepoint_that_cannot_be_written(work: Work) -> None:

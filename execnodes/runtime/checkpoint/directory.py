@@ -284,13 +284,8 @@ class Checkpoint:
         Raises:
             CheckpointError: CKPT060; CKPT005, it is damaged.
         """
-        sources = self.layouts[0].sources if self.layouts else ()
-        ends = [i for i, source in enumerate(sources) if source.node is None]
         try:
-            last = self.spark.last_done
-            ended = last >= 0 and (
-                self.spark.has_ended(last) or any(self.spark.planned(last).log_offset(i) >= 0 for i in ends)
-            )
+            ended = self.spark.ended(self.spark.last_done)
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
         if ended:

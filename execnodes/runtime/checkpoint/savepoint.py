@@ -122,7 +122,10 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         raise CheckpointError("CKPT005.recover", path=text, why=getattr(cause, "strerror", None) or cause) from cause
     tell(f"starting from {'the savepoint' if saved else 'the checkpoint'} {origin}")
     if saved.get("drained"):
-        tell("the savepoint was taken WITH DRAIN: event time has ended in it, so rows from now on are late")
+        tell(
+            "the savepoint was taken WITH DRAIN: windows that were written before their end are written again if more "
+            "rows come for them"
+        )
 
 
 def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:

@@ -28,6 +28,8 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 INSTANTS = "instants"
 """The folder of marker files for the instants of a virtual clock, next to Spark's part: a number and the instant."""
 
+CLOSING = "closing"
+"""The folder of marker files that say that input has ended: a number and the time."""
 
 _MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
 _SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
@@ -206,27 +208,34 @@ class SparkCheckpoint:
             raise ValueError("its second line is not an object")
         return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
 
-    def files_read(self, batch: int) -> Iterator[str]:
+    def files_read(self, batch: int, after: int = -1) -> Iterator[str]:
         """The files that sources of files have read up to a micro-batch: local ones as paths, others as URLs.
+
+        Args:
+            batch: the micro-batch.
+            after: leaves out what was read up to this one; -1 for nothing.
 
         Raises:
             OSError, ValueError: a log cannot be read.
         """
-        offsets = self.planned(batch)
+        offsets, before = self.planned(batch), self.planned(after) if after >= 0 else BatchOffsets({}, ())
         for source in range(len(offsets.sources)):
             for log in (self.folder / "sources" / str(source)).glob("[0-9]*"):
                 for line in log.read_text(encoding="utf-8").splitlines()[1:]:
                     entry = json.loads(line)
-                    if entry["batchId"] <= offsets.log_offset(source):
+                    if before.log_offset(source) < entry["batchId"] <= offsets.log_offset(source):
                         yield _from_spark(entry["path"])
 
-    def has_ended(self, batch: int) -> bool:
-        """Whether a micro-batch up to this one was told that input ends: see :mod:`execnodes.runtime.file_lists`.
+    def ended(self, batch: int) -> bool:
+        """Whether a micro-batch was told that input ends, or the last one before it that was told anything.
 
         Raises:
             OSError, ValueError: a log cannot be read.
         """
-        return any(path.endswith(END) and self.marker(path) is not None for path in self.files_read(batch))
+        while batch > 0 and self.planned(batch).sources == self.planned(batch - 1).sources:
+            batch -= 1  # it has no input: the number of partitions was changed
+        markers = map(self.marker, self.files_read(batch, batch - 1) if batch >= 0 else ())
+        return any(m is not None and (m.name.endswith(END) or m.parent.name == CLOSING) for m in markers)
 
     def marker(self, path: str) -> AnyPath | None:
         """The marker file that one of :meth:`files_read` is; None for a file of a table."""
