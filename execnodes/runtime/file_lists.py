@@ -120,7 +120,7 @@ class FileLists:
 
     def reopen(self) -> None:
         """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
-        if self.has_more and self._names[-1].endswith(END):
+        if self._names and self._names[-1].endswith(END) and self.has_more:
             self._write_last_anew(end=False)
 
     @property
@@ -132,6 +132,7 @@ class FileLists:
         return self._find_taken()
 
     def _write_last_anew(self, end: bool) -> None:
+        """Writes the last marker with or without the end of the input; drops one that stands for no files."""
         files = entries_in(self._markers.content(self._names[-1]))
         self._markers.remove(self._names.pop())
         if files:

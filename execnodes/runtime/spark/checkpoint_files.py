@@ -142,10 +142,10 @@ class SparkCheckpoint:
     def _with_marker(self, line: str) -> str:
         """A line of the log of a source of files."""
         entry = json.loads(line)
-        marker = _MARKER.search(unquote(str(entry.get("path"))))
-        if marker is None or not (self.folder.parent / "splits" / marker[1]).exists():
+        marker = self.marker(unquote(str(entry.get("path"))))
+        if marker is None:
             return line
-        entry["path"] = _as_spark(self.folder.parent / "splits" / marker[1])
+        entry["path"] = _as_spark(marker)
         return json.dumps(entry, separators=(",", ":"))
 
     def _with_schemas(self, line: str) -> str:
@@ -227,7 +227,7 @@ class SparkCheckpoint:
                         yield _from_spark(entry["path"])
 
     def ended(self, batch: int) -> bool:
-        """Whether a micro-batch was told that input ends, or the last one before it that was told anything.
+        """Whether input ended with a micro-batch. One that read nothing counts as the one before it.
 
         Raises:
             OSError, ValueError: a log cannot be read.
@@ -238,9 +238,10 @@ class SparkCheckpoint:
         return any(m is not None and (m.name.endswith(END) or m.parent.name == CLOSING) for m in markers)
 
     def marker(self, path: str) -> AnyPath | None:
-        """The marker file that one of :meth:`files_read` is; None for a file of a table."""
+        """The marker file of this checkpoint that a path recorded by Spark stands for; None for a file of a table."""
         found = _MARKER.search(path)
-        return None if found is None else self.folder.parent / "splits" / found[1]
+        marker = None if found is None else self.folder.parent / "splits" / found[1]
+        return marker if marker is not None and marker.exists() else None
 
     def planned_at(self, batch: int) -> float:
         """When the entry of a micro-batch was written, seconds since 1970. Raises OSError."""
