@@ -254,15 +254,35 @@ class Files(FileSource):
             yield from self._frames(path)
 
     def _frames(self, path: str) -> Iterator[pl.DataFrame]:
+        frames = self.decoder.read(path)
+        if self.limit is None:
+            yield from _joined(frames)
+            return
         left = self.limit
-        for frame in self.decoder.read(path):
-            if left is None:
-                yield frame
-                continue
+        for frame in frames:
             yield frame.head(left)
             left -= frame.height
             if left <= 0:
                 return
+
+
+_FRAME_BYTES = 16 << 20
+
+
+def _joined(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames of a file, put together up to :data:`_FRAME_BYTES`: what follows costs less for large ones."""
+    import polars as pl
+
+    held: list[pl.DataFrame] = []
+    size = 0.0
+    for frame in frames:
+        held.append(frame)
+        size += frame.estimated_size()
+        if size >= _FRAME_BYTES:
+            yield pl.concat(held, rechunk=True)
+            held, size = [], 0.0
+    if held:
+        yield pl.concat(held, rechunk=True)
 
 
 _FOR_EVER = 1 << 60

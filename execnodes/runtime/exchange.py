@@ -71,12 +71,15 @@ def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
 
 
 _NEWEST = pl.CompatLevel.newest()
+_LARGE = 16 << 10
 
 
 def encode(frame: pl.DataFrame) -> bytes:
-    """The frame as an Arrow IPC stream."""
+    """The frame as an Arrow IPC stream, compressed if it is large: on its way through Spark it is copied a dozen times,
+    and once more for each level of state that it passes."""
     sink = io.BytesIO()
-    frame.write_ipc_stream(sink, compat_level=_NEWEST)
+    large = frame.estimated_size() >= _LARGE
+    frame.write_ipc_stream(sink, compression="lz4" if large else "uncompressed", compat_level=_NEWEST)
     return sink.getvalue()
 
 

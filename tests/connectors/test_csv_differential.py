@@ -14,6 +14,7 @@ from stateplan.execnodes import files
 from stateplan.execnodes.connectors.formats.base import frame_of
 from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.files import Lines
 
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "2024-02-30", "0001-01-01", "9999-12-31", "2024-1-1"])
 CLOCKS = st.sampled_from(["00:00:00", "23:59:59", "12:34:56.7", "12:34:56.123456789", "24:00:00", "12:34"])
@@ -105,7 +106,7 @@ def test_same_or_refused(made: tuple[str, dict[str, str], str]) -> None:
     decoder = decoder_of(columns, options)
     fast, slow = decoder.fast, decoder.slow
     text = text if text.endswith("\n") else text + "\n"
-    got = fast.read(text.encode())
+    got = fast.read(Lines(text.encode()))
     if got is not None:
         want = frame_of(list(slow.rows(text, 1, "f")), slow.fields) if text else got
         assert got.schema == want.schema
@@ -126,7 +127,7 @@ def test_good_records_take_the_fast_way(quoted: bool) -> None:
     row = ",".join(f'"{v}"' if quoted else v for v in GOOD.values())
     text = f"{row}\n{',' * (len(GOOD) - 1)}\n"
     fast, slow = decoder.fast, decoder.slow
-    got = fast.read(text.encode())
+    got = fast.read(Lines(text.encode()))
     assert got is not None
     want = frame_of(list(slow.rows(text, 1, "f")), slow.fields)
     assert got.equals(want) and got.schema == want.schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors.formats.base import frame_of
-from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
+from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines, contains_constant
 from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
 from stateplan.execnodes.connectors.formats.json_rows import RowReader
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.files import Lines, line_chunks
 
 TEXT = st.text(st.sampled_from('ab1 é😀"\\,:{}[]\n\u2028NaInf'), max_size=6)
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "0001-01-01", "9999-12-31", "1969-12-31", "1700-01-01"])
@@ -128,7 +130,7 @@ def test_same_or_refused(made: tuple[str, str], standard: str, missing_fails: bo
     piece = piece if piece.endswith(b"\n") else piece + b"\n"
     decoder = LineDecoder(RowReader(columns, "json", standard, missing_fails, ignore))
     fast, slow = decoder.fast, decoder.slow
-    got = fast.read(piece)
+    got = fast.read(Lines(piece))
     if got is not None:
         want = slow_frame(slow, piece)
         assert isinstance(want, pl.DataFrame), want
@@ -154,7 +156,7 @@ def test_good_lines_take_the_fast_way(declared: str) -> None:
     decoder = LineDecoder(RowReader(columns, "json", "SQL", False, False))
     fast, slow = decoder.fast, decoder.slow
     piece = f'{{"c0":{GOOD[declared]}}}\n{{"c0": null, "x": {{"y": [1]}}}}\n{{}}\n\n'.encode()
-    got = fast.read(piece)
+    got = fast.read(Lines(piece))
     assert got is not None
     want = slow_frame(slow, piece)
     assert isinstance(want, pl.DataFrame) and got.equals(want) and got.schema == want.schema
@@ -182,6 +184,20 @@ def test_only_the_lines_around_a_bad_one_take_the_slow_way(tmp_path: Path, monke
     with pytest.raises(DataError) as error:
         read_all(table("json"), fields("a INT"), path)
     assert error.value.place is not None and error.value.place.line == 19_001
+
+
+def test_lines_are_counted_over_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_chunks, "__defaults__", (64,))
+    path = tmp_path / "a.json"
+    path.write_text("".join(f'{{"a":{i}}}\n\n' for i in range(50)) + '{"a":"x"}\n')
+    with pytest.raises(DataError) as error:
+        read_all(table("json"), fields("a INT"), path)
+    assert error.value.place is not None and error.value.place.line == 101
+
+
+@given(st.lists(st.sampled_from(["NaN", "Inf", "N", "aN", "In", "nf", "-", ":", ",", "[", " ", "x"])).map("".join))
+def test_constants_outside_of_texts_are_seen(text: str) -> None:
+    assert contains_constant(text.encode()) == (re.search(r"[:\[,][ \t\r]*-?(NaN|Inf)", text) is not None)
 
 
 def test_a_reader_travels_to_a_worker(tmp_path: Path) -> None:
@@ -220,7 +236,7 @@ def test_events_same_or_refused(lines: list[str], ignore: bool, wrapped: bool) -
     decoder, event = reader.lines, reader.event
     fast, slow = decoder.fast, decoder.slow
     piece = "".join(f"{line}\n" for line in lines or [""]).encode()
-    got = fast.read(piece)
+    got = fast.read(Lines(piece))
     if got is None or decoder.check_frame is None or not decoder.check_frame(got):
         return
     want = slow_frame(slow, piece)

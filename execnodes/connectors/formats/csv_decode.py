@@ -24,7 +24,7 @@ from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_o
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
-from stateplan.execnodes.files import line_chunks
+from stateplan.execnodes.files import Lines, line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.strict import strict_value
@@ -64,12 +64,14 @@ class _FastText:
             expr = pl.when(expr == text).then(None).otherwise(expr)
         return strict_value(expr, declared, "SQL")
 
-    def read(self, piece: bytes) -> pl.DataFrame | None:
-        """The rows of some whole lines, or None when the record reader must look at them."""
+    def read(self, lines: Lines) -> pl.DataFrame | None:
+        """The rows of some lines, or None when the record reader must look at them."""
         if not self.usable:
             return None
+        piece = lines.data
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n")
+            lines = Lines(piece)
             if b"\r" in piece or (self.layout.quote and self.layout.quote.encode() in piece):
                 return None
         try:
@@ -78,7 +80,7 @@ class _FastText:
             return None
         quote = self.layout.quote if self.layout.quote and self.layout.quote in text else None
         if quote is None:
-            if not self._even(piece):
+            if not self._even(lines):
                 return None
         elif self.width == 1 or not pl.Series([text]).str.contains(self.shape).item():
             return None
@@ -95,11 +97,10 @@ class _FastText:
         except pl.exceptions.PolarsError:
             return None
 
-    def _even(self, piece: bytes) -> bool:
+    def _even(self, lines: Lines) -> bool:
         """Whether every line has as many fields as the table, and none is empty."""
-        data = np.frombuffer(piece, np.uint8)
-        ends = np.flatnonzero(data == 10)
-        marks = np.flatnonzero(data == ord(self.layout.delimiter))
+        ends = lines.ends
+        marks = np.flatnonzero(np.frombuffer(lines.data, np.uint8) == ord(self.layout.delimiter))
         counts = np.diff(np.searchsorted(marks, ends), prepend=0)
         return bool((counts == self.width - 1).all() and (self.width > 1 or (np.diff(ends, prepend=-1) > 1).all()))
 
@@ -133,8 +134,10 @@ class CsvDecoder(Frozen):
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
-        for first_line, piece in self._pieces(path):
-            parts = [df for df in self.decode(piece, first_line, path) if df.height]
+        first_line = 1
+        for lines in self._pieces(path):
+            parts = [df for df in self.decode(lines, first_line, path) if df.height]
+            first_line += len(lines)
             if not parts:
                 continue
             yield counted(with_metadata(pl.concat(parts), path, len(self.projection), self.metadata))
@@ -153,13 +156,13 @@ class CsvDecoder(Frozen):
         """The rows of messages, and for each the place of its message."""
         if not data:
             return
-        piece = b"".join([m if m.endswith(b"\n") else m + b"\n" for m in data])
+        lines = Lines(b"".join([m if m.endswith(b"\n") else m + b"\n" for m in data]))
         # As many line breaks as messages: none has two lines, so one that runs into the next makes a row less.
-        even = piece.count(b"\n") == len(data) and b"\xef\xbb\xbf" not in piece and all(data)
-        df = self.fast.read(piece) if even else None
+        even = len(lines) == len(data) and b"\xef\xbb\xbf" not in lines.data and all(data)
+        df = self.fast.read(lines) if even else None
         if df is not None and df.height == len(data):
             yield df, places
-        elif len(data) > 1 and len(piece) > _SMALL_PIECE and self.fast.usable:
+        elif len(data) > 1 and len(lines.data) > _SMALL_PIECE and self.fast.usable:
             half = len(data) // 2
             yield from self._messages(data[:half], places[:half])
             yield from self._messages(data[half:], places[half:])
@@ -176,45 +179,39 @@ class CsvDecoder(Frozen):
                 return None
             raise DataError("DATA124.record", piece=message[error.start], place=Place(line=line)) from error
 
-    def _pieces(self, path: str) -> Iterator[tuple[int, bytes]]:
+    def _pieces(self, path: str) -> Iterator[Lines]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""
         quote = self.layout.quote.encode() if self.layout.quote else None
-        held, held_line, quotes = b"", 1, 0
-        for line, chunk in line_chunks(path):
-            if line == 1 and chunk.startswith(b"\xef\xbb\xbf"):
-                chunk = chunk[3:]
+        held, quotes = b"", 0
+        for number, lines in enumerate(line_chunks(path)):
+            chunk = lines.data.removeprefix(b"\xef\xbb\xbf") if number == 0 else lines.data
             if quote is None:
-                yield line, chunk
+                yield Lines(chunk)
                 continue
-            held_line = held_line if held else line
             held, quotes = held + chunk, quotes + chunk.count(quote)
             if quotes % 2 == 0:
-                yield held_line, held
+                yield Lines(held)
                 held, quotes = b"", 0
         if held:
-            yield held_line, held
+            yield Lines(held)
 
-    def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
-        """The rows of some whole lines, in order.
+    def decode(self, lines: Lines, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
+        """The rows of some lines, in order.
 
         Raises:
             DataError: DATA121 to DATA124.
         """
-        df = self.fast.read(piece)
+        df = self.fast.read(lines)
         if df is not None:
             yield df
             return
-        plain = self.layout.quote is None or self.layout.quote.encode() not in piece
-        cut = (
-            piece.rfind(b"\n", 0, len(piece) // 2) + 1
-            if len(piece) > _SMALL_PIECE and plain and self.fast.usable
-            else 0
-        )
-        if cut:
-            yield from self.decode(piece[:cut], first_line, file)
-            yield from self.decode(piece[cut:], first_line + piece.count(b"\n", 0, cut), file)
+        plain = self.layout.quote is None or self.layout.quote.encode() not in lines.data
+        halves = lines.halves() if len(lines.data) > _SMALL_PIECE and plain and self.fast.usable else None
+        if halves is not None:
+            yield from self.decode(halves[0], first_line, file)
+            yield from self.decode(halves[1], first_line + len(halves[0]), file)
             return
-        rows = self.slow.rows(self._text(piece, first_line, file), first_line, file)
+        rows = self.slow.rows(self._text(lines.data, first_line, file), first_line, file)
         while batch := list(itertools.islice(rows, 50_000)):
             yield frame_of(batch, [self.fields[i] for i in self.projection])
 

@@ -16,6 +16,7 @@ import pyarrow.json
 from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.json_rows import NotJsonError, Number, parse_objects
+from stateplan.execnodes.files import Lines
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.strict import strict_bytes, strict_date, strict_time, strict_timestamp, strict_value
 
@@ -162,9 +163,9 @@ class ArrowLines:
         """Whether the types of the table can be read at all."""
         return self.layout is not None
 
-    def read(self, piece: bytes) -> pl.DataFrame | None:
+    def read(self, lines: Lines) -> pl.DataFrame | None:
         """The rows of some lines, or None when the line reader must look at them."""
-        rows = _object_lines(piece)
+        rows, piece = _object_lines(lines), lines.data
         if self.layout is None or rows is None:
             return None
         if not piece.isascii():
@@ -188,7 +189,7 @@ class ArrowLines:
                 table = table.cast(layout.narrow)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        if table.num_rows != rows or _has_constant(piece):
+        if table.num_rows != rows or contains_constant(piece):
             return None
         if not self.names:
             return pl.DataFrame(height=rows)
@@ -236,31 +237,39 @@ class ArrowLines:
 _CONSTANT = re.compile(rb"[:\[,][ \t\r]*-?(?:NaN|Inf)")
 
 
-def _has_constant(piece: bytes) -> bool:
+def contains_constant(piece: bytes) -> bool:
     """Whether there may be a NaN or Infinity outside of texts: Arrow takes them, Flink does not."""
-    data = np.frombuffer(piece, np.uint8)
-    return (_contains(data, b"NaN") or _contains(data, b"Inf")) and _CONSTANT.search(piece) is not None
+    return _has_word(np.frombuffer(piece, np.uint8)) and _CONSTANT.search(piece) is not None
 
 
-def _contains(data: _Bytes, word: bytes) -> bool:
-    """Whether a word of three bytes is in the data. Comparing pairs of bytes is several times faster than ``in``."""
-    pair = np.frombuffer(word[:2], np.uint16)[0]
-    for start in (0, 1):
-        pairs = data[start : start + (len(data) - start) // 2 * 2].view(np.uint16)
-        thirds = 2 * np.flatnonzero(pairs == pair) + start + 2
-        if (data[thirds[thirds < len(data)]] == word[2]).any():
+_HALVES = [(np.frombuffer(word[at : at + 2], np.uint16)[0], at, word) for word in (b"NaN", b"Inf") for at in (0, 1)]
+"""Of each word its first and its last two bytes as a number, where in the word they are, and the word."""
+
+
+def _has_word(data: _Bytes) -> bool:
+    """Whether ``NaN`` or ``Inf`` is in the data: one half of a word is a pair of bytes at an even place. To compare
+    pairs is several times faster than ``in``."""
+    pairs = data[: len(data) // 2 * 2].view(np.uint16)
+    hit = np.zeros(len(pairs), np.bool_)
+    for half, _, _ in _HALVES:
+        hit |= pairs == half
+    places = np.flatnonzero(hit)
+    for half, at, word in _HALVES:
+        starts = 2 * places[pairs[places] == half] - at
+        starts = starts[(starts >= 0) & (starts + 3 <= len(data))]
+        if ((data[starts] == word[0]) & (data[starts + 2] == word[2])).any():
             return True
     return False
 
 
-def _object_lines(piece: bytes) -> int | None:
-    """How many lines that are not empty the piece has, when each starts with ``{`` and ends with ``}``; else None.
+def _object_lines(lines: Lines) -> int | None:
+    """How many lines are not empty, when each of these starts with ``{`` and ends with ``}``; else None.
 
     Arrow's reader takes objects wherever they are, on one line or over several, so this keeps one row on one line. It
     also keeps it from a ``null`` at the start, which it does not survive.
     """
-    data = np.frombuffer(piece, np.uint8)
-    ends = np.flatnonzero(data == 10)
+    data = np.frombuffer(lines.data, np.uint8)
+    ends = lines.ends
     starts = np.empty_like(ends)
     starts[0] = 0
     np.add(ends[:-1], 1, out=starts[1:])

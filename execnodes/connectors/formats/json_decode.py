@@ -25,7 +25,7 @@ from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_o
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.options import OptionValues
-from stateplan.execnodes.files import line_chunks
+from stateplan.execnodes.files import Lines, line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import LogicalType
 
@@ -54,22 +54,21 @@ class LineDecoder(Frozen):
         """The strict reader."""
         return ArrowLines(self.slow.fields, self.slow.standard, self.slow.fail_on_missing)
 
-    def decode(self, piece: bytes, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
-        """The rows of some whole lines, in order, without ``kind``.
+    def decode(self, lines: Lines, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
+        """The rows of some lines, in order, without ``kind``.
 
         Raises:
             DataError: DATA111 to DATA114, DATA151.
         """
-        df = self.fast.read(piece) if self.fits is None or self.fits(piece) else None
+        df = self.fast.read(lines) if self.fits is None or self.fits(lines.data) else None
         if df is not None and (self.check_frame is None or self.check_frame(df)):
             yield df if self.select is None else self.select(df)
             return
-        cut = piece.rfind(b"\n", 0, len(piece) // 2) + 1 if len(piece) > _SMALL_PIECE and self.fast.usable else 0
-        if cut:
-            yield from self.decode(piece[:cut], first_line, file)
-            yield from self.decode(piece[cut:], first_line + piece.count(b"\n", 0, cut), file)
+        if len(lines.data) > _SMALL_PIECE and self.fast.usable and (halves := lines.halves()) is not None:
+            yield from self.decode(halves[0], first_line, file)
+            yield from self.decode(halves[1], first_line + len(halves[0]), file)
             return
-        rows = self.slow.rows(piece.split(b"\n")[:-1], first_line, file)
+        rows = self.slow.rows(lines.data.split(b"\n")[:-1], first_line, file)
         while batch := list(itertools.islice(rows, 50_000)):
             yield frame_of(batch, self.slow.fields)
 
@@ -83,18 +82,18 @@ class LineDecoder(Frozen):
         """
         if not data:
             return
-        piece = b"\n".join(data) + b"\n"
-        if piece.count(b"\n") != len(data):
+        lines = _lines_of(data)
+        if len(lines) != len(data):
             data = [_on_one_line(message) for message in data]
-            piece = b"\n".join(data) + b"\n"
-        df = self.fast.read(piece) if self.fits is None or self.fits(piece) else None
+            lines = _lines_of(data)
+        df = self.fast.read(lines) if self.fits is None or self.fits(lines.data) else None
         if df is not None and df.height == len(data) and (self.check_frame is None or self.check_frame(df)):
             if self.select is not None:
                 df = self.select(df.with_columns(pl.Series(_PLACE, places)))
                 places = df[_PLACE].to_numpy()
                 df = df.drop(_PLACE)
             yield df, places
-        elif len(data) > 1 and len(piece) > _SMALL_PIECE and self.fast.usable:
+        elif len(data) > 1 and len(lines.data) > _SMALL_PIECE and self.fast.usable:
             half = len(data) // 2
             yield from self.decode_messages(data[:half], places[:half])
             yield from self.decode_messages(data[half:], places[half:])
@@ -105,11 +104,17 @@ class LineDecoder(Frozen):
 
     def decode_file(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file, one frame per piece of it, without those that are empty."""
-        for first_line, piece in line_chunks(path):
-            parts = list(self.decode(piece, first_line, path))
+        first_line = 1
+        for lines in line_chunks(path):
+            parts = list(self.decode(lines, first_line, path))
+            first_line += len(lines)
             df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
             if df is not None and df.height:
                 yield df
+
+
+def _lines_of(messages: Sequence[bytes]) -> Lines:
+    return Lines(b"\n".join(messages) + b"\n")
 
 
 def _on_one_line(message: bytes) -> bytes:

@@ -167,9 +167,11 @@ class RawDecoder:
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file: one of each line."""
-        for line, piece in line_chunks(path):
-            rows = [row.removesuffix(b"\r") for row in piece.split(b"\n")]
-            df = self._frame(rows[:-1], line, path)
+        first_line = 1
+        for lines in line_chunks(path):
+            rows = [row.removesuffix(b"\r") for row in lines.data.split(b"\n")[:-1]]
+            df = self._frame(rows, first_line, path)
+            first_line += len(rows)
             if df.height:
                 yield counted(with_metadata(df, path, len(self.projection), self.metadata))
 

@@ -27,6 +27,7 @@ from stateplan.execnodes.runtime.kernel import (
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
+    Bools,
     Ints,
     framed,
     ids_of,
@@ -107,10 +108,11 @@ class WindowJoinKernel(EventTimeKernel):
             fresh = self._arrived(side, frame, first + arrived, watermark.before)
             arrived += frame.height
             late += frame.height - fresh.height
-            due = fresh[_DUE].to_numpy() <= reached
+            due = fresh[_DUE] <= reached
             stays = fresh.filter(~due)
             waited = state[side].filter(pl.col(_DUE) <= reached)
-            sides.append(pl.concat([waited[fresh.columns], fresh.filter(due)]))
+            closed = [f for f in (waited[fresh.columns], fresh if not stays.height else fresh.filter(due)) if f.height]
+            sides.append(pl.concat(closed) if closed else fresh[:0])
             upserts.append(stamped(stays, now) if stays.height else None)
             deletes.append(waited[[_NUMBER]] if waited.height else None)
         number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
@@ -127,30 +129,37 @@ class WindowJoinKernel(EventTimeKernel):
             pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64),
             pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64),
         ]
-        return frame.hstack(made).filter(pl.col(_DUE) > before)
+        frame = frame.hstack(made)
+        on_time = frame[_DUE] > before
+        return frame if on_time.all() else frame.filter(on_time)
 
     def _output(self, left: pl.DataFrame, right: pl.DataFrame, now: int) -> pl.DataFrame:
         """The joined rows of windows that close, by the end of the window."""
-        left, right = left.sort(_END, _NUMBER), right.sort(_END, _NUMBER)
         lefts, rights = self._pairs(left, right)
-        both = self._beside(left, right, lefts, rights)
-        if self._condition is not None and both.height:
-            holds = truth(self._condition(both, now)[column(0)])
-            both, lefts, rights = both.filter(holds), lefts[holds], rights[holds]
-        met = [np.isin(np.arange(f.height), rows) for f, rows in ((left, lefts), (right, rights))]
+        if self._condition is not None and len(lefts):
+            holds = truth(self._condition(self._beside(left, right, lefts, rights), now)[column(0)])
+            lefts, rights = lefts[holds], rights[holds]
         kind = self.spec.join_type
         if kind in ("SEMI", "ANTI"):
-            return left.filter(met[0] if kind == "SEMI" else ~met[0])[columns(len(self.left_type.fields))]
-        parts, ends = [both], [left[_END][lefts]]
+            met = _among(left, lefts)
+            rows = np.flatnonzero(met if kind == "SEMI" else ~met)
+            return left[rows[_in_order(left[rows])]][columns(len(self.left_type.fields))]
+        order = _in_order(left[lefts], right[rights])
+        lefts, rights = lefts[order], rights[order]
+        parts, ends = [self._beside(left, right, lefts, rights)], [left[_END][lefts]]
         nobody = np.full(max(left.height, right.height), -1, np.int64)
         if kind in ("LEFT", "FULL"):
-            alone = np.flatnonzero(~met[0])
+            alone = np.flatnonzero(~_among(left, lefts))
+            alone = alone[_in_order(left[alone])]
             parts.append(self._beside(left, right, alone, nobody[: len(alone)]))
             ends.append(left[_END][alone])
         if kind in ("RIGHT", "FULL"):
-            alone = np.flatnonzero(~met[1])
+            alone = np.flatnonzero(~_among(right, rights))
+            alone = alone[_in_order(right[alone])]
             parts.append(self._beside(left, right, nobody[: len(alone)], alone))
             ends.append(right[_END][alone])
+        if len(parts) == 1:
+            return parts[0]
         return pl.concat(parts)[np.argsort(pl.concat(ends).to_numpy(), kind="stable")]
 
     def _pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[Ints, Ints]:
@@ -160,13 +169,12 @@ class WindowJoinKernel(EventTimeKernel):
         for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
             mine = np.flatnonzero(~unmatched(frame, keys, self.spec.filter_nulls))
             rows.append(mine)
-            found = [frame[k][mine].alias(n) for k, n in zip(keys, names, strict=True)]
-            keyed.append(framed([*found, frame[_END][mine]], len(mine)))
-        _, (ours, theirs) = ids_of(keyed, [*names, _END])
+            found = framed([*(frame[k].alias(n) for k, n in zip(keys, names, strict=True)), frame[_END]], frame.height)
+            keyed.append(found if len(mine) == frame.height else found[mine])
+        ids, (ours, theirs) = ids_of(keyed, [*names, _END])
         order = stable_order(theirs)
-        sorted_codes = theirs[order]
-        starts, ends = np.searchsorted(sorted_codes, ours, "left"), np.searchsorted(sorted_codes, ours, "right")
-        counts = ends - starts
+        sizes = np.bincount(theirs, minlength=ids.count)
+        starts, counts = (np.cumsum(sizes) - sizes)[ours], sizes[ours]
         return np.repeat(rows[0], counts), rows[1][order[np.repeat(starts, counts) + within(counts)]]
 
     def _beside(self, left: pl.DataFrame, right: pl.DataFrame, lefts: Ints, rights: Ints) -> pl.DataFrame:
@@ -177,3 +185,17 @@ class WindowJoinKernel(EventTimeKernel):
             for name, dtype in state_columns(row).items():
                 found.append(nulls(name, dtype, len(rows)) if padded else frame[name][rows])
         return framed([s.alias(column(i)) for i, s in enumerate(found)], len(lefts))
+
+
+def _among(frame: pl.DataFrame, rows: Ints) -> Bools:
+    """Which rows of the frame are among ``rows``."""
+    met = np.zeros(frame.height, bool)
+    met[rows] = True
+    return met
+
+
+def _in_order(*sides: pl.DataFrame) -> Ints:
+    """The order of rows, or of rows side by side: by the end of their window, then as they arrived."""
+    by = [sides[0][_END], *(side[_NUMBER] for side in sides)]
+    keys = pl.DataFrame([series.alias(column(i)) for i, series in enumerate(by)])
+    return keys.select(pl.arg_sort_by(keys.columns)).to_series().to_numpy().astype(np.int64)
