@@ -57,6 +57,7 @@ from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
 from stateplan.execnodes.runtime.spark.tasks import TTLS
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
+from stateplan.execnodes.runtime.spark.worker_python import serve_forks
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import is_batch
@@ -458,6 +459,7 @@ def execute(
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)
         if job.operators:
             check_python(spark)
+            serve_forks(spark, tweaks)
         if elsewhere:
             check_reach(spark, reach(job, checkpoint), options, tell)
         checkpoint.adopt()

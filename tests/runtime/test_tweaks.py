@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 Patch = pytest.MonkeyPatch
 
-PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site")
-"""Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know."""
+PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site", "forked-planning")
+"""Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know, and a module
+that is not there is not forked."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +81,7 @@ TAKEN: Mapping[str, Callable[[Patch], None]] = {
     "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
     "class-archive": lambda patch: patch.setattr(session, "archive_options", _fails),
     "class-path": lambda patch: patch.setattr(session, "_FIRST", ("spark-gone",)),
-    "worker-python": lambda patch: patch.setattr(session, "_worker_python", _fails),
+    "worker-python": lambda patch: patch.setattr(session, "worker_python", _fails),
     "collect-async": lambda patch: patch.setattr(collect, "_probe_rows", _fails),
     "json-progress": lambda patch: patch.setattr("pyspark.sql.streaming.listener.QueryProgressEvent.fromJson", _fails),
 }
@@ -102,7 +103,7 @@ def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
     """What is done when a Spark is started for a job, as far as a running one can do it again."""
     made = Tweaks({}, said.append)
     _of_this_machine(made, lasting=False)
-    made.attempt("worker-python", session._worker_python, "")
+    made.attempt("worker-python", session.worker_python, "")
     for name, settings in _tuned(made).items():
         made.works(name, _probe_settings, spark, settings)
     adapt(spark, made)

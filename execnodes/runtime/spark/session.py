@@ -25,6 +25,7 @@ from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.execnodes.runtime.spark.lost import forget_lost
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
+from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.execnodes.settings import parallelism
 
 if TYPE_CHECKING:
@@ -306,7 +307,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     )
     if local:
         if python is None and os.name == "posix":
-            python = tweaks.attempt("worker-python", _worker_python, python_path)
+            python = tweaks.attempt("worker-python", worker_python, python_path)
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     tuned = _tuned(tweaks)
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
@@ -427,17 +428,6 @@ def _class_path() -> str:
     if not found:
         raise FileNotFoundError(f"{jars} has none of {', '.join(_FIRST)}")
     return os.pathsep.join(found)
-
-
-def _worker_python(python_path: str) -> str:
-    """A program for Spark to start Python with, on this machine: this interpreter, with the installed pyspark. Raises
-    OSError where it cannot be run."""
-    program = scratch("python") / "python"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(python_path)} exec {shlex.quote(sys.executable)} "$@"\n')
-    program.chmod(0o755)
-    if not os.access(program, os.X_OK):
-        raise PermissionError(f"{program} cannot be run")
-    return str(program)
 
 
 def keep_log() -> Path | None:

@@ -103,6 +103,11 @@ TWEAKS: dict[str, Tweak] = {
         "imports the installed pyspark",
         "half a second of processor time per level of state when a job starts",
     ),
+    "forked-planning": Tweak(
+        "starts Python and imports pyspark for each level of state of a query, to list its state variables",
+        "forks a process that has imported it",
+        "a tenth of a second per level of state when a job starts",
+    ),
     "checkpoint-manager": Tweak(
         "writes its checkpoint with Hadoop's `FileContext`",
         "uses `FileSystem`, which `local-files` speeds up",

@@ -1,0 +1,30 @@
+"""Asks a fork server to run a module of Spark's in place of this process, or runs it where none answers.
+
+A script: ``fork_client.py SOCKET -m MODULE ARGUMENTS``, started without ``site`` because it lives for milliseconds.
+"""
+
+import contextlib
+import marshal
+import os
+import socket
+import struct
+import sys
+
+
+def main(path: str, arguments: list[str]) -> int:
+    """The exit code of the module."""
+    with socket.socket(socket.AF_UNIX) as server:
+        try:
+            server.connect(path)
+        except OSError:
+            os.execv(sys.executable, [sys.executable, *arguments])
+        text = marshal.dumps((arguments, os.getcwd(), dict(os.environ)))
+        socket.send_fds(server, [struct.pack("<I", len(text))], [1, 2])
+        server.sendall(text)
+        with contextlib.suppress(OSError):
+            return (server.recv(1) or b"\1")[0]
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,92 @@
+"""A process that has imported what Spark's planning of stateful operators imports, and forks to run it.
+
+Spark starts Python on the driver's machine for every level of state of every query, only to have its state variables
+listed: nearly all of that time goes into imports. A fork has them already. ``fork_client.py`` asks for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Sequence
+
+MODULE = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""What Spark starts Python for."""
+
+_AHEAD = (
+    MODULE,
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "stateplan.execnodes.runtime.spark.query",
+    "stateplan.execnodes.runtime.metrics.counters",
+)
+
+
+def serve(path: str) -> None:
+    """Answers at the Unix socket ``path``, which is there when this is ready, until standard input ends."""
+    for name in _AHEAD:
+        importlib.import_module(name)
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{path}.new")
+        server.listen()
+        os.rename(f"{path}.new", path)
+        while True:
+            ready, _, _ = select.select([server, sys.stdin], [], [])
+            if sys.stdin in ready:
+                return
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                server.close()
+                _answer(connection)
+            connection.close()
+
+
+def _answer(connection: socket.socket) -> None:
+    """Runs the module that the client was to run, and ends this process."""
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        size, streams, _, _ = socket.recv_fds(connection, 4, 2)
+        for stream, number in zip(streams, (1, 2), strict=True):
+            os.dup2(stream, number)
+            os.close(stream)
+        with connection.makefile("rb") as asked:
+            text = asked.read(struct.unpack("<I", size)[0])
+        arguments, folder, environment = marshal.loads(text)
+        status = _run(arguments, folder, environment)
+    except BaseException:  # this process goes on with nothing else
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            connection.sendall(bytes([status]))
+        os._exit(status)
+
+
+def _run(arguments: Sequence[str], folder: str, environment: dict[str, str]) -> int:
+    os.chdir(folder)
+    sys.path[0] = folder
+    os.environ.clear()
+    os.environ.update(environment)
+    _, module, *sys.argv[1:] = arguments
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

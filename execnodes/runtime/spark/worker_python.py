@@ -1,0 +1,86 @@
+"""The program that a Spark on this machine starts Python with."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark.fork_server import MODULE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stateplan.execnodes.runtime.spark.tweaks import Tweaks
+
+_SOCKET_PATH = 100
+"""The longest path of a socket, in bytes."""
+
+_paths: dict[str, str] = {}
+"""Programs made here -> what their Python imports from."""
+_servers: dict[str, subprocess.Popen[bytes]] = {}
+"""Programs made here -> their fork server."""
+
+_TEXT = """#!/bin/sh
+export PYTHONPATH={path}
+if [ "$2" = {module} ] && [ -S {socket} ]; then
+    exec {python} -IS {client} {socket} "$@"
+fi
+exec {python} "$@"
+"""
+
+
+def worker_python(python_path: str) -> str:
+    """A program that is this interpreter, with the installed pyspark.
+
+    Args:
+        python_path: what it imports from.
+
+    Raises OSError where it cannot be run.
+    """
+    program = scratch("python") / "python"
+    words = {
+        "path": python_path, "module": MODULE, "socket": str(_socket(program)), "python": sys.executable,
+        "client": str(Path(__file__).with_name("fork_client.py")),
+    }  # fmt: skip
+    program.write_text(_TEXT.format_map({name: shlex.quote(word) for name, word in words.items()}))
+    program.chmod(0o755)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(f"{program} cannot be run")
+    _paths[str(program)] = python_path
+    return str(program)
+
+
+def serve_forks(spark: SparkSession, tweaks: Tweaks) -> None:
+    """Has Spark plan stateful operators in forks from now on, where it starts Python with :func:`worker_python`."""
+    program = spark.sparkContext.pythonExec
+    if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
+        tweaks.attempt("forked-planning", _serve, program)
+
+
+def _serve(program: str) -> None:
+    command = [sys.executable, "-m", "stateplan.execnodes.runtime.spark.fork_server", str(_socket(Path(program)))]
+    server = _servers[program] = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": _paths[program]},
+        start_new_session=True,  # an interrupt from the terminal is not for it
+    )
+    atexit.register(_end, server, os.getpid())
+
+
+def _end(server: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner and server.stdin is not None:
+        server.stdin.close()
+        server.wait()
+
+
+def _socket(program: Path) -> Path:
+    return program.with_name("forks")

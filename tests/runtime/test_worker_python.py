@@ -1,0 +1,185 @@
+"""The program that Spark starts Python with, and the forks that plan stateful operators."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stateplan.execnodes.runtime.spark import worker_python as programs
+from stateplan.execnodes.runtime.spark.fork_server import MODULE
+from stateplan.execnodes.runtime.spark.worker_python import worker_python
+from stateplan.planner.session.environment import TableEnvironment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = str(Path(programs.__file__).with_name("fork_client.py"))
+
+TELLING = """
+import json, os, sys
+print(json.dumps([sys.argv[1:], os.getcwd(), os.environ.get("SAID"), os.getppid(), __name__]))
+print("an error", file=sys.stderr)
+sys.exit(7)
+"""
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def program() -> Iterator[str]:
+    """A program with a fork server that answers."""
+    made = worker_python(str(ROOT))
+    programs._serve(made)
+    eventually(lambda: programs._socket(Path(made)).exists())
+    yield made
+    programs._end(programs._servers.pop(made), os.getpid())
+
+
+def told(folder: Path, path: str) -> list[object]:
+    """What the module ``telling`` says of its process."""
+    (folder / "telling.py").write_text(TELLING)
+    done = subprocess.run(
+        [sys.executable, "-IS", CLIENT, path, "-m", "telling", "a b", "ü"],
+        cwd=folder, env={**os.environ, "SAID": "\udcff", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stderr == "an error\n"
+    assert done.returncode == 7
+    return list(json.loads(done.stdout))
+
+
+def test_a_fork_is_like_a_process_of_its_own(program: str, tmp_path: Path) -> None:
+    server = programs._servers[program].pid
+    path = str(programs._socket(Path(program)))
+    assert told(tmp_path, path) == [["a b", "ü"], str(tmp_path), "\udcff", server, "__main__"]
+    *rest, parent, name = told(tmp_path, path + "-of-nobody")
+    assert [*rest, name] == [["a b", "ü"], str(tmp_path), "\udcff", "__main__"]
+    assert parent == os.getpid()
+
+
+def test_a_server_that_was_killed_is_not_missed(program: str, tmp_path: Path) -> None:
+    path = programs._socket(Path(program))
+    server = programs._servers[program]
+    server.kill()
+    server.wait()
+    assert path.exists()
+    assert os.getpid() in told(tmp_path, str(path))
+
+
+def test_the_program_is_this_python(program: str) -> None:
+    code = "import sys, pyspark; print(sys.executable, pyspark.__file__)"
+    done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=True)
+    import pyspark
+
+    assert done.stdout.split() == [sys.executable, pyspark.__file__]
+
+
+def test_a_fork_fails_as_a_process_does(program: str) -> None:
+    """Outside of Spark the module does not find the socket of the JVM."""
+
+    def run() -> tuple[int, str]:
+        done = subprocess.run([program, "-m", MODULE], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    forked = run()
+    programs._socket(Path(program)).unlink()
+    assert forked == run() and forked[0] == 1
+
+
+def test_the_server_ends_with_a_driver_that_is_killed() -> None:
+    code = f"""
+import time
+from pathlib import Path
+from stateplan.execnodes.runtime.spark import worker_python as programs
+made = programs.worker_python({str(ROOT)!r})
+programs._serve(made)
+while not programs._socket(Path(made)).exists():
+    time.sleep(0.02)
+print(programs._servers[made].pid, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        server = int(driver.stdout.readline())
+        driver.send_signal(signal.SIGKILL)
+
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{server}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    eventually(gone)
+
+
+class Between:
+    """Stands at the socket of a fork server, and counts what it passes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.asked = 0
+        self._real = path.with_name("real")
+        path.rename(self._real)
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            client, _ = self._server.accept()
+            size, streams, _, _ = socket.recv_fds(client, 4, 2)
+            with socket.socket(socket.AF_UNIX) as real, client:
+                real.connect(str(self._real))
+                socket.send_fds(real, [size], streams)
+                length = int.from_bytes(size, "little")
+                while length > 0:
+                    part = client.recv(length)
+                    length -= len(part)
+                    real.sendall(part)
+                for stream in streams:
+                    os.close(stream)
+                client.sendall(real.recv(1))
+            self.asked += 1
+
+    def close(self) -> None:
+        self._real.rename(self._real.with_name("forks"))
+        self._server.close()
+
+
+@pytest.mark.spark
+def test_spark_plans_each_level_of_state_in_a_fork(spark: SparkSession, tmp_path: Path) -> None:
+    def run(name: str) -> str:
+        environment = TableEnvironment.create({"parallelism.default": "1", "table.exec.local.max-input-size": "0"})
+        environment.execute_sql("CREATE TABLE src (k INT, v INT) WITH ('connector'='datagen', 'number-of-rows'='10')")
+        environment.execute_sql(f"""CREATE TABLE snk (n BIGINT, c BIGINT) WITH ('connector'='filesystem',
+            'path'='{tmp_path / name}', 'format'='debezium-json')""")
+        environment.execute_sql("""INSERT INTO snk
+            SELECT n, COUNT(*) FROM (SELECT k, COUNT(*) AS n FROM src GROUP BY k) GROUP BY n""").wait()
+        return "".join(sorted(file.read_text() for file in (tmp_path / name).glob("*.json")))
+
+    assert run("first")
+    path = programs._socket(Path(spark.sparkContext.pythonExec))
+    eventually(path.exists)
+    between = Between(path)
+    try:
+        assert run("second")
+        eventually(lambda: between.asked == 2)
+    finally:
+        between.close()
