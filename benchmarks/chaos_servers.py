@@ -233,6 +233,8 @@ class Storm:
         if process.returncode != 1 or "Traceback" in text or not expected:
             raise SystemExit(f"the job ended with code {process.returncode}:\n{text}")
         self.failures[code] += 1
+        said = ["", *re.findall(r"error: (\[.*)", text)][-1]
+        print(f"    the job ended: {said:.300}", file=sys.stderr, flush=True)
 
     def _strike(self, process: subprocess.Popen[bytes], kind: str) -> bool:
         """Waits for a moment, and kills; False when the job ended before."""

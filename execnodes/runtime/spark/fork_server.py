@@ -77,7 +77,8 @@ def _answer(connection: socket.socket) -> None:
 
 def _run(arguments: Sequence[str], folder: str, environment: dict[str, str]) -> int:
     os.chdir(folder)
-    sys.path[0] = folder
+    if not sys.flags.safe_path:
+        sys.path[0] = folder  # of what is run with -m
     os.environ.clear()
     os.environ.update(environment)
     _, module, *sys.argv[1:] = arguments
