@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.connectors.registry import find_connector
 from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import (
     Calc,
@@ -159,6 +160,8 @@ def project_through_watermark(rel: Rel) -> Rel | None:
     if any(isinstance(e, Over) for x in rel.exprs for e in walk(x)):
         return None
     assigner = rel.input
+    if not _narrows(assigner.input):
+        return None
     used = refs(*rel.exprs, assigner.watermark)
     if assigner.rowtime not in used:
         used.append(assigner.rowtime)
@@ -178,6 +181,12 @@ def project_through_watermark(rel: Rel) -> Rel | None:
     return replace(rel, input=narrowed, exprs=exprs)
 
 
+def _narrows(rel: Rel) -> bool:
+    """Whether fewer fields can be had of ``rel`` without one more projection: for Flink's planner that costs more than
+    it saves."""
+    return not isinstance(rel, Scan) or "ProjectPushDown" in find_connector(rel.table.options).abilities
+
+
 def _saves(project: Project, used: list[int]) -> bool:
     """Whether less is read or computed when only the fields ``used`` of ``project`` are asked for: Flink's planner goes
     by the cost."""
@@ -186,7 +195,7 @@ def _saves(project: Project, used: list[int]) -> bool:
     scan = project.input
     needed = set(scan.key or ()) if isinstance(scan, Scan) and scan.normalized is not None else set()
     read = [len({*refs(*exprs), *needed}) for exprs in (project.exprs, kept)]
-    return computed[0] > computed[1] or read[0] > read[1]
+    return computed[0] > computed[1] or (read[0] > read[1] and _narrows(scan))
 
 
 def project_through_window(rel: Rel) -> Rel | None:

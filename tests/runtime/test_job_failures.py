@@ -18,6 +18,7 @@ NOWHERE = SparkCheckpoint(Path("nowhere"))
         "java.io.IOException: Broken pipe",
         "java.net.SocketException: Connection reset",
         "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        "java.io.IOException: Stream closed\n\tat org.apache.spark.api.python.PythonWorkerFactory.stopWorker(A)",
     ],
 )
 def test_a_python_worker_that_was_killed(cause: str) -> None:
@@ -46,6 +47,11 @@ def test_a_full_disk(tmp_path: Path, text: str) -> None:
 def test_a_full_disk_of_an_earlier_job_explains_nothing(tmp_path: Path) -> None:
     printed = "26/11/24 08:00:00 ERROR java.io.IOException: No space left on device"
     assert explain_full_disk("EOFError", SparkCheckpoint(tmp_path), printed) is None
+
+
+def test_a_stream_of_something_else_that_is_closed() -> None:
+    error = explained(Exception("Caused by: java.io.IOException: Stream closed\n\tat org.apache.hadoop.X"), NOWHERE, ())
+    assert error.message == "the job failed: Caused by: java.io.IOException: Stream closed"
 
 
 def test_an_error_in_python_is_its_own_explanation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -155,8 +156,10 @@ class Between:
                     real.sendall(part)
                 for stream in streams:
                     os.close(stream)
-                client.sendall(real.recv(1))
-            self.asked += 1
+                self.asked += 1
+                status = real.recv(1)
+                with contextlib.suppress(OSError):  # Spark may have ended the client, which it needs no more
+                    client.sendall(status)
 
     def close(self) -> None:
         self._real.rename(self._real.with_name("forks"))

@@ -189,6 +189,10 @@ def _number(path: AnyPath) -> int:
 _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset", "EOFException", "exited unexpectedly")
 """Spark's messages when the process at the other end has ended."""
 
+_DAEMON_GONE = "IOException: Stream closed", "PythonWorkerFactory.stopWorker"
+"""Where the process that forks Python workers has ended, Spark fails to tell it of workers that have ended too: once
+for each of them, and a task is tried twice. The message, and the place where Spark says it."""
+
 
 _AT = re.compile(rf"(?:{'|'.join(FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.join(FULL)})\)")
 """The file that Python or Java could not write to."""
@@ -252,7 +256,8 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
     cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
     python = [line for line in lines if "Error:" in line or "Exception:" in line]
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
-    if any(sign in detail for sign in _WORKER_GONE):
+    said, place = _DAEMON_GONE
+    if any(sign in detail for sign in _WORKER_GONE) or (said in detail and place in text):
         return RunError("RUN001.worker", detail=detail)
     log = keep_log()
     return RunError("RUN001" if log is None else "RUN001.log", detail=detail, log=log)

@@ -35,6 +35,7 @@ def serve(path: str) -> None:
     """Answers at the Unix socket ``path``, which is there when this is ready, until standard input ends."""
     for name in _AHEAD:
         importlib.import_module(name)
+    del sys.modules[MODULE]  # its imports stay; runpy would warn of a module that is run a second time
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
