@@ -188,7 +188,19 @@ def _read_length(value: Any) -> str | int:
 Length = Annotated[str | int, PlainValidator(_read_length), WithJsonSchema({"type": ["string", "integer"]})]
 
 
-class TumblingGroupWindow(PlanModel):
+class _GroupWindow(PlanModel):
+    """What windows in GROUP BY have in common."""
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        for name in ("size", "slide", "gap"):
+            length = _read_duration(getattr(self, name, 1))
+            if length <= 0:
+                raise custom_error(PlanError("PLAN044.check", name=name, size=length))
+        return self
+
+
+class TumblingGroupWindow(_GroupWindow):
     """``TUMBLE(time, size)``; of the Table API, also of so many rows."""
 
     kind: Annotated[Literal["TUMBLING"], ALWAYS] = "TUMBLING"
@@ -203,7 +215,7 @@ class TumblingGroupWindow(PlanModel):
         return TumblingWindow(size=_read_duration(self.size)) if self.is_time_window else None
 
 
-class SlidingGroupWindow(PlanModel):
+class SlidingGroupWindow(_GroupWindow):
     """``HOP(time, slide, size)``; of the Table API, also of so many rows."""
 
     kind: Annotated[Literal["SLIDING"], ALWAYS] = "SLIDING"
@@ -221,7 +233,7 @@ class SlidingGroupWindow(PlanModel):
         return HoppingWindow(size=_read_duration(self.size), slide=_read_duration(self.slide))
 
 
-class SessionGroupWindow(PlanModel):
+class SessionGroupWindow(_GroupWindow):
     """``SESSION(time, gap)``."""
 
     kind: Annotated[Literal["SESSION"], ALWAYS] = "SESSION"

@@ -77,6 +77,7 @@ class AggCall:
     syntax: str | None = None
     system_name: str | None = None
     catalog_name: str | None = None
+    ignore_nulls: bool = False
 
     @property
     def is_user_defined(self) -> bool:

@@ -23,6 +23,7 @@ from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
 from stateplan.planner.catalog.functions import FoundFunction, Functions, require_kind
 from stateplan.planner.dialect import function_name, to_sql
+from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import call as rex_call
 from stateplan.planner.expressions.ops import kind
@@ -242,6 +243,7 @@ class GroupingBinder(ExpressionBinder):
             self._filter(condition),
             function.internal_name,
             "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax,
+            ignore_nulls=ignores_nulls(call),
         )
         return self._add(made)
 

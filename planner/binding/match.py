@@ -28,6 +28,7 @@ from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.ops import call, kind, same_type, walk
 from stateplan.planner.positions import not_supported, place_of
 
@@ -411,6 +412,8 @@ class MatchBinder(ExpressionBinder):
             name, arguments = json_aggregate(name, arguments, self.place)
         function = find_aggregate(name)
         assert function is not None
+        if ignores_nulls(call):
+            raise not_supported("IGNORE NULLS in MATCH_RECOGNIZE", place)
         for argument in arguments:
             if isinstance(argument, exp.Distinct):
                 raise not_supported("DISTINCT in MATCH_RECOGNIZE", place)

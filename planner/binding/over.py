@@ -24,6 +24,7 @@ from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import fitted, user_function
 from stateplan.planner.catalog.functions import FoundFunction, require_kind
 from stateplan.planner.dialect import function_name
+from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.ops import RANKING, Over, cast, same_type
 from stateplan.planner.positions import not_supported
 
@@ -140,7 +141,8 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
         return _average(window, operands[0], result, distinct)
     if name in VARIANCES:
         return _variance(window, operands[0], result, *VARIANCES[name])
-    return window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+    made = window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+    return replace(made, ignore_nulls=ignores_nulls(call))
 
 
 def _user_aggregate(binder: Binder, user: FoundFunction, call: exp.Expr, window: _Window) -> Rex:

@@ -52,6 +52,15 @@ _ADD_UNITS = (*SPANS, *CLOCK_UNITS)
 _SQL_UNITS = tuple(f"SQL_TSI_{unit}" for unit in _ADD_UNITS[:8])
 
 
+NULL_TREATMENT = "nulls"
+"""The argument of a call of ARRAY_AGG that says IGNORE or RESPECT, where it does."""
+
+
+def ignores_nulls(call: exp.Expr) -> bool:
+    """Whether a call is to pass over NULLs."""
+    return call.args.get(NULL_TREATMENT) == "IGNORE"
+
+
 def function_name(call: exp.Expr) -> str:
     """The name of a call (``exp.Anonymous``) in capitals, as the function tables key it."""
     return call.name.upper()
@@ -88,12 +97,22 @@ class CallParser(JsonCallParser):
         special = self._SPECIAL.get(word) if not parts or len(parts) == 1 else None
         self._expect("(")
         arguments = special(self) if special else self._arguments()
+        nulls = self._null_treatment(word)
         self._expect(")", expected=", or )")
+        nulls = nulls or self._null_treatment(word)
         node = exp.Anonymous(
             this=parts[0] if parts and len(parts) == 1 and parts[0].quoted else name, expressions=arguments
         )
+        if nulls is not None:
+            node.set(NULL_TREATMENT, nulls)
         node.meta.update(line=start.line, col=start.col, start=start.start, end=last.end)
         return self._after_call(node, start)
+
+    def _null_treatment(self, word: str) -> str | None:
+        """IGNORE NULLS or RESPECT NULLS of ARRAY_AGG, which Flink takes behind the argument, too."""
+        if word != "ARRAY_AGG":
+            return None
+        return next((said for said in ("IGNORE", "RESPECT") if self._accept(said, "NULLS")), None)
 
     def _arguments(self) -> list[exp.Expr]:
         if self._is(")"):

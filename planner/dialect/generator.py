@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.calls import NO_PARENTHESES
+from stateplan.planner.dialect.calls import NO_PARENTHESES, NULL_TREATMENT
 from stateplan.planner.dialect.keywords import RESERVED
 
 # Calls that are written with words between their arguments.
@@ -127,7 +127,8 @@ class FlinkGenerator(Generator):
             first = next((i for i, a in enumerate(expression.expressions) if _is_clause(a)), len(arguments))
             plain, clauses = arguments[:first], arguments[first:]
             return f"{name}({' '.join(p for p in (', '.join(plain), *clauses) if p)})"
-        return f"{name}({', '.join(arguments)})"
+        treatment = expression.args.get(NULL_TREATMENT)
+        return f"{name}({', '.join(arguments)}{f' {treatment} NULLS' if treatment else ''})"
 
     def datatype_sql(self, expression: exp.DataType) -> str:
         kind = expression.args.get("kind")

@@ -52,6 +52,7 @@ def key(rex: Rex) -> Hashable:
             tuple(map(key, rex.partition)),
             tuple((key(e), a, n) for e, a, n in rex.order),
             rex.distinct,
+            rex.ignore_nulls,
             rex.frame.text,
         )
     if isinstance(rex, SubQuery):

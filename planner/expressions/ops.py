@@ -107,6 +107,7 @@ class Over(Rex):
     ttl: int | None = None
     system_name: str | None = None
     catalog_name: str | None = None
+    ignore_nulls: bool = False
 
     @property
     def children(self) -> tuple[Rex, ...]:

@@ -41,6 +41,7 @@ def agg_calls(calls: Sequence[AggCall]) -> tuple[specs.AggCall, ...]:
             arg_list=c.args,
             filter_arg=c.filter,
             distinct=c.distinct,
+            ignore_nulls=c.ignore_nulls,
             type=c.type,
         )
         for c in calls

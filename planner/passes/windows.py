@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
@@ -16,6 +16,7 @@ from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     Expand,
+    Filter,
     Project,
     Rank,
     Rel,
@@ -62,18 +63,19 @@ def split_windows(rel: Rel) -> Rel | None:
     other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
     if other is not None:
         raise SqlError("SQL164.split_windows", place=other.place)
-    told = _told_from(rel.input)
+    told = _told(rel.input)
     level = _level_zero(rel, told)
     fields = rel.input.fields
     below: Rel = rel.input
     constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
     hidden = _group_number(rel.input)
-    given = [isinstance(e, InputRef) and e.index < told for e in level]
+    given = [isinstance(e, InputRef) and e.index not in told for e in level]
     if all(given) and not constants:
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
     if len(level) < len(fields) or not all(given) or not is_identity(level, rel.input):
         names = [
-            fields[e.index][0] if isinstance(e, InputRef) and e.index < told else f"${i}" for i, e in enumerate(level)
+            fields[e.index][0] if isinstance(e, InputRef) and e.index not in told else f"${i}"
+            for i, e in enumerate(level)
         ]
         below = Project(rel.input, tuple(level), tuple(names))
 
@@ -141,7 +143,8 @@ def _call(over: Over, args: tuple[int, ...], name: str) -> AggCall:
     function = find_aggregate(over.function)
     syntax = "FUNCTION_STAR" if over.function == "COUNT" else None if function is None else function.syntax
     internal = f"${over.function}$1" if function is None else function.internal_name
-    return AggCall(over.function, args, over.type, name, over.distinct, -1, internal, syntax)
+    call = AggCall(over.function, args, over.type, name, over.distinct, -1, internal, syntax)
+    return replace(call, ignore_nulls=over.ignore_nulls)
 
 
 def _group_number(rel: Rel) -> int | None:
@@ -174,13 +177,22 @@ def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -
     )
 
 
-def _told_from(rel: Rel) -> int:
-    """The first field that tells of the window of a GROUP BY, its start for one: Flink still computes it above."""
-    return rel.width - len(rel.properties) if isinstance(rel, GroupWindowAggregate) else rel.width
+def _told(rel: Rel) -> frozenset[int]:
+    """The fields that tell of the window of a GROUP BY, its start for one: Flink still computes them above, and above a
+    HAVING, below which the fields of the aggregate stand under their names."""
+    if isinstance(rel, GroupWindowAggregate):
+        return frozenset(range(rel.width - len(rel.properties), rel.width))
+    if isinstance(rel, Filter):
+        return _told(rel.input)
+    if isinstance(rel, Project) and isinstance(rel.input, GroupWindowAggregate):
+        told = {i: field_names(rel.input)[i] for i in _told(rel.input)}
+        given = enumerate(zip(rel.exprs, rel.names, strict=True))
+        return frozenset(i for i, (e, name) in given if isinstance(e, InputRef) and told.get(e.index) == name)
+    return frozenset()
 
 
-def _level_zero(rel: Project, told: int) -> list[Rex]:
-    """What is computed below the window: the fields before ``told`` that are used above or by it, then other
+def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
+    """What is computed below the window: the fields not ``told`` that are used above or by it, then other
     expressions, each after its own operands; the window's order comes before its partition."""
     program: list[Rex] = []
     used: list[Rex] = []
@@ -206,8 +218,8 @@ def _level_zero(rel: Project, told: int) -> list[Rex]:
         register(e)
         use(e)
     wanted = [e for e in program if member(e, used) and not isinstance(e, Literal)]
-    refs = sorted((e for e in wanted if isinstance(e, InputRef) and e.index < told), key=lambda e: e.index)
-    return [*refs, *(e for e in wanted if not isinstance(e, InputRef) or e.index >= told)]
+    refs = sorted((e for e in wanted if isinstance(e, InputRef) and e.index not in told), key=lambda e: e.index)
+    return [*refs, *(e for e in wanted if not isinstance(e, InputRef) or e.index in told)]
 
 
 # Window functions that are no top-N query: aggregates over frames.
@@ -307,9 +319,9 @@ def unnamed_below_group_windows(rel: Rel) -> Rel | None:
     if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
         return None
     project, below = rel.input, rel.input.input
-    told = _told_from(below)
+    told = _told(below)
     given = zip(project.exprs, project.names, strict=True)
-    plain = [n if isinstance(e, InputRef) and e.index < told else f"$f{i}" for i, (e, n) in enumerate(given)]
+    plain = [n if isinstance(e, InputRef) and e.index not in told else f"$f{i}" for i, (e, n) in enumerate(given)]
     names = unique_names(plain)
     return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
 

@@ -74,6 +74,17 @@ def test_options_that_do_not_fit(emit: str, options: dict[str, str], code: str, 
     assert caught.value.code == code and words in str(caught.value)
 
 
+@pytest.mark.parametrize(("size", "told"), [("PT0S", "0"), (-5, "-5")])
+def test_a_window_without_length(size: str | int, told: str) -> None:
+    data = plan()
+    node = next(node for node in data["nodes"] if node["type"] == GroupWindowAggregate.type_name())
+    node["window"]["size"] = size
+    with pytest.raises(StateplanError) as caught:
+        node_of(data)
+    assert caught.value.code == "PLAN044" and f"the size of a window is {told} ms" in str(caught.value)
+    assert f"/nodes/{data['nodes'].index(node)}/window" in str(caught.value)
+
+
 def test_lateness_is_the_ttl_of_state_where_no_other_is_given() -> None:
     node, graph = node_of(plan("late no delay"))
     for options, lateness in (

@@ -175,6 +175,12 @@ class Arrays(Listed):
         return self.values(state)
 
 
+class ArraysOfValues(Arrays):
+    """ARRAY_AGG with IGNORE NULLS."""
+
+    sees_nulls = False
+
+
 class Text(Fold, KeepsSecond):
     """LISTAGG of what is only accumulated: the text so far, and the separator that came last."""
 

@@ -20,6 +20,7 @@ from stateplan.execnodes.runtime.kernels.common.accumulators import (
 )
 from stateplan.execnodes.runtime.kernels.common.collections import (
     Arrays,
+    ArraysOfValues,
     Collected,
     First,
     FirstOf,
@@ -86,7 +87,8 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
     if function is not None and (argument is not None or call.function == "COUNT"):
         if call.function == "PERCENTILE" and call.distinct and len(call.arg_list) > 2:
             raise RunError("RUN063.frequency")
-        made = function[retract](number, argument, call.type)
+        make = ArraysOfValues if call.ignore_nulls and call.function == "ARRAY_AGG" else function[retract]
+        made = make(number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made
     raise RunError("RUN063", call=call, known=tuple(ACCUMULATORS), hint=nearest(call.function, ACCUMULATORS))
