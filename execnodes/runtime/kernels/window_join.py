@@ -143,19 +143,19 @@ class WindowJoinKernel(EventTimeKernel):
         if kind in ("SEMI", "ANTI"):
             met = _among(left, lefts)
             rows = np.flatnonzero(met if kind == "SEMI" else ~met)
-            return left[rows[_in_order(left[rows])]][columns(len(self.left_type.fields))]
-        order = _in_order(left[lefts], right[rights])
+            return left[rows[_in_order((left, rows))]][columns(len(self.left_type.fields))]
+        order = _in_order((left, lefts), (right, rights))
         lefts, rights = lefts[order], rights[order]
         parts, ends = [self._beside(left, right, lefts, rights)], [left[_END][lefts]]
         nobody = np.full(max(left.height, right.height), -1, np.int64)
         if kind in ("LEFT", "FULL"):
             alone = np.flatnonzero(~_among(left, lefts))
-            alone = alone[_in_order(left[alone])]
+            alone = alone[_in_order((left, alone))]
             parts.append(self._beside(left, right, alone, nobody[: len(alone)]))
             ends.append(left[_END][alone])
         if kind in ("RIGHT", "FULL"):
             alone = np.flatnonzero(~_among(right, rights))
-            alone = alone[_in_order(right[alone])]
+            alone = alone[_in_order((right, alone))]
             parts.append(self._beside(left, right, nobody[: len(alone)], alone))
             ends.append(right[_END][alone])
         if len(parts) == 1:
@@ -194,8 +194,13 @@ def _among(frame: pl.DataFrame, rows: Ints) -> Bools:
     return met
 
 
-def _in_order(*sides: pl.DataFrame) -> Ints:
-    """The order of rows, or of rows side by side: by the end of their window, then as they arrived."""
-    by = [sides[0][_END], *(side[_NUMBER] for side in sides)]
+def _in_order(*sides: tuple[pl.DataFrame, Ints]) -> Ints:
+    """The order of rows, or of rows side by side: by the end of their window, then as they arrived.
+
+    Args:
+        sides: a frame, and which of its rows; the windows are those of the first.
+    """
+    frame, rows = sides[0]
+    by = [frame[_END][rows], *(side[_NUMBER][chosen] for side, chosen in sides)]
     keys = pl.DataFrame([series.alias(column(i)) for i, series in enumerate(by)])
     return keys.select(pl.arg_sort_by(keys.columns)).to_series().to_numpy().astype(np.int64)
