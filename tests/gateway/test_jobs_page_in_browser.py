@@ -293,7 +293,7 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
 def test_how_far_a_job_with_bounded_input_has_come(browser: Any, tmp_path: Path) -> None:
     jobs = Jobs()
     (tmp_path / "in").mkdir()
-    for n in range(60):
+    for n in range(1_000):
         (tmp_path / "in" / f"{n}.json").write_text(f'{{"k": {n}}}\n')
     env = TableEnvironment.create({"pipeline.name": "numbers"}, jobs=jobs)
     env.execute_sql(

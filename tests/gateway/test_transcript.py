@@ -39,7 +39,8 @@ class Replay:
     names: dict[str, str] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
-    pages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    early: dict[str, list[Any]] = field(default_factory=dict)
+    """By operation, rows that came with a page which has none in the recording."""
     statements: dict[str, str] = field(default_factory=dict)
 
     def ours(self, text: str) -> str:
@@ -189,12 +190,12 @@ def _page(replay: Replay, exchange: Exchange) -> tuple[dict[str, Any], int]:
     wants_end = '"resultType":"EOS"' in exchange.answer.replace(" ", "")
     asked = re.search(r"/result/(\d+)", exchange.path)
     assert asked is not None
-    rows: list[Any] = []
+    rows = replay.early.pop(operation, []) if wants_rows else []
     wanted = len(json.loads(exchange.answer)["results"]["data"]) if wants_rows and exchange.length is None else 1
     until = time.monotonic() + 90
     while True:
         assert time.monotonic() < until, f"nothing came: {rows}"
-        token = replay.tokens.get(operation, 0)
+        token = following = replay.tokens.get(operation, 0)
         if int(asked[1]) == 0:
             token = 0
         path = re.sub(r"/result/\d+", f"/result/{token}", exchange.path)
@@ -209,6 +210,8 @@ def _page(replay: Replay, exchange: Exchange) -> tuple[dict[str, Any], int]:
         if page["resultType"] == "PAYLOAD":
             assert page["nextResultUri"] == re.sub(r"/result/\d+", f"/result/{token + 1}", replay.ours(_uri(exchange)))
             replay.tokens[operation] = token + 1
+            if not wants_rows and token == following:
+                replay.early.setdefault(operation, []).extend(page["results"]["data"])
         rows += page["results"]["data"]
         page["results"]["data"] = rows
         done = len(rows) >= wanted or _settled(rows) if wants_rows else True
