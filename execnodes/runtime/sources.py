@@ -150,6 +150,11 @@ class Sources:
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
         self._end()
 
+    @property
+    def plan_in_python(self) -> bool:
+        """Whether Spark starts Python for a source, to have it plan its splits."""
+        return any(isinstance(source.reader, OffsetSource) for source in self._graph.sources)
+
     def _end(self) -> None:
         """Has the last micro-batch told that input ends, if it is known which one that is."""
         lists = list(self._lists.values())

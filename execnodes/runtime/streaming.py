@@ -459,6 +459,7 @@ def execute(
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)
         if job.operators:
             check_python(spark)
+        if job.operators or sources.plan_in_python:
             serve_forks(spark, tweaks)
         if elsewhere:
             check_reach(spark, reach(job, checkpoint), options, tell)

@@ -1,4 +1,4 @@
-"""The program that Spark starts Python with, and the forks that plan stateful operators."""
+"""The program that Spark starts Python with, and the forks in which it plans stateful operators and sources."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stateplan.execnodes.runtime.spark import worker_python as programs
-from stateplan.execnodes.runtime.spark.fork_server import MODULE
+from stateplan.execnodes.runtime.spark.fork_server import MODULES
 from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.planner.session.environment import TableEnvironment
+from tests.support.delta import append
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,13 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 @pytest.fixture
@@ -92,16 +100,29 @@ def test_the_program_is_this_python(program: str) -> None:
     assert done.stdout.split() == [sys.executable, pyspark.__file__]
 
 
-def test_a_fork_fails_as_a_process_does(program: str) -> None:
-    """Outside of Spark the module does not find the socket of the JVM."""
+@pytest.mark.parametrize("module", MODULES)
+def test_a_fork_fails_as_a_process_does(program: str, module: str) -> None:
+    """Outside of Spark a module does not find the socket of the JVM."""
 
     def run() -> tuple[int, str]:
-        done = subprocess.run([program, "-m", MODULE], capture_output=True, text=True, check=False)
+        done = subprocess.run([program, "-m", module], capture_output=True, text=True, check=False)
         return done.returncode, done.stderr.splitlines()[-1]
 
     forked = run()
     programs._socket(Path(program)).unlink()
     assert forked == run() and forked[0] == 1
+
+
+def test_a_fork_ends_with_the_process_that_spark_knows(program: str, tmp_path: Path) -> None:
+    """Spark ends what it has started with a signal, also where a source waits for its servers."""
+    (tmp_path / "waiting.py").write_text("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+    command = [sys.executable, "-IS", CLIENT, str(programs._socket(Path(program))), "-m", "waiting"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        fork = int(client.stdout.readline())
+        assert fork != client.pid and not gone(fork)
+        client.terminate()
+    eventually(lambda: gone(fork))
 
 
 def test_the_server_ends_with_a_driver_that_is_killed() -> None:
@@ -121,13 +142,7 @@ time.sleep(600)
         server = int(driver.stdout.readline())
         driver.send_signal(signal.SIGKILL)
 
-    def gone() -> bool:
-        try:
-            return Path(f"/proc/{server}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-        except OSError:
-            return True
-
-    eventually(gone)
+    eventually(lambda: gone(server))
 
 
 class Between:
@@ -184,5 +199,29 @@ def test_spark_plans_each_level_of_state_in_a_fork(spark: SparkSession, tmp_path
     try:
         assert run("second")
         eventually(lambda: between.asked == 2)
+    finally:
+        between.close()
+
+
+@pytest.mark.spark
+def test_spark_plans_a_source_in_a_fork(spark: SparkSession, tmp_path: Path) -> None:
+    def run(name: str) -> list[str]:
+        """A stateless job over a source that plans in Python."""
+        append(tmp_path / "rows", (1, "a"), (2, "b"))
+        environment = TableEnvironment.create({"parallelism.default": "1", "table.exec.local.max-input-size": "0"})
+        environment.execute_sql(f"""CREATE TABLE src (k BIGINT, v STRING)
+            WITH ('connector'='delta', 'table-path'='{tmp_path / "rows"}', 'mode'='batch')""")
+        environment.execute_sql(f"""CREATE TABLE snk (k BIGINT) WITH ('connector'='filesystem',
+            'path'='{tmp_path / name}', 'format'='json')""")
+        environment.execute_sql("INSERT INTO snk SELECT k FROM src").wait()
+        return sorted(line for file in (tmp_path / name).glob("*.json") for line in file.read_text().splitlines())
+
+    assert len(run("first")) == 2
+    path = programs._socket(Path(spark.sparkContext.pythonExec))
+    eventually(path.exists)
+    between = Between(path)
+    try:
+        assert len(run("second")) == 4
+        assert between.asked == 1
     finally:
         between.close()

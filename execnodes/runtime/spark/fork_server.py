@@ -1,7 +1,8 @@
-"""A process that has imported what Spark's planning of stateful operators imports, and forks to run it.
+"""A process that has imported what Spark's planning in Python imports, and forks to run it.
 
 Spark starts Python on the driver's machine for every level of state of every query, only to have its state variables
-listed: nearly all of that time goes into imports. A fork has them already. ``fork_client.py`` asks for one.
+listed, and for every source that plans in Python: nearly all of that time goes into imports. A fork has them already.
+``fork_client.py`` asks for one.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 
-MODULE = "pyspark.sql.streaming.transform_with_state_driver_worker"
+MODULES = (
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+)
 """What Spark starts Python for."""
 
 _AHEAD = (
-    MODULE,
+    *MODULES,
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "stateplan.execnodes.runtime.spark.query",
+    "stateplan.execnodes.runtime.spark.split_source",
     "stateplan.execnodes.runtime.metrics.counters",
 )
 
@@ -35,7 +41,8 @@ def serve(path: str) -> None:
     """Answers at the Unix socket ``path``, which is there when this is ready, until standard input ends."""
     for name in _AHEAD:
         importlib.import_module(name)
-    del sys.modules[MODULE]  # its imports stay; runpy would warn of a module that is run a second time
+    for name in MODULES:
+        del sys.modules[name]  # its imports stay; runpy would warn of a module that is run a second time
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
@@ -65,6 +72,7 @@ def _answer(connection: socket.socket) -> None:
         with connection.makefile("rb") as asked:
             text = asked.read(struct.unpack("<I", size)[0])
         arguments, folder, environment = marshal.loads(text)
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         status = _run(arguments, folder, environment)
     except BaseException:  # this process goes on with nothing else
         traceback.print_exc()
@@ -74,6 +82,13 @@ def _answer(connection: socket.socket) -> None:
             sys.stderr.flush()
             connection.sendall(bytes([status]))
         os._exit(status)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Ends this process when the client has been ended, which is the process that Spark knows."""
+    with contextlib.suppress(OSError):
+        connection.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(arguments: Sequence[str], folder: str, environment: dict[str, str]) -> int:

@@ -104,9 +104,10 @@ TWEAKS: dict[str, Tweak] = {
         "half a second of processor time per level of state when a job starts",
     ),
     "forked-planning": Tweak(
-        "starts Python and imports pyspark for each level of state of a query, to list its state variables",
+        "starts Python and imports pyspark for each level of state of a query, to list its state variables, and for "
+        "each source that plans in Python, as Kafka does",
         "forks a process that has imported it",
-        "a tenth of a second per level of state when a job starts",
+        "a tenth of a second per level of state when a job starts, a quarter per source",
     ),
     "checkpoint-manager": Tweak(
         "writes its checkpoint with Hadoop's `FileContext`",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.runtime.spark.fork_server import MODULE
+from stateplan.execnodes.runtime.spark.fork_server import MODULES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,9 +28,9 @@ _servers: dict[str, subprocess.Popen[bytes]] = {}
 
 _TEXT = """#!/bin/sh
 export PYTHONPATH={path}
-if [ "$2" = {module} ] && [ -S {socket} ]; then
-    exec {python} -IS {client} {socket} "$@"
-fi
+case "$2" in {modules})
+    [ -S {socket} ] && exec {python} -IS {client} {socket} "$@"
+esac
 exec {python} "$@"
 """
 
@@ -45,10 +45,11 @@ def worker_python(python_path: str) -> str:
     """
     program = scratch("python") / "python"
     words = {
-        "path": python_path, "module": MODULE, "socket": str(_socket(program)), "python": sys.executable,
+        "path": python_path, "socket": str(_socket(program)), "python": sys.executable,
         "client": str(Path(__file__).with_name("fork_client.py")),
     }  # fmt: skip
-    program.write_text(_TEXT.format_map({name: shlex.quote(word) for name, word in words.items()}))
+    quoted = {name: shlex.quote(word) for name, word in words.items()}
+    program.write_text(_TEXT.format(modules=" | ".join(MODULES), **quoted))
     program.chmod(0o755)
     if not os.access(program, os.X_OK):
         raise PermissionError(f"{program} cannot be run")
@@ -57,7 +58,7 @@ def worker_python(python_path: str) -> str:
 
 
 def serve_forks(spark: SparkSession, tweaks: Tweaks) -> None:
-    """Has Spark plan stateful operators in forks from now on, where it starts Python with :func:`worker_python`."""
+    """Has Spark plan in forks what it plans in Python, where it starts Python with :func:`worker_python`."""
     program = spark.sparkContext.pythonExec
     if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
         tweaks.attempt("forked-planning", _serve, program)
