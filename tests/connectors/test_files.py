@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -13,9 +14,10 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.execnodes.connectors.formats import base
 from stateplan.execnodes.connectors.listing import require_path
 from stateplan.execnodes.errors import DataError, OptionError
-from stateplan.execnodes.files import line_chunks, local_path
+from stateplan.execnodes.files import CHUNK_BYTES, line_chunks, local_path
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,26 @@ def test_metadata(tmp_path: Path) -> None:
     path.write_text('{"before":{"a":1},"after":{"a":2},"op":"u"}\n')
     (changes,) = make_decoder(table("debezium-json"), fields("a INT"), [0], ["file.size"]).read(str(path))
     assert changes.columns == ["c0", "c1", "kind"] and changes.rows() == [(1, 44, 1), (2, 44, 2)]
+
+
+@pytest.mark.parametrize("fmt", ["json", "csv", "raw", "debezium-json"])
+def test_metadata_are_asked_for_once_per_file(fmt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each piece that is read of it."""
+    asked: list[dict[str, Any]] = []
+    told = base.modified
+    monkeypatch.setattr(base, "modified", lambda info: asked.append(info) or told(info))
+    path = tmp_path / "large"
+    line = (
+        f'{{"after":{{"a":"1"}},"op":"c","b":"{"x" * (CHUNK_BYTES // 2)}"}}\n'
+        if fmt != "csv"
+        else "x" * CHUNK_BYTES + "\n"
+    )
+    path.write_text(line * 5)
+    decoder = make_decoder(table(fmt), fields("a STRING"), [0], ["file.size"])
+    frames = list(decoder.read(str(path)))
+    assert len(frames) > 1
+    assert {size for frame in frames for size in frame["c1"]} == {5 * len(line)}
+    assert len(asked) == 1
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

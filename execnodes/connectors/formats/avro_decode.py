@@ -32,7 +32,7 @@ from stateplan.execnodes.connectors.formats.avro_schema import (
     schema_text,
 )
 from stateplan.execnodes.connectors.formats.avro_values import MisfitError, SchemaMismatchError, field_reader
-from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.execnodes.connectors.formats.change_events import changes_of
 from stateplan.execnodes.connectors.formats.json_rows import excerpt
 from stateplan.execnodes.connectors.formats.schema_registry import Registry
@@ -270,6 +270,7 @@ class AvroDecoder(Frozen):
             raise DataError("DATA468", reason=str(error), place=place) from error
 
     def _read(self, stream: Any, path: str, place: Place) -> Iterator[pl.DataFrame]:
+        of_file = FileColumns(path, self.metadata)
         rows: RowReader | None = None
         datum: DatumReader | None = None
         held: list[Any] = []
@@ -279,14 +280,13 @@ class AvroDecoder(Frozen):
                 rows = RowReader(datum.node, self.fields, None, place)
             held += datum.block(count, data, place)
             if len(held) >= _ROWS:
-                yield self._framed(rows, held, path, place)
+                yield self._framed(rows, held, of_file, place)
                 held = []
         if held and rows is not None:
-            yield self._framed(rows, held, path, place)
+            yield self._framed(rows, held, of_file, place)
 
-    def _framed(self, rows: RowReader, held: list[Any], path: str, place: Place) -> pl.DataFrame:
-        df = rows.frame(held, lambda _: place)
-        return counted(with_metadata(df, path, len(self.fields), self.metadata))
+    def _framed(self, rows: RowReader, held: list[Any], of_file: FileColumns, place: Place) -> pl.DataFrame:
+        return counted(of_file.behind(rows.frame(held, lambda _: place), len(self.fields)))
 
 
 def json_values(datum: DatumReader, data: list[bytes], where: Where) -> list[Any]:

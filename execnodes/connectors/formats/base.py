@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
@@ -291,25 +293,41 @@ def counted(df: pl.DataFrame) -> pl.DataFrame:
     return df if df.width else pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)})
 
 
-def with_metadata(df: pl.DataFrame, path: str, width: int, metadata: Sequence[str]) -> pl.DataFrame:
-    """``df`` with the metadata columns of its file after the first ``width`` columns."""
-    import polars as pl
+@dataclass
+class FileColumns:
+    """The metadata columns of the rows of one file. The file system is asked for them once, when there are rows.
 
-    if not metadata:
-        return df
-    fs, inner = filesystem_of(path)
-    try:
-        with reached():
-            info: dict[str, Any] = fs.info(inner)
-    except OSError as error:
-        raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=path)) from error
-    values = {
-        "file.path": pl.lit(inner if local_path(path) is not None else path, pl.String),
-        "file.name": pl.lit(posixpath.basename(inner), pl.String),
-        "file.size": pl.lit(int(info["size"]), pl.Int64),
-        "file.modification-time": pl.lit(modified(info), pl.Int64).cast(pl.Datetime("ms", "UTC")),
-    }
-    return df.with_columns(values[key].alias(column(width + i)) for i, key in enumerate(metadata))
+    Attributes:
+        path: of the file.
+        keys: metadata keys, in the order of the columns.
+    """
+
+    path: str
+    keys: Sequence[str]
+
+    @cached_property
+    def _values(self) -> list[pl.Expr]:
+        import polars as pl
+
+        fs, inner = filesystem_of(self.path)
+        try:
+            with reached():
+                info: dict[str, Any] = fs.info(inner)
+        except OSError as error:
+            raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=self.path)) from error
+        values = {
+            "file.path": pl.lit(inner if local_path(self.path) is not None else self.path, pl.String),
+            "file.name": pl.lit(posixpath.basename(inner), pl.String),
+            "file.size": pl.lit(int(info["size"]), pl.Int64),
+            "file.modification-time": pl.lit(modified(info), pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        }
+        return [values[key] for key in self.keys]
+
+    def behind(self, df: pl.DataFrame, width: int) -> pl.DataFrame:
+        """``df`` with these columns behind its first ``width`` columns. Raises DataError DATA102."""
+        if not self.keys:
+            return df
+        return df.with_columns(value.alias(column(width + i)) for i, value in enumerate(self._values))
 
 
 def _parts(declared: LogicalType) -> Iterator[LogicalType]:

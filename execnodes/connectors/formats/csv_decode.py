@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import columns
-from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
@@ -134,13 +134,13 @@ class CsvDecoder(Frozen):
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
-        first_line = 1
+        first_line, of_file = 1, FileColumns(path, self.metadata)
         for lines in self._pieces(path):
             parts = [df for df in self.decode(lines, first_line, path) if df.height]
             first_line += len(lines)
             if not parts:
                 continue
-            yield counted(with_metadata(pl.concat(parts), path, len(self.projection), self.metadata))
+            yield counted(of_file.behind(pl.concat(parts), len(self.projection)))
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """As :meth:`execnodes.connectors.formats.base.MessageDecoder.messages`."""

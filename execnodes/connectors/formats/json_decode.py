@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.connectors.formats.base import Fields, counted, frame_of, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
 from stateplan.execnodes.connectors.options import OptionValues
@@ -228,13 +228,13 @@ class RowDecoder:
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
+        of_file = self._columns_of(path)
         for df in self.lines.decode_file(path):
             rows, origin = self._rows(df)
             if origin is None:
-                files = [m for m in self.metadata if isinstance(m, str)]
-                yield counted(with_metadata(rows, path, self.width, files))
+                yield counted(of_file.behind(rows, self.width))
             else:
-                yield self._with_metadata(rows, df, origin, path) if self.metadata else rows
+                yield self._with_metadata(rows, df, origin, of_file) if self.metadata else rows
 
     def stamped(self, path: str) -> Iterator[tuple[pl.DataFrame, pl.Series]]:
         """The rows of one file, and for each the stamp of its line."""
@@ -251,13 +251,13 @@ class RowDecoder:
         some = [message for message in data if message is not None]
         if len(some) < len(data):
             there = there[np.fromiter((message is not None for message in data), bool, len(data))]
-        frames, places = [], []
+        frames, places, of_file = [], [], self._columns_of("")
         for df, at in self.lines.decode_messages(some, there):
             rows, origin = self._rows(df)
             if origin is None:
                 frames.append(counted(rows))
             else:
-                frames.append(self._with_metadata(rows, df, origin, "") if self.metadata else rows)
+                frames.append(self._with_metadata(rows, df, origin, of_file) if self.metadata else rows)
                 at = at[origin.to_numpy()]
             places.append(at)
         if not frames:
@@ -271,14 +271,18 @@ class RowDecoder:
         rows, origin = self.event.changes(df, max(self.width, 1))
         return rows.select(*columns(self.width), KIND), origin
 
-    def _with_metadata(self, rows: pl.DataFrame, df: pl.DataFrame, origin: pl.Series, path: str) -> pl.DataFrame:
-        files = [m for m in self.metadata if isinstance(m, str)]
-        data = with_metadata(rows.drop(KIND) if self.width else rows, path, self.width, files)
-        place = df.width - (len(self.metadata) - len(files))
+    def _columns_of(self, path: str) -> FileColumns:
+        return FileColumns(path, [key for key in self.metadata if isinstance(key, str)])
+
+    def _with_metadata(
+        self, rows: pl.DataFrame, df: pl.DataFrame, origin: pl.Series, of_file: FileColumns
+    ) -> pl.DataFrame:
+        data = of_file.behind(rows.drop(KIND) if self.width else rows, self.width)
+        place = df.width - (len(self.metadata) - len(of_file.keys))
         made = []
         for i, source in enumerate(self.metadata):
             if isinstance(source, str):
-                series = data[column(self.width + files.index(source))]
+                series = data[column(self.width + of_file.keys.index(source))]
             else:
                 series = df[column(place)]
                 series = (series if source.convert is None else source.convert(series))[origin]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.formats.base import counted, with_metadata
+from stateplan.execnodes.connectors.formats.base import FileColumns, counted
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import filesystem_of, local_path, reached
 from stateplan.execnodes.types import INT, LogicalType
@@ -110,6 +110,7 @@ class ParquetDecoder:
                     declared=declared.summary(),
                     place=Place(file=path),
                 )
+        of_file = FileColumns(path, self.metadata)
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present, use_threads=False):
             if not batch.num_rows:
                 continue
@@ -120,7 +121,7 @@ class ParquetDecoder:
                 else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
                 for i, (name, declared) in enumerate(self.wanted)
             }
-            yield counted(with_metadata(pl.DataFrame(data) if data else read, path, len(self.wanted), self.metadata))
+            yield counted(of_file.behind(pl.DataFrame(data) if data else read, len(self.wanted)))
 
 
 def stored(array: Any, declared: LogicalType) -> Any:

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.execnodes.changelog import column
-from stateplan.execnodes.connectors.formats.base import Fields, counted, with_metadata
+from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted
 from stateplan.execnodes.connectors.formats.json_rows import excerpt
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.errors import DataError, Place
@@ -167,13 +167,13 @@ class RawDecoder:
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file: one of each line."""
-        first_line = 1
+        first_line, of_file = 1, FileColumns(path, self.metadata)
         for lines in line_chunks(path):
             rows = [row.removesuffix(b"\r") for row in lines.data.split(b"\n")[:-1]]
             df = self._frame(rows, first_line, path)
             first_line += len(rows)
             if df.height:
-                yield counted(with_metadata(df, path, len(self.projection), self.metadata))
+                yield counted(of_file.behind(df, len(self.projection)))
 
     def _frame(self, data: Sequence[bytes | None], first: int, file: str | None) -> pl.DataFrame:
         series = self.value.column(data, first, file)
