@@ -16,6 +16,7 @@ class OverAggregate(Single):
 
     Arguments of ``calls`` behind the fields of the input are ``constants``, in which the offset of a bound of the frame
     is too. Each call has a name; its field has a number behind it where the input has a field of that name.
+    ``input_names`` are as in :class:`Calc`; here the fields are named so, too.
     """
 
     partition: tuple[int, ...]
@@ -25,6 +26,7 @@ class OverAggregate(Single):
     constants: tuple[Literal, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl: int | None = None
+    input_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def by_time(self) -> bool:
@@ -33,12 +35,13 @@ class OverAggregate(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        taken = {n for n, _ in self.input.fields}
-        out: list[Field] = []
+        names = self.input_names or [n for n, _ in self.input.fields]
+        out: list[Field] = [(n, t) for n, (_, t) in zip(names, self.input.fields, strict=True)]
+        taken = set(names)
         for call in self.calls:
             name, again = call.name or "", 0
             while name in taken:
                 name, again = f"{call.name}_{again}", again + 1
             taken.add(name)
             out.append((name, call.type))
-        return (*self.input.fields, *out)
+        return tuple(out)

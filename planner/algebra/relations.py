@@ -162,12 +162,17 @@ class Project(Single):
 
 @dataclass(frozen=True)
 class Calc(Single):
-    """Projection with an optional condition over the input. ``python`` says that it calls Python functions."""
+    """Projection with an optional condition over the input.
+
+    ``python`` says that it calls Python functions. ``input_names`` are what its text calls the fields of the input,
+    where they had other names when Flink made the calc (a ``RexProgram`` keeps them).
+    """
 
     exprs: tuple[Rex, ...]
     names: tuple[str, ...]
     condition: Rex | None = None
     python: bool = False
+    input_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -44,7 +44,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
-from stateplan.planner.digest.expressions import Notation, key_names, order_text
+from stateplan.planner.digest.expressions import Notation, key_names, named, order_text
 from stateplan.planner.digest.literals import typed_literal
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
@@ -292,11 +292,13 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             return f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {name}"
 
         keys = ", ".join(inputs[k] for k in rel.partition)
+        made = field_names(rel)
+        shown = [*map(named, inputs, made), *map(text, rel.calls, made[len(inputs) :])]
         return [
             *([f"partitionBy=[{keys}]"] if keys else []),
             f"orderBy=[{order_text(rel.order, rel.input)}]",
             f"window=[ {rel.frame.text}]",
-            f"select=[{', '.join([*inputs, *map(text, rel.calls, field_names(rel)[len(inputs) :])])}]",
+            f"select=[{', '.join(shown)}]",
         ]
 
     def state_ttls(self, rel: OverAggregate) -> Sequence[int | None]:

@@ -67,7 +67,7 @@ class CalcOperator(Operator[Calc], of=Calc, node=CalcNode):
     waits_for_mini_batches = False
 
     def describe(self, rel: Calc, node: Physical, notation: Notation) -> list[str]:
-        names = field_names(rel.input)
+        names = rel.input_names or field_names(rel.input)
         shown = ", ".join(named(notation.expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
         out = [f"select=[{shown}]"]
         if rel.condition is not None:

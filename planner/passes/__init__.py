@@ -71,6 +71,7 @@ from stateplan.planner.passes.projects import (
     push_calc_past_normalize,
     remove_trivial_project,
     to_calcs,
+    to_named_calcs,
 )
 from stateplan.planner.passes.python_functions import (
     filter_through_function,
@@ -335,7 +336,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows that are emitted early or late", "whole", with_options=emit_windows, enabled=is_asked_for),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
-    Phase("calcs merged after joins", "whole", function=to_calcs),
+    Phase("calcs merged after joins", "whole", function=to_named_calcs),
     Phase("Python functions alone", "whole", function=split_python_calcs),
     Phase("final rows", "whole", function=final_rows, enabled=is_batch),
     Phase("exchanges", "whole", function=distribute),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from stateplan.execnodes.connectors.registry import find_connector
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Calc,
     ChangelogNormalize,
@@ -244,13 +245,14 @@ def merged_calcs(top: Calc, below: Calc) -> Calc | None:
     exprs = tuple(substitute(e, below.exprs) for e in top.exprs)
     terms = [*conjunctions(below.condition), *(substitute(c, below.exprs) for c in conjunctions(top.condition))]
     if not terms:
-        return Calc(below.input, exprs, top.names)
+        return Calc(below.input, exprs, top.names, input_names=below.input_names)
     from stateplan.planner.expressions.ops import and_
 
     merged = and_(terms)
     if condition:
         merged = Simplifier().simplify(merged, "FALSE")
-    return Calc(below.input, exprs, top.names, None if is_always_true(merged) else merged)
+    left = None if is_always_true(merged) else merged
+    return Calc(below.input, exprs, top.names, left, input_names=below.input_names)
 
 
 def to_calcs(rel: Rel) -> Rel:
@@ -258,18 +260,34 @@ def to_calcs(rel: Rel) -> Rel:
     calc = _as_calc(rel)
     if calc is None:
         return replace_inputs(rel, [to_calcs(i) for i in rel.inputs])
-    while True:
-        below = _as_calc(calc.input)
-        if below is None:
-            break
-        merged = merged_calcs(calc, below)
-        if merged is None:
-            break
+    while (below := _as_calc(calc.input)) is not None and (merged := merged_calcs(calc, below)) is not None:
         calc = merged
     calc = replace(calc, input=to_calcs(calc.input))
-    if calc.condition is None and is_identity(calc.exprs, calc.input):
-        return calc.input
-    return calc
+    return calc.input if _is_trivial(calc) else calc
+
+
+def _is_trivial(calc: Calc) -> bool:
+    return calc.condition is None and is_identity(calc.exprs, calc.input)
+
+
+def to_named_calcs(rel: Rel) -> Rel:
+    """As :func:`to_calcs`, where a calc still knows the names that its input had."""
+    calc = _as_calc(rel)
+    if calc is None:
+        if isinstance(rel, OverAggregate) and isinstance(rel.input, Calc) and _is_trivial(rel.input):
+            rel = replace(rel, input_names=rel.input.input_names)
+        return replace_inputs(rel, [to_named_calcs(i) for i in rel.inputs])
+    if calc.input_names is None:
+        calc = replace(calc, input_names=tuple(field_names(calc.input)))
+    while (below := _as_calc(calc.input)) is not None:
+        if _is_trivial(below):
+            calc = replace(calc, input=below.input)
+        elif (merged := merged_calcs(calc, below)) is not None:
+            calc = replace(merged, input_names=merged.input_names or tuple(field_names(below.input)))
+        else:
+            break
+    calc = replace(calc, input=to_named_calcs(calc.input))
+    return calc.input if _is_trivial(calc) else calc
 
 
 def push_calc_past_normalize(rel: Rel) -> Rel | None:
@@ -302,4 +320,4 @@ def push_calc_past_normalize(rel: Rel) -> Rel | None:
     exprs = tuple(remap(e, where) for e in rel.exprs)
     if is_identity(exprs, moved):
         return moved
-    return replace(rel, input=moved, exprs=exprs, condition=None)
+    return Calc(moved, exprs, rel.names)

@@ -360,7 +360,8 @@ def window_aggregate(rel: Rel) -> Rel | None:
     first = len(keys) + len(rel.calls)
     where = {g: i for i, g in enumerate(keys)} | {g: first + i for i, g in enumerate([*starts, *ends, *times])}
     order = [*(where[g] for g in rel.group), *range(len(keys), first)]
-    return Calc(pulled, tuple(InputRef(fields[i][1], i) for i in order), tuple(field_names(rel)))
+    refs = tuple(InputRef(fields[i][1], i) for i in order)
+    return Calc(pulled, refs, tuple(field_names(rel)), input_names=tuple(field_names(made)))
 
 
 def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate:
@@ -372,6 +373,8 @@ def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate
     if below is None:
         return rel
     narrowed, time, where, keys = below
+    if isinstance(narrowed, Calc) and narrowed.condition is None and is_identity(narrowed.exprs, narrowed.input):
+        narrowed = narrowed.input
     window = rel.position.window
     if window.kind == "SESSION":
         if keys is None:
