@@ -150,10 +150,14 @@ class Filter(Single):
 
 @dataclass(frozen=True)
 class Project(Single):
-    """One expression per output field."""
+    """One expression per output field.
+
+    ``written`` are the names of the fields in the SELECT that this is, where two have the same.
+    """
 
     exprs: tuple[Rex, ...]
     names: tuple[str, ...]
+    written: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

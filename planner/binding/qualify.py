@@ -52,10 +52,13 @@ def bind_qualify(
 
 
 def qualified(rel: Rel, exprs: Sequence[Rex], names: Sequence[str], condition: Rex | None) -> Rel:
-    """The projection of ``rel`` to ``exprs``, and of its rows those that meet ``condition``."""
+    """The projection of ``rel`` to ``exprs``, called ``names``, of which some may be equal; and of its rows those that
+    meet ``condition``."""
+    own = tuple(unique_names(names))
+    written = None if own == (*names,) else (*names,)
     if condition is None:
-        return Project(rel, tuple(exprs), tuple(names))
-    all_names = unique_names([*names, "QualifyExpression"])
+        return Project(rel, tuple(exprs), own, written)
+    all_names = unique_names([*own, "QualifyExpression"])
     whole = Project(rel, (*exprs, condition), tuple(all_names))
     filtered = Filter(whole, InputRef(condition.type, len(exprs)))
-    return Project(filtered, tuple(refs_to(filtered, range(len(exprs)))), tuple(names))
+    return Project(filtered, tuple(refs_to(filtered, range(len(exprs)))), own, written)

@@ -20,12 +20,15 @@ from stateplan.planner.algebra.relations import (
     Rel,
     Scan,
     SetOperation,
+    Sort,
     Union,
     Values,
+    field_names,
+    fresh_name,
     identity,
     is_identity,
-    unique_names,
 )
+from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
@@ -36,7 +39,7 @@ from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
 from stateplan.planner.binding.process_tables import bind_process_table
 from stateplan.planner.binding.qualify import bind_qualify, qualified
-from stateplan.planner.binding.scope import Relation, Scope
+from stateplan.planner.binding.scope import Relation, Scope, repeated
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
 from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
 from stateplan.planner.binding.tables import scan_of
@@ -191,8 +194,7 @@ class QueryBinder:
             self._typed(items, exprs)
             exprs += _ordered(ordering, binder.bind, items, exprs, node)
             condition = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
-            names = unique_names([*_names(items), *(n for n, _ in ordering.added)])
-            rel = qualified(rel, exprs, names, condition)
+            rel = qualified(rel, exprs, _names(items, ordering), condition)
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
         return ordering.sorted(rel)
@@ -232,7 +234,7 @@ class QueryBinder:
         aggregate = binder.build(ttl, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
-        names = unique_names([*_names(items), *(n for n, _ in ordering.added)])
+        names = _names(items, ordering)
         if qualify is None and is_identity(exprs, aggregate) and names == [n for n, _ in aggregate.fields]:
             return aggregate
         return qualified(aggregate, exprs, names, qualify)
@@ -273,6 +275,7 @@ class QueryBinder:
         items: list[_Item] = []
         for node in expressions:
             if isinstance(node, exp.Star):
+                scope.check_names(scope.relations, self.place(node))
                 items += [_Item(n, rex=r) for n, r in scope.star()]
             elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
                 items += [_Item(n, rex=r) for n, r in scope.star(node)]
@@ -302,7 +305,7 @@ class QueryBinder:
             if is_function_join(join.this):
                 out = bind_function_join(out, join, self.source)
             elif isinstance(join.this, exp.Unnest):
-                out = bind_unnest(out, join, join.this, self.source, self.numbers.__next__)
+                out = bind_unnest(out, join, join.this, hints, self.source, self.numbers.__next__)
             elif is_lateral_query(join.this):
                 left = renamed(*out), out[1]
                 out = bind_lateral(left, join, hints, self.source, self.subquery, self._named)
@@ -314,9 +317,8 @@ class QueryBinder:
     def _first(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """The item that a FROM begins with."""
         if isinstance(node, exp.Unnest):
-            return bind_unnest(
-                nothing(self.source, self.catalog.function), node, node, self.source, self.numbers.__next__
-            )
+            alone = nothing(self.source, self.catalog.function)
+            return bind_unnest(alone, node, node, hints, self.source, self.numbers.__next__)
         return self._joined(node, hints)
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
@@ -389,10 +391,11 @@ class QueryBinder:
                 if isinstance(rel, Values):
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
                 else:
-                    rel = replace(identity(rel), names=names)
+                    rel = replace(identity(rel), names=names, written=names)
         if self.hinted and self.outer is not None and isinstance(rel, Scan):
             rel = replace(rel, alias=name)
-        return rel, self._scope(Relation(name, rel.fields, 0, path))
+        fields = tuple((n, t) for n, (_, t) in zip(written_names(rel), rel.fields, strict=True))
+        return rel, self._scope(Relation(name, fields, 0, path))
 
     def _scope(self, *relations: Relation) -> Scope:
         return Scope(
@@ -422,7 +425,11 @@ class QueryBinder:
             query, binder = cte
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
                 return binder.relation(query), parts[0], ()
-            return binder.bind(query), parts[0], ()
+            rel = binder.bind(query)
+            again = repeated(written_names(rel))
+            if again is not None:
+                raise SqlError("SQL101.query", name=again, query=parts[0], place=binder.place(query))
+            return rel, parts[0], ()
         place = self.place(node)
         found = self.catalog.resolve(parts, place)
         path = found.identifier.parts
@@ -468,8 +475,32 @@ def _value(item: _Item) -> exp.Expr:
     return item.node
 
 
-def _names(items: Sequence[_Item]) -> list[str]:
-    return [i.name or "" for i in items]
+def _names(items: Sequence[_Item], ordering: Ordering) -> list[str]:
+    """The names of a SELECT's columns, and of those that it is sorted by, as written: columns of a star are given other
+    names where these are taken (``SqlValidatorImpl.addToSelectList``)."""
+    names: list[str] = []
+    for item in items:
+        name = item.name or ""
+        names.append(fresh_name(name, names) if item.node is None and item.rex is not None else name)
+    return [*names, *(n for n, _ in ordering.added)]
+
+
+def written_names(rel: Rel) -> list[str]:
+    """The names of the columns of a query or table as references see them: two may have the same."""
+    names = field_names(rel)
+    if isinstance(rel, Project):
+        if rel.written is not None:
+            return list(rel.written)
+        below, written = field_names(rel.input), written_names(rel.input)
+        return [
+            written[e.index] if isinstance(e, InputRef) and below[e.index] == n else n
+            for e, n in zip(rel.exprs, names, strict=True)
+        ]
+    if isinstance(rel, WindowTable):
+        return [*written_names(rel.input), *(n for n, _ in window_fields(rel.fields[rel.time][1]))]
+    if isinstance(rel, (Sort, Filter, Union, SetOperation)) or (isinstance(rel, Aggregate) and not rel.calls):
+        return written_names(rel.inputs[0])
+    return names
 
 
 def _ordered(

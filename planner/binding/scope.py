@@ -108,14 +108,27 @@ class Scope:
         """The column of this unqualified name."""
         if name in self.common:
             return self.common[name]
-        hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == name]
+        return self._one(name, place, self.relations)
+
+    def _one(self, name: str, place: Place, relations: Sequence[Relation]) -> InputRef:
+        """The one column of this name."""
+        hits = [(r, i) for r in relations for i, (n, _) in enumerate(r.fields) if n == name]
         if len(hits) == 1:
             relation, i = hits[0]
             return InputRef(relation.fields[i][1], relation.offset + i)
-        if hits:
-            owners = " and ".join(f"'{r.name}'" for r, _ in hits)
-            raise SqlError("SQL101.find", name=name, owners=owners, place=place)
-        raise self._unknown(name, place, self.relations)
+        if not hits:
+            raise self._unknown(name, place, relations)
+        owners = list(dict.fromkeys(r.name for r, _ in hits))
+        if len(owners) == 1:
+            raise SqlError("SQL101.twice", name=name, place=place)
+        raise SqlError("SQL101.find", name=name, owners=" and ".join(f"'{o}'" for o in owners), place=place)
+
+    def check_names(self, relations: Iterable[Relation], place: Place) -> None:
+        """Raises SqlError SQL101 where ``*`` stands for two columns of one name of one relation."""
+        for relation in relations:
+            again = repeated([n for n, _ in relation.fields])
+            if again is not None:
+                raise SqlError("SQL101.twice", name=again, place=place)
 
     def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
         names = [n for r in relations for n, _ in r.fields]
@@ -166,10 +179,7 @@ class Scope:
         names = [p.name for p in parts]
         relation = self.relation(names)
         if relation is not None:
-            for i, (n, t) in enumerate(relation.fields):
-                if n == name:
-                    return InputRef(t, relation.offset + i)
-            raise self._unknown(name, place_of(column, self.source), [relation])
+            return self._one(name, place_of(column, self.source), [relation])
         nested = self._nested(names, [*parts, column])
         if nested is not None:
             return nested
@@ -205,7 +215,7 @@ class Scope:
         """Name and expression of every column that ``*`` or ``t.*`` stands for.
 
         Raises:
-            SqlError: SQL102, for an unknown qualifier.
+            SqlError: SQL102, for an unknown qualifier; SQL101, for ``t.*`` of a relation with two columns of one name.
         """
         if node is not None:
             parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table")) if p is not None]
@@ -219,11 +229,17 @@ class Scope:
                     place=place_of(parts[0], self.source),
                     hint=nearest(parts[-1].name, known),
                 )
+            self.check_names([relation], place_of(node, self.source))
             return [(n, InputRef(t, relation.offset + i)) for i, (n, t) in enumerate(relation.fields)]
         out = list(self.common.items())
         for r in self.relations:
             out += [(n, InputRef(t, r.offset + i)) for i, (n, t) in enumerate(r.fields) if n not in self.common]
         return out
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """The first name that comes again."""
+    return next((n for i, n in enumerate(names) if n in names[:i]), None)
 
 
 def field_of(rex: Rex, name: str, place: Place) -> Rex:

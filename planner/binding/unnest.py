@@ -12,30 +12,34 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Call
+from stateplan.execnodes.rex import Call, InputRef
 from stateplan.execnodes.types import INT, LogicalType, row_type
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.expressions import ExpressionBinder
+from stateplan.planner.binding.hints import TtlHints
+from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_functions import column_aliases, join_condition, outer_join_type, require_free
 from stateplan.planner.catalog.functions import Functions
-from stateplan.planner.expressions.ops import input_refs, shift
+from stateplan.planner.expressions.ops import input_refs, outer_of, shift, walk
 from stateplan.planner.positions import not_supported, place_of
 
 
-def nothing(source: str, functions: Functions) -> tuple[Rel, Scope]:
+def nothing(source: str, functions: Functions | None) -> tuple[Rel, Scope]:
     """What an UNNEST that comes first is joined with: one row without fields."""
     return Values((), ((),)), Scope(source, functions=functions)
 
 
 def bind_unnest(
-    left: tuple[Rel, Scope], join: exp.Expr, node: exp.Unnest, source: str, number: Callable[[], int]
+    left: tuple[Rel, Scope], join: exp.Expr, node: exp.Unnest, hints: TtlHints, source: str, number: Callable[[], int]
 ) -> tuple[Rel, Scope]:
-    """The join of the items before with the elements of a collection over their columns.
+    """The join of the items before with the elements of a collection: of one over their columns a correlation, of
+    another a join as with any table.
 
     Args:
         join: the ``exp.Join``, or the item itself where it comes first.
+        hints: the hints of the SELECT.
         number: numbers the correlation.
 
     Raises:
@@ -46,8 +50,16 @@ def bind_unnest(
     place = place_of(node, source)
     if len(node.expressions) != 1:
         raise not_supported("UNNEST of several collections", place)
+    binder = ExpressionBinder(scope, "UNNEST")
+    operand = binder.bind(node.expressions[0])
+    correlated = any(isinstance(e, InputRef) or outer_of(e) is not None for e in walk(operand))
+    if rel.width and not correlated:
+        alone = bind_unnest(nothing(source, scope.functions), node, node, hints, source, number)
+        return bind_join((renamed(*left), scope), (renamed(*alone), alone[1]), join, hints, source)
     kind = outer_join_type(join, "UNNEST", source)
-    operand = ExpressionBinder(scope, "UNNEST").bind(node.expressions[0])
+    if correlated and isinstance(operand, Call) and operand.name in ("ARRAY", "MAP"):
+        # Flink does not cast the elements of a constructor over fields of an outer row.
+        operand = replace(operand, operands=tuple(map(binder.bind, node.expressions[0].expressions)))
     numbered = bool(node.args.get("offset"))
     given = _row(operand.type, numbered)
     if given is None:

@@ -1,13 +1,16 @@
 """How many rows a relation may have, for the choices that Flink makes by cost. Streams have no statistics: these are
 guesses from the shape of the query.
 
-Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelMdSelectivity``.
+Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelMdSelectivity``; of what is certain,
+Calcite's ``RelMdMinRowCount`` and ``RelMdMaxRowCount``.
 """
 
 from __future__ import annotations
 
+import math
+
 from stateplan.execnodes.rex import Literal, Rex
-from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Join, Rel, Scan, Union
+from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Join, Project, Rel, Scan, Sort, Union, Values
 from stateplan.planner.expressions.ops import conjunctions, disjunctions, kind
 from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
 
@@ -30,6 +33,32 @@ def row_count(rel: Rel) -> float:
     if isinstance(rel, Scan) or not rel.inputs:
         return _TABLE
     return row_count(rel.inputs[0])
+
+
+def least_rows(rel: Rel) -> float:
+    """The number of rows that ``rel`` has at least."""
+    if isinstance(rel, Values):
+        return len(rel.tuples)
+    if isinstance(rel, Aggregate):
+        return min(1, least_rows(rel.input)) if rel.group else 1
+    if isinstance(rel, Union):
+        return sum(map(least_rows, rel.inputs))
+    if isinstance(rel, Sort):
+        return max(0, min(least_rows(rel.input) - rel.offset, math.inf if rel.fetch is None else rel.fetch))
+    return least_rows(rel.input) if isinstance(rel, Project) else 0
+
+
+def most_rows(rel: Rel) -> float:
+    """The number of rows that ``rel`` has at most."""
+    if isinstance(rel, Values):
+        return len(rel.tuples)
+    if isinstance(rel, Aggregate):
+        return most_rows(rel.input) if rel.group else 1
+    if isinstance(rel, Union):
+        return sum(map(most_rows, rel.inputs))
+    if isinstance(rel, Sort):
+        return max(0, min(most_rows(rel.input) - rel.offset, math.inf if rel.fetch is None else rel.fetch))
+    return most_rows(rel.input) if isinstance(rel, (Project, Filter)) else math.inf
 
 
 def selectivity(condition: Rex) -> float:

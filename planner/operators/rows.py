@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.nodes.base import ExecNode
@@ -176,12 +176,15 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
 
 def _unnest(rel: FunctionCorrelate, row: str, notation: Notation) -> list[str]:
     outer = rel.row.fields if rel.row is not None else ()
-    called = ", ".join(notation.expression(o, [f"{rel.correl}.{f.name}" for f in outer]) for o in rel.call.operands)
-    text = f"{rel.call.internal_name}({called})"
+    names = [f"{rel.correl}.{f.name}" for f in outer]
+
+    def text(operand: Callable[[Rex, Sequence[str]], str]) -> str:
+        return f"{rel.call.internal_name}({', '.join(operand(o, names) for o in rel.call.operands)})"
+
     given = [f"${i}" for i in range(len(rel.call.type.fields))]
     return [
-        f"invocation=[{text}]",
-        f"correlate=[table({text})]",
+        f"invocation=[{text(physical_expression)}]",
+        f"correlate=[table({text(notation.expression)})]",
         f"select=[{','.join(field_names(rel))}]",
         f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
         f"joinType=[{rel.join_type}]",

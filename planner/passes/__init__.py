@@ -116,7 +116,7 @@ from stateplan.planner.passes.simplify import (
     simplify_join_condition,
     simplify_subquery_filters,
 )
-from stateplan.planner.passes.subqueries import count_subqueries_to_exists, subqueries_to_joins
+from stateplan.planner.passes.subqueries import answer_exists, count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
 from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phases, windows_in_two_phases
 from stateplan.planner.passes.watermarks import push_watermarks
@@ -196,6 +196,7 @@ PHASES: tuple[Phase, ...] = (
         "subqueries to joins",
         "sequence",
         (
+            answer_exists,
             simplify_subquery_filters,
             count_subqueries_to_exists,
             subqueries_to_joins,

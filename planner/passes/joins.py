@@ -77,7 +77,12 @@ def _coerced(term: Rex) -> Rex:
     common = least_restrictive([a.type, b.type])
     if common is None:
         raise SqlError("SQL203.coerced", left=a.type, right=b.type)
-    return compare("=", cast(a, common), cast(b, common))
+    return compare("=", _ensured(a, common), _ensured(b, common))
+
+
+def _ensured(field: Rex, target: LogicalType) -> Rex:
+    """``field`` as a value of this type, which is nullable if the field is (``RexBuilder.ensureType``)."""
+    return cast(field, target.as_nullable(field.type.nullable))
 
 
 def semi_join_below_join(rel: Rel) -> Rel | None:

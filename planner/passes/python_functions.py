@@ -218,7 +218,7 @@ def filter_through_function(rel: Rel) -> Rel | None:
     terms = conjunctions(rel.condition)
     pushed = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
     inside = []
-    if correlate.is_unnest and correlate.join_type == "INNER":
+    if correlate.is_unnest and correlate.join_type == "INNER" and width:
         inside = [t for t in terms if t not in pushed and all(i >= width for i in input_refs(t))]
     if not pushed and not inside:
         return None

@@ -28,6 +28,7 @@ from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.fold import cast_literal
 from stateplan.planner.expressions.normal import collapsed, to_cnf
 from stateplan.planner.expressions.ops import (
+    FALSE,
     MIRRORED,
     TRUE,
     SubQuery,
@@ -47,6 +48,7 @@ from stateplan.planner.expressions.ops import (
     walk,
 )
 from stateplan.planner.expressions.simplify import Simplifier
+from stateplan.planner.metadata.row_counts import least_rows, most_rows
 from stateplan.planner.passes.build import filtered, first_fields, minimum
 
 
@@ -76,6 +78,28 @@ def _exists(rex: Rex) -> Rex | None:
     if not (0 <= value < 1 if op == ">" else op == ">=" and 0 < value <= 1):
         return None
     return SubQuery(BOOLEAN.not_null(), "EXISTS", query.rel.inputs[0], query.number, ttls=query.ttls, place=query.place)
+
+
+def answer_exists(rel: Rel) -> Rel | None:
+    """EXISTS of a query that has a row for certain, or none, is TRUE or FALSE.
+
+    Source: Calcite's ``SubQueryRemoveRule``.
+    """
+    if isinstance(rel, Project):
+        exprs = tuple(rewrite(e, _certain) for e in rel.exprs)
+        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
+    if not isinstance(rel, (Filter, Join)):
+        return None
+    condition = rewrite(rel.condition, _certain)
+    return None if condition == rel.condition else replace(rel, condition=condition)
+
+
+def _certain(rex: Rex) -> Rex | None:
+    if not isinstance(rex, SubQuery) or rex.operator != "EXISTS":
+        return None
+    if least_rows(rex.rel) >= 1:
+        return TRUE
+    return FALSE if most_rows(rex.rel) < 1 else None
 
 
 def _counts_rows(rel: Rel) -> bool:
