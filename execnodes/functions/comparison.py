@@ -9,13 +9,18 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.coercion import equal_operands, ordered_operands
 from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, register
 from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.execnodes.types import BOOLEAN, LogicalType
 
 _NOT_NULL = BOOLEAN.not_null()
 
 
 def _binary(name: str, a: Rex, b: Rex) -> Call:
-    return Call(BOOLEAN.as_nullable(a.type.nullable or b.type.nullable), (a, b), f"${name}$1", "BINARY")
+    return Call(BOOLEAN.as_nullable(_may_be_null(a.type) or _may_be_null(b.type)), (a, b), f"${name}$1", "BINARY")
+
+
+def _may_be_null(t: LogicalType) -> bool:
+    """Whether a value, or a field of a ROW, may be NULL (``SqlTypeUtil.containsNullable``)."""
+    return t.nullable or (t.root == "ROW" and any(_may_be_null(f.type) for f in t.fields))
 
 
 def _postfix(name: str, a: Rex) -> Call:

@@ -269,18 +269,15 @@ def is_implicit(source: LogicalType, target: LogicalType) -> bool:
     a, b = source.root, target.root
     if a == "NULL" or same_type(source, target):
         return True
-    if a in _INTEGER_DIGITS and b in _INTEGER_DIGITS:
-        return _INTEGER_DIGITS[a] <= _INTEGER_DIGITS[b]
-    if family(source) == family(target):
-        if family(source) == "NUMERIC":
-            return (b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE")) or (
-                b == "DECIMAL" and a != "DOUBLE" and a != "FLOAT"
-            )
-        return True
-    if a == "DATE" and b == _TS:
-        return True
     if a == b and len(source.children) == len(target.children) > 0:
         return all(is_implicit(x, y) for x, y in zip(source.children, target.children, strict=True))
-    if a == b == "ROW" and len(source.fields) == len(target.fields):
-        return all(is_implicit(x.type, y.type) for x, y in zip(source.fields, target.fields, strict=True))
-    return False
+    if a == b == "ROW":
+        pairs = zip(source.fields, target.fields, strict=False)
+        return len(source.fields) == len(target.fields) and all(is_implicit(x.type, y.type) for x, y in pairs)
+    if a in _INTEGER_DIGITS and b in _INTEGER_DIGITS:
+        return _INTEGER_DIGITS[a] <= _INTEGER_DIGITS[b]
+    if family(source) == "NUMERIC" == family(target):
+        return b == "DECIMAL" or (b in _APPROXIMATE and (a not in _APPROXIMATE or b == "DOUBLE"))
+    if family(source) == family(target):
+        return a == b or b not in ("CHAR", "BINARY")
+    return a == _TS and b in ("DATE", _TIME)

@@ -125,19 +125,18 @@ class ExpressionBinder:
         else:
             if isinstance(node.expression, (exp.Any, exp.All)):
                 return quantified(self, operator, node)
-            if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
-                return self._rows(operator, node)
+            left, right = _row(node.this), _row(node.expression)
+            if left is not None and right is not None and operator != "<>":
+                return self._rows(operator, left, right, self.place(node))
             operands = [self.bind(node.this), self.bind(node.expression)]
         return make_call(operator, operands, self.place(node))
 
-    def _rows(self, operator: str, node: exp.Expr) -> Rex:
-        """``(a, b) = (c, d)`` as ``a = c AND b = d``."""
-        left, right = node.this.expressions, node.expression.expressions
+    def _rows(self, operator: str, left: Sequence[exp.Expr], right: Sequence[exp.Expr], place: Place) -> Rex:
+        """``(a, b) = ROW(c, d)`` as ``a = c AND b = d``."""
         if operator != "=":
-            raise not_supported(f"a comparison of rows with {operator}", self.place(node))
+            raise not_supported(f"a comparison of rows with {operator}", place)
         if len(left) != len(right):
-            raise SqlError("SQL106", left=left, right=right, place=self.place(node))
-        place = self.place(node)
+            raise SqlError("SQL106", left=left, right=right, place=place)
         pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
         for pair in pairs:
             make_call("=", pair, place)
@@ -205,20 +204,22 @@ class ExpressionBinder:
     def _in(self, node: exp.Expr) -> Rex:
         if node.args.get("query") is not None:
             return in_query(self, node.this, node.args["query"])
-        if isinstance(node.this, exp.Tuple):
-            return self._row_in(node.this, node.expressions, self.place(node))
+        row = _row(node.this)
+        if row is not None and (isinstance(node.this, exp.Tuple) or all(_row(e) for e in node.expressions)):
+            return self._row_in(row, node.expressions, self.place(node))
         return make_in(self.bind(node.this), [self.bind(e) for e in node.expressions], self.place(node))
 
-    def _row_in(self, row: exp.Tuple, items: Sequence[exp.Expr], place: Place) -> Rex:
-        """``(a, b) IN ((1, 2), (3, 4))``: any item whose values are all equal."""
-        values = [self.bind(e) for e in row.expressions]
+    def _row_in(self, row: Sequence[exp.Expr], items: Sequence[exp.Expr], place: Place) -> Rex:
+        """``(a, b) IN ((1, 2), ROW(3, 4))``: any item whose values are all equal."""
+        values = [self.bind(e) for e in row]
         tests: list[Rex] = []
         for item in items:
-            if not isinstance(item, exp.Tuple) or len(item.expressions) != len(values):
+            given = _row(item)
+            if given is None or len(given) != len(values):
                 raise not_supported(
                     "IN with rows and other values", self.place(item), f"rows of {len(values)} values on the right"
                 )
-            pairs = zip(values, item.expressions, strict=True)
+            pairs = zip(values, given, strict=True)
             tests.append(make_call("AND", [make_in(v, [self.bind(e)], self.place(e)) for v, e in pairs], place))
         return tests[0] if len(tests) == 1 else make_call("OR", tests, place)
 
@@ -374,6 +375,15 @@ class ExpressionBinder:
 def _number(text: str, place: Place) -> Literal:
     literal = number_literal(text, place)
     return replace(literal, value=Approximate(literal.value)) if literal.type.root == "DOUBLE" else literal
+
+
+def _row(node: exp.Expr) -> list[exp.Expr] | None:
+    """The values of ``(a, b)`` or ``ROW(a, b)``; None for another expression."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and function_name(node) == "ROW"):
+        return list(node.expressions)
+    return None
 
 
 def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

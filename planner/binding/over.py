@@ -25,7 +25,7 @@ from stateplan.planner.binding.user_functions import fitted, user_function
 from stateplan.planner.catalog.functions import FoundFunction, require_kind
 from stateplan.planner.dialect import function_name
 from stateplan.planner.dialect.calls import ignores_nulls
-from stateplan.planner.expressions.ops import RANKING, Over, cast, same_type
+from stateplan.planner.expressions.ops import RANKING, Over, cast
 from stateplan.planner.positions import not_supported
 
 WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "NTH_VALUE")
@@ -107,7 +107,7 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
         offset = operands[1].value if isinstance(operands[1], Literal) else None
         if not isinstance(offset, int) or offset < 0:
             raise SqlError("SQL203.window_function", place=binder.place(call.expressions[1]))
-    if len(operands) > 2 and not same_type(operands[0].type, operands[2].type):
+    if len(operands) > 2 and not _is_default(operands[2].type, operands[0].type):
         raise SqlError(
             "SQL203.window_function_2",
             default=operands[2].type,
@@ -116,6 +116,12 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
         )
     nullable = len(operands) < 3 or operands[2].type.nullable
     return window.over(name, operands, replace(operands[0].type, kind=None).as_nullable(nullable))
+
+
+def _is_default(default: LogicalType, field: LogicalType) -> bool:
+    """Whether LAG takes a default of this type for a field: one of the same root, or a text for a text
+    (``AggFunctionFactory.createLagAggFunction``)."""
+    return default.root == field.root or (default.is_string and field.is_string)
 
 
 def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Rex:

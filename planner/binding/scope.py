@@ -98,11 +98,20 @@ class Scope:
         """
         conditions = []
         for name, where in names:
-            a = left.find(name, where)
+            a = left.first(name, where)
             b = _shifted(right.find(name, where), left.width)
             conditions.append(make_call("=", [a, b], where))
-            self.common[name] = make_call("COALESCE", [a, b], where)
+            if name not in self.common:
+                self.common[name] = make_call("COALESCE", [a, b], where)
         return conditions
+
+    def first(self, name: str, place: Place) -> Rex:
+        """The first column of this unqualified name: what a further USING compares with (``SqlToRelConverter``)."""
+        hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == name]
+        if not hits:
+            raise self._unknown(name, place, self.relations)
+        relation, i = hits[0]
+        return InputRef(relation.fields[i][1], relation.offset + i)
 
     def find(self, name: str, place: Place) -> Rex:
         """The column of this unqualified name."""
@@ -193,11 +202,12 @@ class Scope:
             hint=nearest(names[-1], known),
         )
 
-    def _nested(self, names: Sequence[str], nodes: Sequence[exp.Expr]) -> Rex | None:
+    def _nested(self, names: Sequence[str], nodes: Sequence[exp.Expr], most: int = 2) -> Rex | None:
+        """The field of a ROW that ``nodes`` lead to; with more than ``most`` of them, the first may be a relation."""
         head: Rex | None = None
         rest: Sequence[exp.Expr] = ()
         relation = self.relation(names[:1])
-        if relation is not None and len(nodes) > 2:
+        if relation is not None and len(nodes) > most:
             hit = next((i for i, (n, _) in enumerate(relation.fields) if n == nodes[1].name), None)
             if hit is not None:
                 head, rest = InputRef(relation.fields[hit][1], relation.offset + hit), nodes[2:]
@@ -212,7 +222,7 @@ class Scope:
         return head
 
     def star(self, node: exp.Expr | None = None) -> list[tuple[str, Rex]]:
-        """Name and expression of every column that ``*`` or ``t.*`` stands for.
+        """Name and expression of every column that ``*`` or ``t.*`` stands for, or of every field of a ROW, ``row.*``.
 
         Raises:
             SqlError: SQL102, for an unknown qualifier; SQL101, for ``t.*`` of a relation with two columns of one name.
@@ -221,6 +231,10 @@ class Scope:
             parts = [p for p in (node.args.get(k) for k in ("catalog", "db", "table")) if p is not None]
             relation = self.relation([p.name for p in parts])
             if relation is None:
+                row = self._nested([p.name for p in parts], parts, most=1)
+                if row is not None and row.type.root == "ROW":
+                    place = place_of(node, self.source)
+                    return [(f.name, field_of(row, f.name, place)) for f in row.type.fields]
                 known = [r.name for r in self.relations if r.name]
                 raise SqlError(
                     "SQL102.star",

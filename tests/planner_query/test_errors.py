@@ -245,6 +245,8 @@ INSERTS = [
     ("INSERT INTO strict(b) SELECT b FROM t", "SQL133", "strict", "missing from the column list"),
     ("INSERT INTO snk SELECT a, c FROM t", "SQL134", "c", "the column 'b' of"),
     ("INSERT INTO single SELECT h FROM t", "SQL134", "h", "TIMESTAMP(3)"),
+    ("INSERT INTO snk SELECT a, LAG(b, 1, 0) OVER (ORDER BY h) FROM t", "SQL203", "0", "the default of LAG is INT"),
+    ("SELECT (a, b) < (1, 2) FROM t", "SQL150", "(a, b) < (1, 2)", "a comparison of rows with <"),
     ("INSERT INTO files SELECT a, COUNT(*) FROM t GROUP BY a", "SQL140", "files",
      "doesn't support consuming update changes which is produced by node "
      "GroupAggregate(groupBy=[a], select=[a, COUNT(*) AS EXPR$1])"),
