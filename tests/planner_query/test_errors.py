@@ -20,6 +20,7 @@ CASES = [
     ("SELECT q.d FROM (SELECT DISTINCT a AS d, b AS d FROM t) q", "SQL101", "d", "'d' is ambiguous", "names with AS"),
     ("SELECT * FROM (SELECT a AS d, b AS d FROM t UNION ALL SELECT a, b FROM t)", "SQL101", "*", "'d' is", "with AS"),
     ("SELECT q.* FROM (SELECT t.a, u.a FROM t JOIN u ON t.a = u.a) q", "SQL101", "q.*", "'a' is", "names with AS"),
+    ("SELECT (a, b) < (1, 2) FROM t", "SQL150", "(a, b) < (1, 2)", "a comparison of rows with <", None),
     ("WITH w AS (SELECT a, a FROM t) SELECT 1 FROM w", "SQL101", "SELECT a, a FROM t", "two columns 'a'", "WITH w (...)"),
     ("SELECT t.a, tt.b FROM t", "SQL102", "tt", "table 'tt' not found", "did you mean 't'?"),
     ("SELECT x.a, t.b FROM t AS x", "SQL102", "t", "table 't' not found", None),
@@ -246,7 +247,6 @@ INSERTS = [
     ("INSERT INTO snk SELECT a, c FROM t", "SQL134", "c", "the column 'b' of"),
     ("INSERT INTO single SELECT h FROM t", "SQL134", "h", "TIMESTAMP(3)"),
     ("INSERT INTO snk SELECT a, LAG(b, 1, 0) OVER (ORDER BY h) FROM t", "SQL203", "0", "the default of LAG is INT"),
-    ("SELECT (a, b) < (1, 2) FROM t", "SQL150", "(a, b) < (1, 2)", "a comparison of rows with <"),
     ("INSERT INTO files SELECT a, COUNT(*) FROM t GROUP BY a", "SQL140", "files",
      "doesn't support consuming update changes which is produced by node "
      "GroupAggregate(groupBy=[a], select=[a, COUNT(*) AS EXPR$1])"),
