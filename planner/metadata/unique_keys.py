@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.types import MAX_LENGTH, LogicalType
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.phased import GlobalAggregate
 from stateplan.planner.algebra.relations import (
@@ -179,10 +180,21 @@ def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
 
 def keeps_values(cast: Rex) -> bool:
     """Whether the CAST of a field keeps its values apart, and in their order."""
-    return _source(cast) is not None and not (cast.type.is_string and not cast.children[0].type.is_string)
+    return isinstance(cast.children[0], InputRef) and _widens(cast.children[0].type, cast.type)
 
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_LENGTHS = {
+    "BOOLEAN": 5,
+    "TINYINT": 4,
+    "SMALLINT": 6,
+    "INTEGER": 11,
+    "BIGINT": 20,
+    "FLOAT": 15,
+    "DOUBLE": 24,
+    "DATE": 10,
+}
+"""Characters of the longest text of a value."""
 
 
 def _source(rex: Rex) -> int | None:
@@ -190,16 +202,36 @@ def _source(rex: Rex) -> int | None:
     if isinstance(rex, InputRef):
         return rex.index
     if kind(rex) == "CAST" and isinstance(rex.children[0], InputRef):
-        a, b = rex.children[0].type, rex.type
-        if same_type(a, b):
-            return rex.children[0].index
-        if a.root in _INTEGERS and b.root in _INTEGERS and _INTEGERS.index(a.root) <= _INTEGERS.index(b.root):
-            return rex.children[0].index
-        if a.is_string and b.root == "VARCHAR" and (a.length or 1) <= (b.length or 1):
-            return rex.children[0].index
-        if a.root in _INTEGERS and b.is_string and (b.length or 0) >= 20:
-            return rex.children[0].index
+        field = rex.children[0]
+        return field.index if _widens(field.type, rex.type) or _is_injective(field.type, rex.type) else None
     return None
+
+
+def _widens(a: LogicalType, b: LogicalType) -> bool:
+    if a.root in _INTEGERS and b.root in _INTEGERS:
+        return _INTEGERS.index(a.root) <= _INTEGERS.index(b.root)
+    return same_type(a, b) or (a.is_string and b.root == "VARCHAR" and (a.length or 1) <= (b.length or 1))
+
+
+def _is_injective(a: LogicalType, b: LogicalType) -> bool:
+    """Whether a CAST between types of two kinds keeps values apart (``LogicalTypeCasts.supportsInjectiveCast``)."""
+    if b.is_string and not a.is_string:
+        longest = _text_length(a)
+        return longest is not None and longest <= (b.length or 1)
+    if a.is_timestamp and b.is_timestamp:
+        return a.root != b.root and a.precision == b.precision
+    if a.is_string and b.root == "VARBINARY":
+        return b.length == MAX_LENGTH
+    binary = a.root in ("BINARY", "VARBINARY") and b.root in (a.root, "VARBINARY")
+    return (binary or a.root == b.root == "CHAR") and (a.length or 1) <= (b.length or 1)
+
+
+def _text_length(t: LogicalType) -> int | None:
+    """Characters of the longest text of a value; None where there is no limit that holds."""
+    fraction = t.precision + 1 if t.precision else 0
+    if t.is_timestamp:
+        return 19 + fraction
+    return 8 + fraction if t.root == "TIME_WITHOUT_TIME_ZONE" else _LENGTHS.get(t.root)
 
 
 def _containing(keys: Keys, required: frozenset[int], immutable: frozenset[int] = frozenset()) -> Keys:
