@@ -362,7 +362,7 @@ class MatchBinder(ExpressionBinder):
                 raise SqlError("SQL184.offset", name=name, place=self.place(number))
             offset = int(number.name)
         if name in _PHYSICAL and offset:
-            raise not_supported(f"{name} with an offset", place, "LAST(A.x, 1) is the row of A before the last one")
+            raise not_supported(f"{name} of another row", place, "LAST(A.x, 1) is the row of A before the last one")
         inner = bare(given[0])
         if any(c in (*_LOGICAL, *_PHYSICAL) for c in self._calls) or (self._bare and name in _PHYSICAL):
             raise SqlError("SQL184.nested", name=name, place=place)
