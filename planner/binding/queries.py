@@ -317,9 +317,16 @@ class QueryBinder:
     def _first(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """The item that a FROM begins with."""
         if isinstance(node, exp.Unnest):
-            alone = nothing(self.source, self.catalog.function)
+            rel, scope = nothing(self.source, self.catalog.function)
+            alone = rel, replace(scope, outer=None if self.outer is None else self._not_around)
             return bind_unnest(alone, node, node, hints, self.source, self.numbers.__next__)
         return self._joined(node, hints)
+
+    def _not_around(self, column: exp.Expr) -> Rex:
+        """Refuses a column of the query around in an UNNEST that comes first."""
+        if self.outer is not None:
+            self.outer(column)
+        raise not_supported("UNNEST over the query around", self.place(column), "FROM t CROSS JOIN UNNEST(t.items)")
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """A table reference, or joins in parentheses."""
