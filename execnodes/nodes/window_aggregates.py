@@ -21,7 +21,6 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.windows import (
     GroupWindow,
-    HoppingWindow,
     NamedWindowProperty,
     SessionWindow,
     SliceAttached,
@@ -86,6 +85,7 @@ class _OfWindows(ExecNode):
         retraction: bool,
         row: LogicalType,
         session: Mapping[str, str],
+        in_order: bool = False,
     ) -> Stateful:
         """The aggregate of whole rows.
 
@@ -95,6 +95,7 @@ class _OfWindows(ExecNode):
             retraction: whether rows may be retracted.
             row: type of the input.
             session: options.
+            in_order: whether hopping windows are put together from their first slice on.
         """
         from stateplan.execnodes.runtime.kernels.common.net import state_columns
         from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
@@ -109,7 +110,8 @@ class _OfWindows(ExecNode):
         if sliced.slicing.shares:
             types = field_types(row)
             partials = _partials(row, [types[k] for k in self.grouping], calls, retraction)
-            merging = WindowAggregateKernel(GlobalGroupAggregateKernel(partials), sliced.slicing, properties, timed)
+            merged = GlobalGroupAggregateKernel(partials)
+            merging = WindowAggregateKernel(merged, sliced.slicing, properties, timed, in_order)
             before = _before(sliced, partials, self.grouping)
             return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
         whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
@@ -338,8 +340,6 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
         if windowing is None:
             raise self.not_supported("a window of a number of rows")
         window = windowing.window
-        if isinstance(window, HoppingWindow) and window.size % window.slide:
-            raise self.not_supported("a HOP window whose size is not a multiple of its slide")
         retraction = bool(self.need_retraction)
         emission = Emission.of(session, windowing.is_rowtime)
         asked = "" if emission is None else emission.text
@@ -352,7 +352,7 @@ class GroupWindowAggregate(_OfWindows, TimeBoundNode):
             if emission.never_late:
                 raise self.not_supported(f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
             return self._emitted(windowing, emission, retraction, inputs[0], session)
-        return self._in_one_phase(windowing, self.named_window_properties, retraction, inputs[0], session)
+        return self._in_one_phase(windowing, self.named_window_properties, retraction, inputs[0], session, True)
 
     def _emitted(
         self,

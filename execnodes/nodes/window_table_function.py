@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, column, columns
+from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless, TimeBoundNode, field_types
@@ -140,9 +140,6 @@ class WindowTableFunction(TimeBoundNode):
 
     def retention(self, index: int) -> int:
         return window_length(self.windowing.window)
-
-    def takes(self, position: int) -> ChangelogMode | None:
-        return None if self._session is None else INSERT_ONLY
 
     def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
         from stateplan.execnodes.runtime.kernels.window_slices import WindowTableFunctionTransform

@@ -12,7 +12,6 @@ from typing import Literal
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.windows import TimeWindow, group_window_properties
@@ -59,8 +58,7 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
         name: of the function of the window, where the call is of one that tells something of it.
 
     Raises:
-        SqlError: SQL119, for arguments that the function does not take; SQL163, for hopping windows whose slide does
-            not divide them.
+        SqlError: SQL119, for arguments that the function does not take.
     """
     while isinstance(node, exp.Paren):
         node = node.this
@@ -87,10 +85,7 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
         if span <= 0:
             raise call.wrong(f"the {key} of {call.name} is {span} ms", given[key], "more than 0 ms")
     size = spans["gap"] if name == "SESSION" else spans["size"]
-    step = spans.get("slide", 0)
-    if step and size % step:
-        raise SqlError("SQL163", size=size, step=step, place=call.place)
-    return GroupWindow(call, TimeWindow(_KINDS[name], size, step), time)
+    return GroupWindow(call, TimeWindow(_KINDS[name], size, spans.get("slide", 0)), time)
 
 
 def window_property(

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKerne
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, LogicalType, parse_type, row_type
+from stateplan.execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, parse_type, row_type
 from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from tests.kernels.over_functions import ANY_FRAME, Function, there
 from tests.kernels.reference import UPDATE_AFTER
@@ -358,6 +359,40 @@ def test_floating_point_sums_are_added_and_taken_away_in_order(events, preceding
             sums[key] = sums.get(key, 0.0) + (0.0 if value is None else value)
             expected.append(sums[key])
         assert repr(state.step([frame(batch)], now, [0])["c4"].to_list()) == repr(expected)
+
+
+SINGLES = [0.1, 16777216.0, -16777216.0, 1.0, 3.3, 3e38, -0.0, float("nan"), float("inf"), float("-inf")]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.one_of(st.none(), st.sampled_from(SINGLES))), max_size=60),
+    st.sampled_from(["$SUM0", "SUM"]),
+    st.sampled_from([None, 0, 2]),
+    CUTS,
+)
+@example([*[("a", 1.0)] * 3, ("b", 0.1), ("a", 16777216.0), *[("a", 1.0)] * 7], "SUM", None, [5])
+def test_sums_of_float_are_rounded_after_every_row(events, name, preceding, cuts) -> None:
+    row = row_type([("k", STRING), ("f", FLOAT)])
+    call = AggCall(name="x", internal_name=f"${name}$1", arg_list=(1,), type=FLOAT)
+    state = MemoryState(ProctimeOverKernel(row, (0,), (call,), Frame(True, preceding)))
+    zero = np.float32(0)
+    sums: dict[str, np.float32] = {}
+    rows: dict[str, list[np.float32 | None]] = {}
+    schema = {"c0": pl.String(), "c1": pl.Float32()}
+    for now, batch in enumerate(split(events, cuts)):
+        expected = []
+        for key, number in batch:
+            value = None if number is None else np.float32(number)
+            kept = rows.setdefault(key, [])
+            kept.append(value)
+            with np.errstate(all="ignore"):
+                if preceding is not None and len(kept) > preceding + 1:
+                    sums[key] = sums.get(key, zero) - (kept.pop(0) or zero)
+                sums[key] = sums.get(key, zero) + (zero if value is None else value)
+            some = name == "$SUM0" or any(v is not None for v in kept)
+            expected.append(float(sums[key]) if some else None)
+        found = state.step([pl.DataFrame(batch, schema=schema, orient="row")], now, [0])
+        assert repr(found["c2"].to_list()) == repr(expected)
 
 
 @given(NUMBERS, st.sampled_from([None, 2]), st.sampled_from(["MIN", "MAX"]), CUTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -44,6 +46,10 @@ SLICINGS = st.sampled_from(
         Slicing("HOP", 6, 2),
         Slicing("HOP", 9, 3, -1),
         Slicing("HOP", 4, 4),
+        Slicing("HOP", 9, 6, 1),
+        Slicing("HOP", 3, 2),
+        Slicing("HOP", 2, 5, -1),
+        Slicing("HOP", 4, 6),
         Slicing("CUMULATE", 6, 2),
         Slicing("CUMULATE", 8, 4, 3),
     ]
@@ -70,12 +76,24 @@ def windows_of(slicing: Slicing, time: int) -> list[tuple[int, int]]:
 class Windows:
     """Flink's operator with all rows kept."""
 
-    def __init__(self, slicing: Slicing, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
+    def __init__(
+        self,
+        slicing: Slicing,
+        chosen: Sequence[int],
+        grouping: tuple[int, ...],
+        retract: bool,
+        in_order: bool = False,
+    ) -> None:
         self.slicing, self.chosen, self.grouping, self.retract = slicing, chosen, grouping, retract
+        self.backwards = slicing.kind == "HOP" and not in_order
         self.rows: list[tuple[int, Change]] = []
 
     def _slice(self, time: int) -> int:
-        return 0 if self.slicing.kind == "TUMBLE" else (time - self.slicing.offset) // self.slicing.step
+        slicing = self.slicing
+        if slicing.kind == "TUMBLE":
+            return 0
+        length = math.gcd(slicing.size, slicing.step) if slicing.kind == "HOP" else slicing.step
+        return (time - slicing.offset) // length
 
     def step(self, batch: list[Change], before: int, now: int) -> list[Row]:
         for change in batch:
@@ -93,10 +111,7 @@ class Windows:
 
     def fired(self, begin: int, end: int) -> list[Row]:
         mine = [(t, c) for t, c in self.rows if begin <= t < end]
-        if self.slicing.kind == "HOP":
-            mine.sort(key=lambda r: -self._slice(r[0]))
-        elif self.slicing.kind == "CUMULATE":
-            mine.sort(key=lambda r: self._slice(r[0]))
+        mine.sort(key=lambda r: -self._slice(r[0]) if self.backwards else self._slice(r[0]))
         found = Reference(self.chosen, self.grouping, self.retract)
         lists: dict[tuple[Row, int], list[Any]] = {}
         for _, rows in groupby(mine, lambda r: self._slice(r[0])):
@@ -125,6 +140,7 @@ class Operator:
         retract: bool,
         two: bool,
         event_time: bool = True,
+        in_order: bool = False,
     ) -> None:
         calls = tuple(CALLS[i] for i in chosen)
         flags = (retract,) * len(calls)
@@ -139,7 +155,7 @@ class Operator:
         else:
             row = LogicalType("ROW", fields=(*ROW.fields, RowField("end", BIGINT)))
             inner = GroupAggregateKernel(row, (*grouping, TIME + 1), calls, flags, False, retract, "window-aggs")
-        kernel = WindowAggregateKernel(inner, slicing, PROPERTIES, event_time)
+        kernel = WindowAggregateKernel(inner, slicing, PROPERTIES, event_time, in_order)
         self.state = MemoryState(pickle.loads(pickle.dumps(kernel)))
         self.retract = retract
 
@@ -164,9 +180,10 @@ def check(
     cuts: list[int],
     parts: list[int],
     marks: list[int],
+    in_order: bool = False,
 ) -> None:
-    flink = Windows(slicing, chosen, grouping, retract)
-    mine = Operator(slicing, chosen, grouping, retract, two)
+    flink = Windows(slicing, chosen, grouping, retract, in_order)
+    mine = Operator(slicing, chosen, grouping, retract, two, in_order=in_order)
     before = NO_WATERMARK
     batches = split(changes, cuts)
     for now, batch in enumerate([*batches, []]):
@@ -179,10 +196,37 @@ def check(
     assert not any(mine.state.tables), "nothing is left when all windows are closed"
 
 
-@given(st.data(), SLICINGS, CHOSEN, GROUPING, st.booleans(), st.booleans(), CUTS, PARTS, WATERMARKS)
-def test_windows(data, slicing, chosen, grouping, retract, two, cuts, parts, marks) -> None:
+@given(st.data(), SLICINGS, CHOSEN, GROUPING, st.booleans(), st.booleans(), CUTS, PARTS, WATERMARKS, st.booleans())
+def test_windows(data, slicing, chosen, grouping, retract, two, cuts, parts, marks, in_order) -> None:
     changes = data.draw(retracting(TIMED, 40) if retract else inserting(TIMED, 40))
-    check(slicing, changes, chosen, grouping, retract, two, cuts, parts, marks)
+    check(slicing, changes, chosen, grouping, retract, two, cuts, parts, marks, in_order)
+
+
+@given(SLICINGS, st.lists(st.integers(-30, 60), min_size=1), st.integers(-40, 70))
+def test_windows_of_slices(slicing, times, mark) -> None:
+    slices = slicing.slice_ends(np.array(times))
+    rows, ends = slicing.windows_of(slices)
+    found = [sorted(ends[rows == i].tolist()) for i in range(len(times))]
+    assert found == [sorted(end for _, end in windows_of(slicing, time)) for time in times]
+    assert slicing.between(slices).tolist() == [not f for f in found]
+    following = slicing.next_ends(slices, mark).tolist()
+    assert all(n == min([e for e in f if e - 1 > mark] or f[-1:]) for n, f in zip(following, found, strict=True) if f)
+
+
+def test_rows_between_windows_are_not_late_while_the_window_before_is_open() -> None:
+    slicing = Slicing("HOP", 2, 5)
+    mine = Operator(slicing, [0], (), False, True)
+
+    def late(time: int, mark: int) -> int:
+        row = (1, None, 1, None, None, "", None, 0.5, EPOCH + timedelta(milliseconds=time))
+        assert mine.local is not None
+        frames = [mine.local(mine.sliced(frame(ROW, [(INSERT, row)]), 0), 0)]
+        kernel = mine.state.kernel
+        empty = [pl.DataFrame(schema={**t.schema, "@t": pl.Int64()}) for t in kernel.tables]
+        return kernel.advance(frames, empty, 0, [0], Watermark(mark, mark)).late
+
+    assert [late(time, 0) for time in (1, 3, 4, 5)] == [0, 0, 0, 0]
+    assert [late(time, 1) for time in (1, 3, 4, 5)] == [1, 1, 1, 0]
 
 
 @given(SLICINGS, inserting(TIMED, 40), CHOSEN, GROUPING, st.booleans(), CUTS, PARTS, CLOCK)
@@ -205,7 +249,7 @@ def test_the_clock_comes_to_the_end_of_every_slice(slicing, now, zone) -> None:
     alarms = SliceAlarms(replace(slicing, zone=zone))
     last = alarms.last(now)
     assert last <= now and alarms.last(last) == last and alarms.last(last - 1) < last
-    assert all((alarms.last(at) + 1 - slicing.offset) % slicing.step == 0 for at in range(now - 20, now))
+    assert all((alarms.last(at) + 1 - slicing.offset) % slicing.slice == 0 for at in range(now - 20, now))
 
 
 def test_the_clock_where_clocks_are_put_back() -> None:
@@ -214,6 +258,15 @@ def test_the_clock_where_clocks_are_put_back() -> None:
     times = {int(datetime(2026, 10, 25, h, m, tzinfo=UTC).timestamp() * 1000) for h in range(4) for m in (0, 30)}
     ends = sorted({hours.last(t) + 1 for t in times})
     assert [datetime.fromtimestamp(e / 1000, UTC).hour for e in ends] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("step", [1_000, 60_000, 1_200_000])
+def test_short_windows_of_an_hour_that_comes_twice(step: int) -> None:
+    clock = SliceAlarms(Slicing("TUMBLE", step, step, zone="Europe/Berlin"))
+    second = int(datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp() * 1000)
+    before = second - 3_600_000
+    assert {clock.last(at) for at in range(before, second, 600_000)} == {before - 1}
+    assert clock.last(second + step - 1) == second + step - 1
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))

@@ -107,7 +107,6 @@ def test_a_window_function_outside_of_from_and_group_by() -> None:
         ("COUNT(*)", "TUMBLE(ts, INTERVAL '1' MONTH)", "SQL119", "in months"),
         ("COUNT(*)", "TUMBLE(ts, v)", "SQL119", "constant interval"),
         ("COUNT(*)", "SESSION(ts, INTERVAL '0' SECOND)", "SQL119", "is 0 ms"),
-        ("COUNT(*)", "HOP(ts, INTERVAL '3' SECOND, INTERVAL '4' SECOND)", "SQL163", "4000 ms every 3000 ms"),
         ("COUNT(*)", "TUMBLE(ts, INTERVAL '5' SECOND), TUMBLE(ts, INTERVAL '9' SECOND)", "SQL119", "second window"),
         ("COUNT(*)", "ROLLUP(TUMBLE(ts, INTERVAL '5' SECOND))", "SQL150", "GROUPING SETS"),
         (

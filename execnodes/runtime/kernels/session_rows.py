@@ -1,4 +1,4 @@
-"""SESSION windows whose rows are not aggregated: each row with start and end of its session.
+"""SESSION windows whose rows are not aggregated: each change with start and end of its session.
 
 Source of the semantics: Flink's ``UnalignedWindowTableFunctionOperator``.
 """
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import column
+from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     Frames,
@@ -22,13 +22,15 @@ from stateplan.execnodes.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.execnodes.runtime.kernels.common.net import Ints, ids_of, insertions, within
+from stateplan.execnodes.runtime.kernels.common.net import Ints, ids_of, with_kind, within
 from stateplan.execnodes.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
 from stateplan.execnodes.runtime.kernels.common.topn import SEQUENCE
 from stateplan.execnodes.runtime.kernels.window_slices import timestamps, window_time
 from stateplan.execnodes.types import LogicalType
 
 _NEXT, _TIME = "@next", "@time"
+_KIND_BITS = 60
+"""The number of a row takes so many bits of what is kept as its number; its kind is above them."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class SessionRowsKernel(SessionKernel):
     """Keeps rows until the watermark has come to the end of their session, and emits them with start, end and last
     instant of the session: sessions in the order of their end, the rows of each in the order of arrival.
 
-    A late row is dropped. A row whose TTL ends before its session does is not emitted.
+    A row that retracts another one is kept and emitted too, and makes its session longer as any row does. A late row
+    is dropped. A row whose TTL ends before its session does is not emitted.
 
     State: the sessions by key; and the rows by key and number, due at what was the end of their session when they were
-    written. A row whose session has grown since then is written again with the new end.
+    written. A row whose session has grown since then is written again with the new end. The number of a row that is not
+    an insertion has its kind in the highest bits, so that an insertion is kept under its number alone.
 
     Attributes:
         input_type: ROW of the input.
@@ -79,8 +83,8 @@ class SessionRowsKernel(SessionKernel):
         return pl.concat([part[key] for part in parts]).unique(maintain_order=True) if key else parts[0][:1]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, (known, waiting) = insertions(inputs[0], "WindowTableFunction"), state
+        """One micro-batch."""
+        frame, (known, waiting) = inputs[0], state
         placed = self.sessions.placed(frame, known, watermark.before)
         due, closed = self.sessions.closed(placed, watermark)
         numbers, following = self._numbers(known, placed)
@@ -89,7 +93,7 @@ class SessionRowsKernel(SessionKernel):
         there = sessions >= 0
         over, due_now = np.zeros(rows.height, bool), np.zeros(rows.height, np.int64)
         over[there], due_now[there] = closed[sessions[there]], due[sessions[there]]
-        output = self._output(rows, np.flatnonzero(over), sessions, placed, due)
+        output = self._output(rows, np.flatnonzero(over), sessions, placed, due, KIND in frame.columns)
         kept = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
         gone = np.flatnonzero(known_rows & (over | ~there))
         ended = np.flatnonzero(self.sessions.has_moved(known, placed) | closed[placed.of_known])
@@ -122,7 +126,9 @@ class SessionRowsKernel(SessionKernel):
         self, frame: pl.DataFrame, waiting: pl.DataFrame, placed: Placed, numbers: Ints, now: int
     ) -> tuple[pl.DataFrame, Ints]:
         """The rows that wait, then the new ones, and which session each is in; -1 where it is gone."""
-        fresh = frame[placed.rows].rename({self.sessions.time: _TIME})
+        if KIND in frame.columns:
+            numbers = numbers | (frame[KIND].to_numpy()[placed.rows].astype(np.int64) << _KIND_BITS)
+        fresh = frame[placed.rows].drop(KIND, strict=False).rename({self.sessions.time: _TIME})
         fresh = fresh.with_columns(
             pl.Series(SEQUENCE, numbers, dtype=pl.Int64),
             pl.lit(None, pl.Int64).alias(DUE),
@@ -147,18 +153,24 @@ class SessionRowsKernel(SessionKernel):
         sessions[there[over]] = -1
         return sessions
 
-    def _output(self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placed, due: Ints) -> pl.DataFrame:
-        order = over[np.lexsort((rows[SEQUENCE].to_numpy()[over], sessions[over], due[sessions[over]]))]
+    def _output(
+        self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placed, due: Ints, kinded: bool
+    ) -> pl.DataFrame:
+        """The rows ``over``, with their kinds where the input has kinds, or one of them is not an insertion."""
+        numbers = rows[SEQUENCE].to_numpy()
+        order = over[np.lexsort((numbers[over] & (1 << _KIND_BITS) - 1, sessions[over], due[sessions[over]]))]
+        kinds = (numbers[order] >> _KIND_BITS).astype(np.int8)
         mine = sessions[order]
         starts, ends = self.sessions.starts(placed, mine), placed.sessions[END].to_numpy()[mine]
         out = rows[order][[column(i) for i in range(self._width)]]
-        return out.hstack(
+        out = out.hstack(
             [
                 timestamps(column(self._width), starts),
                 timestamps(column(self._width + 1), ends),
                 self._last_instants(ends),
             ]
         )
+        return with_kind(out, kinds) if kinded or (kinds != RowKind.INSERT).any() else out
 
     def _last_instants(self, ends: Ints) -> pl.Series:
         name = column(self._width + 2)

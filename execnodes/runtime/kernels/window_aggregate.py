@@ -72,12 +72,15 @@ class WindowAggregateKernel(EventTimeKernel):
         slicing: the windows.
         properties: what the last fields of the output say of the window.
         event_time: else it goes by processing time.
+        in_order: whether hopping windows are put together from their first slice to their last one, as Flink does in
+            ``GROUP BY HOP``, not from the last one to the first.
     """
 
     inner: GlobalGroupAggregateKernel | GroupAggregateKernel
     slicing: Slicing
     properties: tuple[Property, ...]
     event_time: bool = True
+    in_order: bool = False
 
     @property
     def by_clock(self) -> bool:
@@ -128,7 +131,7 @@ class WindowAggregateKernel(EventTimeKernel):
         return self.inner.more_keys(inputs, state)
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        frame = self._in_time(inputs[0], watermark.before)
+        frame, late = self._in_time(inputs[0], watermark.before)
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         missed = 0
@@ -160,14 +163,16 @@ class WindowAggregateKernel(EventTimeKernel):
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
                 deletes[place] = together(deletes[place], dead)
                 place += 1
-        return Step(output, upserts, deletes, missed, inputs[0].height - frame.height)
+        return Step(output, upserts, deletes, missed, late)
 
-    def _in_time(self, frame: pl.DataFrame, before: int) -> pl.DataFrame:
-        """The rows that are not late."""
+    def _in_time(self, frame: pl.DataFrame, before: int) -> tuple[pl.DataFrame, int]:
+        """The rows that are in windows and not late, and how many are late."""
         if not frame.height:
-            return frame
-        late = self.slicing.due(self.slicing.last_ends(frame[self._end].to_numpy())) <= before
-        return frame[np.flatnonzero(~late)] if late.any() else frame
+            return frame, 0
+        ends = frame[self._end].to_numpy()
+        late = self.slicing.due(self.slicing.last_ends(ends)) <= before
+        gone = late | self.slicing.between(ends)
+        return frame[np.flatnonzero(~gone)] if gone.any() else frame, int(late.sum())
 
     def _slices(
         self,
@@ -238,8 +243,7 @@ class WindowAggregateKernel(EventTimeKernel):
             return self._told(self._kernel.results(slices.rows[:0][keys], slices.rows[:0]), ends)
         partials = self._partials
         assert partials is not None
-        # Hopping windows are put together from their last slice to their first one, as in Flink.
-        turn = -1 if self.slicing.kind == "HOP" else 1
+        turn = -1 if self.slicing.kind == "HOP" and not self.in_order else 1
         order = np.lexsort((turn * slices.rows[self._end].to_numpy()[rows], ends))
         rows, ends = rows[order], ends[order]
         frame = self._as_partials(partials, slices, state, upserts, deletes)[rows]

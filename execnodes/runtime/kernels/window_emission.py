@@ -36,7 +36,6 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     positions,
     present,
     with_kind,
-    within,
 )
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_aggregate import Property, together, told_of_windows
@@ -164,12 +163,9 @@ class WindowEmissionKernel(EventTimeKernel):
 
     def _in_windows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows with the end of their slice, as rows with the end of each of their windows."""
-        slicing = self.slicing
-        if not slicing.shares:
+        if not self.slicing.shares:
             return frame
-        count = slicing.size // slicing.step
-        rows = np.repeat(np.arange(frame.height), count)
-        ends = frame[self._end].to_numpy()[rows] + slicing.step * within(np.full(frame.height, count))
+        rows, ends = self.slicing.windows_of(frame[self._end].to_numpy())
         return frame[rows].with_columns(pl.Series(self._end, ends, dtype=pl.Int64))
 
     # ---- a micro-batch -----------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 A time of a window is local: the milliseconds since 1970 that a clock on the wall shows in the time zone of the
 windows, which is the session's for TIMESTAMP_LTZ, and none for TIMESTAMP. A *slice* is what two windows never cut: a
-tumbling window, one slide of hopping windows, one step of cumulative ones.
+tumbling window, one slide of hopping windows, or the largest part of it of which they are a multiple, one step of
+cumulative ones.
 
-Source: Flink's ``SliceAssigners``, ``TimeWindow``, ``TimeWindowUtil`` and ``AlignedWindowTableFunctionOperator``.
+Source: Flink's ``SliceAssigners``, ``SlidingWindowAssigner``, ``TimeWindow``, ``TimeWindowUtil`` and
+``AlignedWindowTableFunctionOperator``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +24,8 @@ from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, within
 
 _HOUR = 3_600_000
 _BACK = 4
-"""So many slices before the present one, the last end of a slice is found, clocks that are put back or forward
-included."""
+"""Among so many slices before the present one, the last end of a slice is looked for at first. Where the clock shows
+an hour for the first time that comes twice, short slices have ended longer ago."""
 
 
 def local_times(times: pl.Series, zone: str) -> Ints:
@@ -84,24 +87,48 @@ class Slicing(Frozen):
         """Whether windows share slices."""
         return self.kind != "TUMBLE" and not self.attached
 
+    @property
+    def slice(self) -> int:
+        """How long a slice is, ms."""
+        return math.gcd(self.size, self.step) if self.kind == "HOP" else self.step
+
     def _start(self, times: Ints, size: int) -> Ints:
         return times - (times - self.offset) % size
 
     def slice_ends(self, times: Ints) -> Ints:
         """The end of the slice of each local time."""
-        return self._start(times, self.step) + self.step
+        return self._start(times, self.slice) + self.slice
 
     def window_starts(self, ends: Ints) -> Ints:
         """The start of the window that ends at each of ``ends``."""
         return self._start(ends - 1, self.size) if self.kind == "CUMULATE" else ends - self.size
 
+    def first_ends(self, slices: Ints) -> Ints:
+        """The end of the first window that has the slice with each of these ends; of one between two windows, that of
+        the later one."""
+        if not self.shares or self.kind != "HOP":
+            return slices
+        return slices + (self.offset + self.size - slices) % self.step
+
     def last_ends(self, slices: Ints) -> Ints:
-        """The end of the last window that has the slice with each of these ends."""
+        """The end of the last window that has the slice with each of these ends; of one between two windows, that of
+        the earlier one."""
         if not self.shares:
             return slices
         if self.kind == "HOP":
-            return slices + (self.size - self.step)
+            return self._start(slices - self.slice, self.step) + self.size
         return self.window_starts(slices) + self.size
+
+    def between(self, slices: Ints) -> Bools:
+        """Which slices are in no window: hopping ones leave out what is longer than they are until the next begins."""
+        out: Bools = self.first_ends(slices) > self.last_ends(slices)
+        return out
+
+    def windows_of(self, slices: Ints) -> tuple[Ints, Ints]:
+        """All windows of each slice: the slice of each, and its end."""
+        first = self.first_ends(slices)
+        rows, number = _counted((self.last_ends(slices) - first) // self.step + 1)
+        return rows, first[rows] + number * self.step
 
     def due(self, ends: Ints) -> Ints:
         """The watermark that closes the window with each of these ends."""
@@ -122,7 +149,7 @@ class Slicing(Frozen):
     def next_ends(self, slices: Ints, watermark: int) -> Ints:
         """The end of the first window of each slice that ``watermark`` has not closed; one that it has closed where it
         has closed them all."""
-        ends, last = slices.copy(), self.last_ends(slices)
+        ends, last = self.first_ends(slices).copy(), self.last_ends(slices)
         while True:
             closed: Bools = (self.due(ends) <= watermark) & (ends < last)
             if not closed.any():
@@ -152,8 +179,12 @@ class SliceAlarms:
 
     def last(self, now: int) -> int:
         end = self.slicing.slice_ends(_wall_clock(now, self.slicing.zone))[0]
-        due = self.slicing.due(end + self.slicing.step * np.arange(-_BACK, 1))
-        return int(due[due <= now].max())
+        back = _BACK
+        while True:
+            due = self.slicing.due(end + self.slicing.slice * np.arange(-back, 1))
+            if (due <= now).any():
+                return int(due[due <= now].max())
+            back *= 2
 
 
 def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -> Ints:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import column
@@ -26,6 +27,8 @@ from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, position
 from stateplan.execnodes.runtime.kernels.common.walks import Walk
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType
+
+Floats = npt.NDArray[np.float32]
 
 _DECIMAL_ROOM = 0.99 * 10**38
 
@@ -199,6 +202,8 @@ class Summed(Running):
         moved = pl.concat([moved, start.cast(moved.dtype).alias(moved.name)])
         place = np.arange(len(walk.rows))
         place[walk.begins] = len(walk.rows) + np.arange(walk.parts)
+        if moved.dtype == pl.Float32:  # Polars adds these up in double precision
+            return pl.Series(_sums_in_order(moved[place].to_numpy(), walk.begins))
         whole = pl.DataFrame([moved[place].alias("v"), pl.Series("g", walk.codes)])
         return whole.select(pl.col("v").cum_sum().over("g").cast(self._dtype)).to_series()
 
@@ -392,6 +397,29 @@ class OfColumns(Running):
         replaced = function.call(function.method("accumulate"), (accumulator, *given))
         accumulator = accumulator if replaced is None else replaced
         return plain_value(function.call(function.method("get_value"), (accumulator,)), self._result)
+
+
+def _sums_in_order(values: Floats, begins: Ints) -> Floats:
+    """Per value the sum of its segment so far, each step of it rounded to the type of the values.
+
+    Args:
+        values: the segments, one after another.
+        begins: where each begins, the first at 0; none is empty.
+    """
+    lengths = np.diff(begins, append=len(values))
+    sums = np.empty_like(values)
+    # The sums of segments of similar lengths are one call of NumPy.
+    magnitudes = np.frexp(lengths)[1]
+    for magnitude in np.unique(magnitudes):
+        mine = magnitudes == magnitude
+        starts, sizes = begins[mine], lengths[mine]
+        across = np.arange(sizes.max())
+        # Places behind a short segment repeat its last value, and no sum of them is read.
+        cells = starts[:, None] + np.minimum(across, sizes[:, None] - 1)
+        inside = across < sizes[:, None]
+        with np.errstate(all="ignore"):
+            sums[cells[inside]] = np.cumsum(values[cells], axis=1)[inside]
+    return sums
 
 
 def _summed(walk: Walk, steps: Ints, start: Ints) -> Ints:

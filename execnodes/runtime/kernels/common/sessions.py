@@ -221,6 +221,11 @@ class SessionKernel(EventTimeKernel):
         return not self.event_time
 
     @property
+    def versioned_inputs(self) -> tuple[int, ...]:
+        """A row makes its session longer also if another one soon takes its place."""
+        return (0,)
+
+    @property
     def alarms(self) -> SliceAlarms | None:
         step = min(max(self.sessions.gap // 10, _SHORTEST), _LONGEST)
         return None if self.event_time else SliceAlarms(Slicing("TUMBLE", step, step, zone=self.sessions.zone))
