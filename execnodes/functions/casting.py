@@ -31,7 +31,7 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
         SqlError: SQL204, for types that cannot be cast.
     """
     source = rex.type
-    if same_type(source, target) and not try_cast:
+    if same_type(source, target) and (not try_cast or source.nullable):
         return rex
     if not castable(source, target):
         raise SqlError("SQL204", source=source, target=target, place=place, hint=_HINTS.get((source.root, target.root)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
 
 
@@ -36,15 +36,58 @@ def null_test(rex: Rex) -> tuple[str, Rex] | None:
     return None
 
 
-STRONG = frozenset({*COMPARISONS, "+", "-", "*", "/", "NOT", "CAST", "LIKE", "MOD"})
+STRONG = frozenset(
+    {
+        *COMPARISONS,
+        "+",
+        "-",
+        "*",
+        "/",
+        "/INT",
+        "NEGATE",
+        "NOT",
+        "CAST",
+        "REINTERPRET",
+        "LIKE",
+        "SIMILAR TO",
+        "TRIM",
+        "CEIL",
+        "FLOOR",
+        "EXTRACT",
+        "ITEM",
+    }
+)
 """Operators that give NULL as soon as one operand is NULL."""
 
 
-def strong_operands(rex: Rex) -> list[Rex]:
-    """References whose being NULL makes ``rex`` NULL."""
-    if isinstance(rex, InputRef):
-        return [rex]
-    return [r for c in rex.children for r in strong_operands(c)] if kind(rex) in STRONG else []
+def is_null_with(rex: Rex, ref: Rex) -> bool:
+    """Whether ``rex`` is NULL for each row where ``ref`` is (Calcite's ``Strong.isNull``)."""
+    op, operands = kind(rex), rex.children
+    if isinstance(rex, Literal):
+        return is_null_literal(rex)
+    if isinstance(rex, (InputRef, FieldAccess)):
+        return rex == ref
+    if op == "SEARCH":
+        literal = operands[1]
+        known = isinstance(literal, Literal) and literal.sarg is not None and literal.sarg.get("nullAs") != "TRUE"
+        return known and is_null_with(operands[0], ref)
+    if op == "CASE":
+        operands = tuple(v for i, v in enumerate(operands) if i % 2 or i == len(operands) - 1)
+    if op in ("AND", "OR", "COALESCE", "CASE"):
+        return all(is_null_with(c, ref) for c in operands)
+    return op in STRONG and any(is_null_with(c, ref) for c in operands)
+
+
+def is_not_true_with(rex: Rex, ref: Rex) -> bool:
+    """Whether ``rex`` is FALSE or NULL for each row where ``ref`` is NULL (Calcite's ``Strong.isNotTrue``)."""
+    op = kind(rex)
+    if op == "IS NOT NULL":
+        return is_null_with(rex.children[0], ref)
+    if op == "OR":
+        return all(is_not_true_with(c, ref) for c in rex.children)
+    if op == "AND":
+        return any(is_not_true_with(c, ref) for c in rex.children)
+    return is_null_with(rex, ref)
 
 
 def always_null(rex: Rex) -> bool:

@@ -6,7 +6,7 @@ Source: Calcite's ``RexSimplify.simplifyAnd2ForUnknownAsFalse``.
 from __future__ import annotations
 
 from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.planner.expressions.comparison import STRONG, Comparison, strong_operands
+from stateplan.planner.expressions.comparison import Comparison
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
     COMPARISONS,
@@ -31,7 +31,6 @@ class Facts:
         self.negated: list[Rex] = []
         self.nulls: list[Rex] = []
         self.not_nulls: list[Rex] = []
-        self.strong: list[Rex] = []
 
     def add(self, terms: list[Rex], i: int) -> int | None:
         """Takes in term ``i``, which may be removed; returns the next position, None for a contradiction."""
@@ -50,11 +49,6 @@ class Facts:
                 self.not_nulls.append(term.children[0])
             del terms[i]
             return i
-        if op in STRONG or op == "SEARCH":
-            if op == "SEARCH":
-                self.strong += _search_strong(term)
-            else:
-                self.strong += strong_operands(term)
         if op not in COMPARISONS:
             return i + 1
         left, right = term.children
@@ -111,12 +105,6 @@ class Facts:
                 return False
             _drop(terms, term)
         return True
-
-
-def _search_strong(term: Rex) -> list[Rex]:
-    literal = term.children[1]
-    strong = isinstance(literal, Literal) and literal.sarg is not None and literal.sarg.get("nullAs") != "TRUE"
-    return strong_operands(term.children[0]) if strong else []
 
 
 def _drop(terms: list[Rex], term: Rex) -> None:

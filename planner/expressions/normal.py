@@ -1,4 +1,5 @@
-"""When two row expressions are the same: symmetric operators by their operands, comparisons in either direction.
+"""When two row expressions are the same: symmetric operators of two operands in any order, comparisons in either
+direction.
 Equality for which NULL equals NULL (``IS NOT DISTINCT FROM``), and conjunctive normal form.
 
 Source: Calcite's ``RexNormalize``, ``RelOptUtil.isDistinctFrom`` and
@@ -61,7 +62,7 @@ def key(rex: Rex) -> Hashable:
         return ("OUTER", rex.correl)
     op = kind(rex)
     operands = [key(c) for c in rex.children]
-    if op in _SYMMETRIC and isinstance(rex, Call):
+    if op in _SYMMETRIC and isinstance(rex, Call) and len(operands) == 2:
         operands.sort(key=repr)
     elif op in _FLIPPED:
         op, operands = _FLIPPED[op], operands[::-1]

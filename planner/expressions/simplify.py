@@ -13,7 +13,14 @@ from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, LogicalType
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
-from stateplan.planner.expressions.comparison import STRONG, Comparison, always_null, is_safe, null_test
+from stateplan.planner.expressions.comparison import (
+    STRONG,
+    Comparison,
+    always_null,
+    is_not_true_with,
+    is_safe,
+    null_test,
+)
 from stateplan.planner.expressions.conjunction import Facts
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
@@ -58,12 +65,18 @@ def _split(terms: Iterable[Rex]) -> tuple[list[Rex], list[Rex]]:
 class Simplifier:
     """Simplifies under ``predicates``, which are known to hold for every row.
 
-    Casts of constants that depend on the session's time zone are left where ``time_zone`` is not given.
+    Casts of constants that depend on the session's time zone are left where ``time_zone`` is not given. Without
+    ``across``, terms of a conjunction or disjunction are simplified by themselves, and keep their order (Calcite's
+    ``predicateElimination``).
     """
 
-    def __init__(self, predicates: Sequence[Rex] = (), time_zone: str | None = None) -> None:
+    def __init__(self, predicates: Sequence[Rex] = (), time_zone: str | None = None, *, across: bool = True) -> None:
         self.predicates = tuple(predicates)
         self.time_zone = time_zone
+        self.across = across
+
+    def _knowing(self, *more: Rex) -> Simplifier:
+        return Simplifier((*self.predicates, *more), self.time_zone, across=self.across)
 
     def simplify(self, rex: Rex, unknown_as: NullAs = "UNKNOWN") -> Rex:
         op = kind(rex)
@@ -89,7 +102,7 @@ class Simplifier:
         operands = conjunctions(rex) if not is_always_true(rex) else [rex]
         operands = (
             self._and_terms(operands, unknown_as)
-            if unknown_as == "FALSE"
+            if unknown_as == "FALSE" and self.across
             else [self.simplify(o, unknown_as) for o in operands]
         )
         collector = SargCollector(negate=True)
@@ -116,7 +129,7 @@ class Simplifier:
                 later.append(i)
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
-            simplifier = Simplifier((*simplifier.predicates, *conjunctions(out[i])), self.time_zone)
+            simplifier = simplifier._knowing(*conjunctions(out[i]))
         for i in later:
             out[i] = simplifier.simplify(operands[i], unknown_as)
         return out
@@ -139,20 +152,23 @@ class Simplifier:
             if verdict is None:
                 return FALSE
             i = verdict
-        if any(member(n, facts.strong) for n in facts.nulls):
-            return FALSE
         if not facts.settle_equalities(terms):
             return FALSE
-        terms += [test("IS NOT NULL", n) for n in facts.not_nulls if not member(n, facts.strong)]
-        for n in negated:
-            if is_deterministic(n) and all(member(c, terms) for c in conjunctions(n)):
-                return FALSE
+        if any(is_deterministic(n) and all(member(c, terms) for c in conjunctions(n)) for n in negated):
+            return FALSE
         if any(member(n, terms) for n in facts.negated):
             return FALSE
-        return and_([*terms, *(self.simplify(not_(n)) for n in negated)])
+        terms += [self.simplify(not_(n)) for n in negated]
+        certain = [t for t in terms if is_deterministic(t)]
+        if any(is_not_true_with(t, n) for n in facts.nulls for t in certain):
+            return FALSE
+        known = [n for n in facts.not_nulls if any(is_not_true_with(t, n) for t in certain)]
+        return and_([*terms, *(test("IS NOT NULL", n) for n in facts.not_nulls if n not in known)])
 
     def _or(self, rex: Rex, unknown_as: NullAs) -> Rex:
         terms = disjunctions(rex) if not is_always_false(rex) else [rex]
+        if not self.across:
+            return self._ors([self.simplify(t, unknown_as) for t in terms], unknown_as)
         terms.sort(key=lambda t: kind(t) != "IS NULL")
         out = list(terms)
         simplifier = self
@@ -164,7 +180,7 @@ class Simplifier:
                 continue
             out[i] = simplifier.simplify(term, unknown_as)
             inverse = simplifier.simplify(test("IS NOT TRUE", out[i]))
-            simplifier = Simplifier((*simplifier.predicates, *conjunctions(inverse)), self.time_zone)
+            simplifier = simplifier._knowing(*conjunctions(inverse))
         for i in later:
             out[i] = simplifier.simplify(terms[i], unknown_as)
         return self._ors(out, unknown_as)
@@ -263,11 +279,11 @@ class Simplifier:
             result = self._is_null(a) if op == "IS NULL" else self._is_not_null(a)
             if result is not None:
                 return result
-        elif not a.type.nullable or self._known_not_null(a):
+        elif self._known_not_null(a):
             return self.simplify(a if op in ("IS TRUE", "IS NOT FALSE") else not_(a), unknown_as)
         elif op in ("IS TRUE", "IS NOT FALSE"):
             simplified = self.simplify(a, "FALSE" if op == "IS TRUE" else "TRUE")
-            return None if equal(simplified, a) else test(op, simplified)
+            return None if simplified == a else test(op, simplified)
         if kind(a) == "NOT":
             flipped = {
                 "IS TRUE": "IS FALSE",
@@ -277,10 +293,15 @@ class Simplifier:
             }.get(op, op)
             return self.simplify(test(flipped, a.children[0]))
         simplified = self.simplify(a)
-        return None if equal(simplified, a) else test(op, simplified)
+        return None if simplified == a else test(op, simplified)
 
     def _known_not_null(self, a: Rex) -> bool:
-        return any(t is not None and t[0] == "IS NOT NULL" and equal(t[1], a) for t in map(null_test, self.predicates))
+        """Whether ``a`` is never NULL (Calcite's ``RelOptPredicateList.isEffectivelyNotNull``)."""
+        if not a.type.nullable:
+            return True
+        if any(t is not None and t[0] == "IS NOT NULL" and equal(t[1], a) for t in map(null_test, self.predicates)):
+            return True
+        return kind(a) in COMPARISONS and all(map(self._known_not_null, a.children))
 
     def _is_not_null(self, rex: Rex) -> Rex | None:
         a = self.simplify(rex)
@@ -293,7 +314,7 @@ class Simplifier:
             return TRUE
         if isinstance(a, Literal):
             return FALSE if is_null_literal(a) else TRUE
-        if kind(a) in STRONG - {"CAST", "/"} and isinstance(a, Call):
+        if kind(a) in STRONG - {"CAST", "/", "ITEM"} and isinstance(a, Call):
             return and_(self._is_not_null(c) or test("IS NOT NULL", c) for c in a.children)
         if kind(a) == "CAST":
             return None if equal(a, rex) else test("IS NOT NULL", a)
@@ -310,7 +331,7 @@ class Simplifier:
             return FALSE if not inner.type.nullable else test("IS NULL", unwrap_cast(a))
         if any(equal(p, a) for p in self.predicates):
             return FALSE
-        if kind(a) in STRONG - {"CAST", "/"} and isinstance(a, Call):
+        if kind(a) in STRONG - {"CAST", "/", "ITEM"} and isinstance(a, Call):
             return or_(self._is_null(c) or test("IS NULL", c) for c in a.children)
         return None if equal(a, rex) else test("IS NULL", a)
 
@@ -403,8 +424,7 @@ class Simplifier:
             return simplified
         if lossless_cast(simplified):
             inner = simplified.children[0]
-            if narrows(inner.type, rex.type):
-                return inner
+            return inner if narrows(inner.type, rex.type) else call("CAST", (inner,), rex.type)
         if isinstance(simplified, Literal):
             folded = fold.cast_literal(simplified, rex.type)
             if self.time_zone is None and fold.is_zoned(simplified.type, rex.type):
@@ -414,7 +434,7 @@ class Simplifier:
 
     def _case(self, rex: Rex, unknown_as: NullAs) -> Rex:
         branches: list[Branch] = []
-        bare = Simplifier((), self.time_zone)
+        bare = Simplifier((), self.time_zone, across=self.across)
         for b in branches_of(rex):
             condition = bare.simplify(b.condition, "FALSE")
             if is_always_false(condition):
@@ -437,6 +457,8 @@ class Simplifier:
                 simplified = self.simplify(result)
                 return simplified if not simplified.type.nullable else _ensure_type(simplified, rex.type)
         operands = case_operands(branches)
+        if len(operands) == len(rex.children) and all(map(equal, operands, rex.children)):
+            return rex
         return with_operands(rex, operands)
 
     def _arithmetic(self, rex: Rex, unknown_as: NullAs) -> Rex:
@@ -514,8 +536,9 @@ def lossless_cast(rex: Rex) -> bool:
 
 
 def simplify_filter(predicates: Iterable[Rex]) -> Rex:
-    """The conjunction of ``predicates`` as a filter's condition, simplified."""
-    result = Simplifier().simplify(and_(predicates), "FALSE")
+    """The conjunction of ``predicates`` as a filter's condition, simplified as by
+    ``RexSimplify.simplifyFilterPredicates``."""
+    result = Simplifier(across=False).simplify(and_(predicates), "FALSE")
     if kind(result) == "CAST" and same_type(result.type, result.children[0].type):
         return result.children[0]
     return result

@@ -23,8 +23,10 @@ from stateplan.planner.algebra.relations import (
     Sort,
     Union,
     Window,
+    refs_to,
 )
 from stateplan.planner.expressions import fold
+from stateplan.planner.expressions.comparison import is_null_with
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import (
     compare,
@@ -33,6 +35,7 @@ from stateplan.planner.expressions.ops import (
     is_deterministic,
     is_null_literal,
     kind,
+    or_,
     remap,
     shift,
     test,
@@ -87,12 +90,21 @@ def _distinct(predicates: Iterable[Rex]) -> list[Rex]:
 
 
 def _through(below: Rel, exprs: tuple[Rex, ...], predicates: list[Rex]) -> list[Rex]:
-    """``predicates`` over the input, carried over a projection; constants of the projection added."""
+    """``predicates`` over the input, carried over a projection; constants of the projection added. What is left of a
+    predicate that is also about other fields is that those of the projection are not all NULL."""
     where: dict[int, int] = {}
     for i, e in enumerate(exprs):
         if isinstance(e, InputRef):
             where.setdefault(e.index, i)
-    out = [remap(p, where) for p in predicates if all(i in where for i in input_refs(p))]
+    out = []
+    for p in predicates:
+        used = set(input_refs(p))
+        if not used <= where.keys():
+            needed = [r for r in refs_to(below, sorted(used & where.keys())) if r.type.nullable and is_null_with(p, r)]
+            if not needed:
+                continue
+            p = or_(test("IS NOT NULL", r) for r in needed)
+        out.append(remap(p, where))
     for i, e in enumerate(exprs):
         ref = InputRef(e.type, i)
         if is_null_literal(e):
@@ -110,9 +122,11 @@ def _keeps_values(cast: Rex, value: Literal) -> bool:
 
 
 def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
-    """Expressions that the predicates fix to one value, with that value."""
+    """Expressions that the predicates fix to one value, with that value; as in Flink without those of fields that other
+    predicates than equalities are about."""
     found: list[tuple[Rex, Literal]] = []
     excluded: list[Rex] = []
+    others: set[int] = set()
 
     def add(rex: Rex, value: Literal) -> None:
         if any(equal(rex, e) for e in excluded):
@@ -141,4 +155,6 @@ def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
                 inner = fold.cast_literal(right, left.children[0].type.not_null())
                 if isinstance(inner, Literal):
                     add(left.children[0], inner)
-    return found
+        else:
+            others.update(input_refs(p))
+    return [(rex, value) for rex, value in found if others.isdisjoint(input_refs(rex))]

@@ -26,6 +26,8 @@ from stateplan.planner.passes.aggregates import (
     prune_count_star,
     reduce_aggregates,
     remove_aggregate,
+    remove_aggregates_below_projects,
+    replace_empty_aggregate,
     reveal_groupings,
     split_distinct,
     wrap_json_aggregates,
@@ -111,6 +113,7 @@ from stateplan.planner.passes.simplify import (
     reduce_join,
     reduce_project,
     remove_unreachable_coalesce_arguments,
+    simplify_bound_join,
     simplify_coalesce_of_join_keys,
     simplify_filter_condition,
     simplify_join_condition,
@@ -189,6 +192,7 @@ _REDUCE_PROJECT = InTimeZone(reduce_project)
 _REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 
 PHASES: tuple[Phase, ...] = (
+    Phase("what Calcite builds at once", "sequence", (simplify_bound_join, replace_empty_aggregate)),
     Phase(
         "joins that may be multi-joins", "whole", function=every_join, enabled=_on("table.optimizer.multi-join.enabled")
     ),
@@ -211,6 +215,7 @@ PHASES: tuple[Phase, ...] = (
         "default rewrite",
         "sequence",
         (
+            replace_empty_aggregate,
             *_SIMPLIFY,
             remove_unreachable_coalesce_arguments,
             simplify_coalesce_of_join_keys,
@@ -262,6 +267,8 @@ PHASES: tuple[Phase, ...] = (
             project_through_union,
             project_through_window,
             project_through_snapshot,
+            prune_aggregate_calls,
+            remove_aggregates_below_projects,
             _REDUCE_PROJECT,
         ),
     ),

@@ -21,12 +21,13 @@ from stateplan.planner.algebra.relations import (
     Join,
     Project,
     Rel,
+    Values,
     field_names,
     refs_to,
+    replace_inputs,
     transform_up,
     unique_names,
 )
-from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.ops import (
@@ -43,6 +44,7 @@ from stateplan.planner.expressions.ops import (
 )
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.metadata.row_counts import row_count
+from stateplan.planner.metadata.sizes import row_size
 from stateplan.planner.metadata.unique_keys import are_unique
 from stateplan.planner.metadata.window_properties import window_properties
 
@@ -54,7 +56,7 @@ from stateplan.planner.metadata.window_properties import window_properties
 
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:
-    """Aggregates straight over the input of a projection that only picks fields, unless it leaves out some."""
+    """Aggregates straight over the input of a projection that only picks fields, unless that makes rows smaller."""
     if not isinstance(rel, (Aggregate, GroupWindowAggregate)) or not isinstance(rel.input, Project):
         return None
     project = rel.input
@@ -67,30 +69,27 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     }
     if not all(isinstance(project.exprs[i], InputRef) for i in used):
         return None
-    if project.input.width > max(1, project.width):
-        return None
-    if not used and isinstance(project.input, WatermarkAssigner):
+    if row_size(project.input) > row_size(project):
         return None
     where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
     group = [where[g] for g in rel.group]
-    if len(set(group)) < len(group) or (group != sorted(group) and isinstance(project.input, Filter)):
+    if group != sorted(group) and isinstance(project.input, Filter):
         return None
     calls = tuple(
         replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
     if isinstance(rel, GroupWindowAggregate):
-        if group != sorted(group):
+        if group != sorted(set(group)):
             return None
         return replace(rel, input=project.input, group=tuple(group), calls=calls, time=where[rel.time])
-    merged = replace(rel, input=project.input, group=tuple(sorted(group)), calls=calls)
-    if group == sorted(group):
+    merged = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
+    if list(merged.group) == group:
         return merged
-    width = len(group)
-    refs = refs_to(merged, [*(merged.group.index(g) for g in group), *range(width, width + len(calls))])
-    names = field_names(rel)
-    named = tuple(replace(c, name=n) for c, n in zip(calls, names[width:], strict=True))
-    return Project(replace(merged, calls=named), tuple(refs), tuple(names))
+    width, names = len(merged.group), field_names(rel)[len(group) :]
+    merged = replace(merged, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True)))
+    order = [*(merged.group.index(g) for g in group), *range(width, width + len(calls))]
+    return Project(merged, tuple(refs_to(merged, order)), tuple(unique_names([merged.fields[i][0] for i in order])))
 
 
 def keep_names_of_filtered_groups(rel: Rel) -> Rel | None:
@@ -137,6 +136,30 @@ def remove_aggregate(rel: Rel) -> Rel | None:
     if all(e is r for e, r in zip(exprs, refs, strict=True)):
         names = [rel.input.fields[r.index][0] for r in refs if isinstance(r, InputRef)]
     return Project(rel.input, exprs, tuple(unique_names(names)))
+
+
+def remove_aggregates_below_projects(rel: Rel) -> Rel | None:
+    """As :func:`remove_aggregate`, in time for the source to read only the fields that the projection leaves. A filter
+    on that keeps the names that its rows have before."""
+    removed = [_ungrouped(i) if isinstance(i, Project) else None for i in rel.inputs]
+    if all(r is None for r in removed):
+        return None
+    out = replace_inputs(rel, [i if r is None else r for i, r in zip(rel.inputs, removed, strict=True)])
+    if not isinstance(out, Filter):
+        return out
+    return Calc(out.input, tuple(refs_to(out.input)), tuple(field_names(rel)), out.condition)
+
+
+def _ungrouped(rel: Project) -> Rel | None:
+    removed = remove_aggregate(rel.input)
+    return None if removed is None else replace(rel, input=removed)
+
+
+def replace_empty_aggregate(rel: Rel) -> Rel | None:
+    """GROUP BY () without aggregates is one row, whatever its input (Calcite's ``RelBuilder.aggregate``)."""
+    if not isinstance(rel, Aggregate) or rel.group or rel.calls:
+        return None
+    return Values((("dummy", BOOLEAN.not_null()),), ((Literal(BOOLEAN.not_null(), True),),), rel.place)
 
 
 def _reducible(c: AggCall, distinct: bool = False) -> bool:
@@ -203,12 +226,7 @@ def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[A
     """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT; with ``once`` AVG as SUM
     divided by COUNT."""
     argument = rel.input.fields[c.args[0]][1]
-    result = c.type
-    if c.function == "AVG":
-        sum_ = find_aggregate("SUM")
-        if sum_ is None:
-            raise AssertionError("SUM is not in the table of functions")
-        result = sum_.infer([argument], None, grouped=bool(rel.group), filtered=c.filter >= 0)
+    result = _sum_type(c, rel) if c.function == "AVG" else c.type
     if once and c.function == "AVG":
         sum_ref = InputRef(result, add(_named("SUM", c, result)))
         mean = make_call("/", [cast(sum_ref, c.type), InputRef(BIGINT.not_null(), add(_count(c, argument)))])
@@ -221,6 +239,13 @@ def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[A
         return value
     quotient = make_call("/", [cast(value, c.type), count])
     return quotient if same_type(quotient.type, c.type) else call("CAST", (quotient,), c.type)
+
+
+def _sum_type(c: AggCall, rel: Aggregate | GroupWindowAggregate) -> LogicalType:
+    """The type of the sum of what ``c`` aggregates."""
+    sum_ = find_aggregate("SUM")
+    assert sum_ is not None
+    return sum_.infer([rel.input.fields[c.args[0]][1]], None, grouped=bool(rel.group), filtered=c.filter >= 0)
 
 
 def _named(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A002
@@ -247,7 +272,7 @@ def _count(c: AggCall, argument: LogicalType) -> AggCall:
 # Source: Flink's ``SplitAggregateRule``.
 
 
-_SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"})
 _BY_VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 _ID = BIGINT.not_null()
 
@@ -259,8 +284,12 @@ def split_distinct(rel: Rel, options: Mapping[str, str]) -> Rel:
     return transform_up(rel, lambda r: _split(r, buckets) if isinstance(r, Aggregate) else None)
 
 
+def _is_splittable(c: AggCall) -> bool:
+    return c.function in _SPLIT and (c.function != "LISTAGG" or len(c.args) == 1)
+
+
 def _split(rel: Aggregate, buckets: int) -> Rel | None:
-    if rel.level or not any(c.distinct for c in rel.calls) or not all(c.function in _SPLIT for c in rel.calls):
+    if rel.level or not any(c.distinct for c in rel.calls) or not all(map(_is_splittable, rel.calls)):
         return None
     window = window_properties(rel.input)
     if window is not None and window.window.kind == "SESSION" and window.grouped_by(rel.group):
@@ -270,7 +299,7 @@ def _split(rel: Aggregate, buckets: int) -> Rel | None:
     )
     below = _bucketed(rel.input, hashed, buckets) if hashed else rel.input
     bucket = {a: rel.input.width + i for i, a in enumerate(hashed)}
-    calls = [part for c in rel.calls for part in _parts(c)]
+    calls = [part for c in rel.calls for part in _parts(c, rel)]
     keys = [_keys(c, rel.group, bucket) for c in calls]
     full = (*rel.group, *bucket.values())
     if len(set(keys)) > 1:
@@ -291,12 +320,12 @@ def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
     return Project(rel, (*refs, *extra), tuple(unique_names(names)))
 
 
-def _parts(c: AggCall) -> list[AggCall]:
+def _parts(c: AggCall, rel: Aggregate) -> list[AggCall]:
     """The calls of the partial level: AVG as sum and count."""
     bare = replace(c, name=None)
     if c.function != "AVG":
         return [bare]
-    total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=c.type.not_null())
+    total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=_sum_type(c, rel).not_null())
     count = replace(bare, function="COUNT", internal_name="$COUNT$1", type=_ID, syntax="FUNCTION_STAR")
     return [total, count]
 
@@ -363,11 +392,9 @@ def _averages(rel: Aggregate, final: Aggregate) -> Rel:
             at += 1
             continue
         total, count = (InputRef(fields[i][1], i) for i in (at, at + 1))
-        quotient = make_call("/", [total, count])
-        if quotient.type.as_nullable() != c.type.as_nullable():
-            quotient = call("CAST", (quotient,), c.type.as_nullable(quotient.type.nullable))
         none = compare("=", count, Literal(_ID, 0))
-        exprs.append(make_call("IF", [none, Literal(c.type.as_nullable(), None), quotient]))
+        mean = make_call("IF", [none, Literal(c.type.as_nullable(), None), make_call("/", [total, count])])
+        exprs.append(cast(mean, c.type.as_nullable(mean.type.nullable)))
         at += 2
     return Project(final, tuple(exprs), tuple(names))
 

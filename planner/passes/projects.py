@@ -28,6 +28,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import TemporalJoin, WatermarkAssigner
 from stateplan.planner.algebra.windows import WindowTable
+from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import (
     Over,
     and_,
@@ -250,7 +251,8 @@ def merged_calcs(top: Calc, below: Calc) -> Calc | None:
 
     merged = and_(terms)
     if condition:
-        merged = Simplifier().simplify(merged, "FALSE")
+        simplified = Simplifier().simplify(merged, "FALSE")
+        merged = merged if equal(simplified, merged) else simplified
     left = None if is_always_true(merged) else merged
     return Calc(below.input, exprs, top.names, left, input_names=below.input_names)
 

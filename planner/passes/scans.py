@@ -37,6 +37,7 @@ from stateplan.planner.expressions.ops import (
     walk,
 )
 from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.expressions.simplify import Simplifier
 from stateplan.planner.passes.build import empty, filtered
 
 # Hands filters to sources that can use them; the filter itself stays where the source does not say that it applies it.
@@ -65,7 +66,8 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
         return None
     given, left = find_connector(scan.table.options).takes_filters(scan.table.options, taken)
     ability = FilterAbility(tuple(given), scan.names)
-    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [*left, *refused])
+    rest = Simplifier().simplify(and_([*left, *refused]), "FALSE")
+    return filtered(replace(scan, abilities=(*scan.abilities, ability)), [rest])
 
 
 def _calls(rex: Rex) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
@@ -106,6 +107,15 @@ def _with_simple_filters(rex: Rex) -> Rex | None:
         return None
     inside = transform_up(rex.rel, simplify_subquery_filters)
     return replace(rex, rel=inside, operands=tuple(rewrite(o, _with_simple_filters) for o in rex.operands))
+
+
+def simplify_bound_join(rel: Rel) -> Rel | None:
+    """The condition of ON simplified as Calcite's ``RelBuilder.join`` does, which also takes over a mere change of
+    order."""
+    if not isinstance(rel, Join):
+        return None
+    condition = Simplifier().simplify(rel.condition, "FALSE")
+    return None if condition == rel.condition else replace(rel, condition=condition)
 
 
 def simplify_join_condition(rel: Rel) -> Rel | None:
@@ -242,15 +252,26 @@ def _typed(value: Literal, target: LogicalType) -> Rex:
 
 
 def _reduced(
-    exprs: Sequence[Rex], predicates: Sequence[Rex], unknown_as: NullAs, keep_types: bool, time_zone: str
+    exprs: Sequence[Rex],
+    predicates: Sequence[Rex],
+    unknown_as: NullAs,
+    keep_types: bool,
+    time_zone: str,
+    same: Callable[[Rex, Rex], bool] = operator.eq,
 ) -> list[Rex] | None:
+    """The expressions evaluated and simplified; None where the results are all the ``same``."""
     folder = _Folder(constant_map(predicates), keep_types, time_zone)
     folded = [folder.fold(push_into_cases(e)) for e in exprs]
     out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates, time_zone) for e in folded]
-    return None if all(a == b or (equal(a, b) and a.type == b.type) for a, b in zip(out, exprs, strict=True)) else out
+    return None if all(map(same, out, exprs)) else out
+
+
+def _alike(a: Rex, b: Rex) -> bool:
+    return equal(a, b) and a.type == b.type
 
 
 def reduce_project(rel: Rel, time_zone: str) -> Rel | None:
+    """Expressions as Calcite's ``RelBuilder`` makes them, which also takes over a mere change of order."""
     if not isinstance(rel, Project):
         return None
     exprs = _reduced(rel.exprs, predicates_of(rel.input), "UNKNOWN", keep_types=True, time_zone=time_zone)
@@ -260,7 +281,8 @@ def reduce_project(rel: Rel, time_zone: str) -> Rel | None:
 def reduce_filter(rel: Rel, time_zone: str) -> Rel | None:
     if not isinstance(rel, Filter):
         return None
-    reduced = _reduced([rel.condition], predicates_of(rel.input), "FALSE", keep_types=False, time_zone=time_zone)
+    below = predicates_of(rel.input)
+    reduced = _reduced([rel.condition], below, "FALSE", keep_types=False, time_zone=time_zone, same=_alike)
     condition = rel.condition if reduced is None else reduced[0]
     if is_always_true(condition):
         return rel.input
@@ -277,7 +299,7 @@ def reduce_join(rel: Rel, time_zone: str) -> Rel | None:
         return None
     width = rel.left.width
     predicates = [*predicates_of(rel.left), *(shift(p, width) for p in predicates_of(rel.right))]
-    reduced = _reduced([rel.condition], predicates, "FALSE", keep_types=False, time_zone=time_zone)
+    reduced = _reduced([rel.condition], predicates, "FALSE", keep_types=False, time_zone=time_zone, same=_alike)
     if reduced is None:
         return None
     return replace(rel, condition=FALSE if is_null_literal(reduced[0]) else reduced[0])

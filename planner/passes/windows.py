@@ -38,7 +38,7 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.expressions.normal import equal, key, member
-from stateplan.planner.expressions.ops import RANKING, Over, input_refs, remap, rewrite, walk
+from stateplan.planner.expressions.ops import RANKING, Over, input_refs, kind, remap, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
 from stateplan.planner.positions import not_supported
 
@@ -321,9 +321,19 @@ def unnamed_below_group_windows(rel: Rel) -> Rel | None:
     project, below = rel.input, rel.input.input
     told = _told(below)
     given = zip(project.exprs, project.names, strict=True)
-    plain = [n if isinstance(e, InputRef) and e.index not in told else f"$f{i}" for i, (e, n) in enumerate(given)]
-    names = unique_names(plain)
+    names = unique_names([_inferred(e, n, below, told) or f"$f{i}" for i, (e, n) in enumerate(given)])
     return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
+
+
+def _inferred(rex: Rex, name: str, below: Rel, told: Collection[int]) -> str | None:
+    """The name that an expression has by itself (``RelBuilder.inferAlias``): a field its own, and a CAST that of what
+    it casts."""
+    if isinstance(rex, InputRef):
+        return name if rex.index not in told else None
+    if kind(rex) != "CAST":
+        return None
+    inner = rex.children[0]
+    return _inferred(inner, below.fields[inner.index][0] if isinstance(inner, InputRef) else name, below, told)
 
 
 def window_aggregate(rel: Rel) -> Rel | None:
