@@ -323,10 +323,12 @@ class QueryBinder:
         return self._joined(node, hints)
 
     def _not_around(self, column: exp.Expr) -> Rex:
-        """Refuses a column of the query around in an UNNEST that comes first."""
+        """Refuses a column of the outer query in an UNNEST that comes first."""
         if self.outer is not None:
             self.outer(column)
-        raise not_supported("UNNEST over the query around", self.place(column), "FROM t CROSS JOIN UNNEST(t.items)")
+        raise not_supported(
+            "UNNEST of a column of the outer query", self.place(column), "FROM t CROSS JOIN UNNEST(t.items)"
+        )
 
     def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """A table reference, or joins in parentheses."""

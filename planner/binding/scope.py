@@ -107,11 +107,10 @@ class Scope:
 
     def first(self, name: str, place: Place) -> Rex:
         """The first column of this unqualified name: what a further USING compares with (``SqlToRelConverter``)."""
-        hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == name]
+        hits = _columns(name, self.relations)
         if not hits:
             raise self._unknown(name, place, self.relations)
-        relation, i = hits[0]
-        return InputRef(relation.fields[i][1], relation.offset + i)
+        return hits[0][1]
 
     def find(self, name: str, place: Place) -> Rex:
         """The column of this unqualified name."""
@@ -121,10 +120,9 @@ class Scope:
 
     def _one(self, name: str, place: Place, relations: Sequence[Relation]) -> InputRef:
         """The one column of this name."""
-        hits = [(r, i) for r in relations for i, (n, _) in enumerate(r.fields) if n == name]
+        hits = _columns(name, relations)
         if len(hits) == 1:
-            relation, i = hits[0]
-            return InputRef(relation.fields[i][1], relation.offset + i)
+            return hits[0][1]
         if not hits:
             raise self._unknown(name, place, relations)
         owners = list(dict.fromkeys(r.name for r, _ in hits))
@@ -212,11 +210,10 @@ class Scope:
             if hit is not None:
                 head, rest = InputRef(relation.fields[hit][1], relation.offset + hit), nodes[2:]
         if head is None:
-            hits = [(r, i) for r in self.relations for i, (n, _) in enumerate(r.fields) if n == names[0]]
+            hits = _columns(names[0], self.relations)
             if len(hits) != 1:
                 return None
-            relation, i = hits[0]
-            head, rest = InputRef(relation.fields[i][1], relation.offset + i), nodes[1:]
+            head, rest = hits[0][1], nodes[1:]
         for node in rest:
             head = field_of(head, node.name, place_of(node, self.source))
         return head
@@ -249,6 +246,11 @@ class Scope:
         for r in self.relations:
             out += [(n, InputRef(t, r.offset + i)) for i, (n, t) in enumerate(r.fields) if n not in self.common]
         return out
+
+
+def _columns(name: str, relations: Sequence[Relation]) -> list[tuple[Relation, InputRef]]:
+    """The columns of a name, each with its relation."""
+    return [(r, InputRef(t, r.offset + i)) for r in relations for i, (n, t) in enumerate(r.fields) if n == name]
 
 
 def repeated(names: Sequence[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
@@ -78,16 +79,17 @@ def is_null_with(rex: Rex, ref: Rex) -> bool:
     return op in STRONG and any(is_null_with(c, ref) for c in operands)
 
 
-def is_not_true_with(rex: Rex, ref: Rex) -> bool:
-    """Whether ``rex`` is FALSE or NULL for each row where ``ref`` is NULL (Calcite's ``Strong.isNotTrue``)."""
+def is_not_true(rex: Rex, is_null: Callable[[Rex], bool]) -> bool:
+    """Whether ``rex`` is FALSE or NULL for certain rows, of which ``is_null`` tells whether an expression is NULL for
+    all of them (Calcite's ``Strong.isNotTrue``)."""
     op = kind(rex)
     if op == "IS NOT NULL":
-        return is_null_with(rex.children[0], ref)
+        return is_null(rex.children[0])
     if op == "OR":
-        return all(is_not_true_with(c, ref) for c in rex.children)
+        return all(is_not_true(c, is_null) for c in rex.children)
     if op == "AND":
-        return any(is_not_true_with(c, ref) for c in rex.children)
-    return is_null_with(rex, ref)
+        return any(is_not_true(c, is_null) for c in rex.children)
+    return is_null(rex)
 
 
 def always_null(rex: Rex) -> bool:

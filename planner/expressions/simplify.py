@@ -17,7 +17,8 @@ from stateplan.planner.expressions.comparison import (
     STRONG,
     Comparison,
     always_null,
-    is_not_true_with,
+    is_not_true,
+    is_null_with,
     is_safe,
     null_test,
 )
@@ -160,9 +161,9 @@ class Simplifier:
             return FALSE
         terms += [self.simplify(not_(n)) for n in negated]
         certain = [t for t in terms if is_deterministic(t)]
-        if any(is_not_true_with(t, n) for n in facts.nulls for t in certain):
+        if any(_excludes_null(t, n) for n in facts.nulls for t in certain):
             return FALSE
-        known = [n for n in facts.not_nulls if any(is_not_true_with(t, n) for t in certain)]
+        known = [n for n in facts.not_nulls if any(_excludes_null(t, n) for t in certain)]
         return and_([*terms, *(test("IS NOT NULL", n) for n in facts.not_nulls if n not in known)])
 
     def _or(self, rex: Rex, unknown_as: NullAs) -> Rex:
@@ -511,6 +512,11 @@ def _ensure_type(rex: Rex, target: LogicalType) -> Rex:
     if isinstance(rex, Literal):
         return fold.cast_literal(rex, target)
     return call("CAST", (rex,), target)
+
+
+def _excludes_null(term: Rex, ref: Rex) -> bool:
+    """Whether ``term`` is not TRUE for any row where ``ref`` is NULL."""
+    return is_not_true(term, lambda e: is_null_with(e, ref))
 
 
 def narrows(new: LogicalType, old: LogicalType) -> bool:

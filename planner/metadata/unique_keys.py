@@ -34,7 +34,8 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_functions import ProcessTable, is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
 from stateplan.planner.algebra.windows import GroupWindowAggregate
-from stateplan.planner.expressions.ops import kind, same_type
+from stateplan.planner.expressions.ops import kind
+from stateplan.planner.expressions.simplify import lossless_cast
 
 Keys: TypeAlias = frozenset[frozenset[int]]
 
@@ -180,10 +181,9 @@ def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
 
 def keeps_values(cast: Rex) -> bool:
     """Whether the CAST of a field keeps its values apart, and in their order."""
-    return isinstance(cast.children[0], InputRef) and _widens(cast.children[0].type, cast.type)
+    return lossless_cast(cast) and isinstance(cast.children[0], InputRef)
 
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _LENGTHS = {
     "BOOLEAN": 5,
     "TINYINT": 4,
@@ -203,14 +203,8 @@ def _source(rex: Rex) -> int | None:
         return rex.index
     if kind(rex) == "CAST" and isinstance(rex.children[0], InputRef):
         field = rex.children[0]
-        return field.index if _widens(field.type, rex.type) or _is_injective(field.type, rex.type) else None
+        return field.index if lossless_cast(rex) or _is_injective(field.type, rex.type) else None
     return None
-
-
-def _widens(a: LogicalType, b: LogicalType) -> bool:
-    if a.root in _INTEGERS and b.root in _INTEGERS:
-        return _INTEGERS.index(a.root) <= _INTEGERS.index(b.root)
-    return same_type(a, b) or (a.is_string and b.root == "VARCHAR" and (a.length or 1) <= (b.length or 1))
 
 
 def _is_injective(a: LogicalType, b: LogicalType) -> bool:

@@ -23,6 +23,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.expressions.comparison import is_not_true
 from stateplan.planner.expressions.normal import collapsed, equal, member
 from stateplan.planner.expressions.ops import (
     COMPARISONS,
@@ -179,9 +180,9 @@ def _stricter(join: Join, above: Sequence[Rex]) -> JoinType:
     left, right = frozenset(range(width)), frozenset(range(width, width + join.right.width))
     join_type = join.join_type
     for term in above:
-        if join_type in ("RIGHT", "FULL") and is_not_true(term, left):
+        if join_type in ("RIGHT", "FULL") and is_not_true(term, lambda e: is_null(e, left)):
             join_type = "INNER" if join_type == "RIGHT" else "LEFT"
-        if join_type in ("LEFT", "FULL") and is_not_true(term, right):
+        if join_type in ("LEFT", "FULL") and is_not_true(term, lambda e: is_null(e, right)):
             join_type = "INNER" if join_type == "LEFT" else "RIGHT"
     return join_type
 
@@ -323,24 +324,12 @@ def _extended(rel: Rel, extra: list[Rex]) -> Rel:
     return Project(rel, tuple(exprs), tuple(project_names(exprs, [None] * len(exprs), rel)))
 
 
-# Whether an expression is NULL, or cannot be TRUE, where given fields are NULL. Source: Calcite's ``Strong``.
+# Whether an expression is NULL where given fields are NULL. Source: Calcite's ``Strong``.
 
 _ANY = frozenset(
     {*COMPARISONS, "+", "-", "*", "/", "%", "MOD", "NEGATE", "NOT", "CAST", "LIKE", "BETWEEN", "REINTERPRET"}
 )
 """Operators that are NULL as soon as an operand is."""
-
-
-def is_not_true(rex: Rex, fields: Set[int]) -> bool:
-    """Whether ``rex`` is FALSE or NULL whenever all of ``fields`` are NULL."""
-    op = kind(rex)
-    if op == "IS NOT NULL":
-        return is_null(rex.children[0], fields)
-    if op == "OR":
-        return all(is_not_true(c, fields) for c in rex.children)
-    if op == "AND":
-        return any(is_not_true(c, fields) for c in rex.children)
-    return is_null(rex, fields)
 
 
 def is_null(rex: Rex, fields: Set[int]) -> bool:

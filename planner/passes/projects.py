@@ -265,10 +265,11 @@ def to_calcs(rel: Rel) -> Rel:
     while (below := _as_calc(calc.input)) is not None and (merged := merged_calcs(calc, below)) is not None:
         calc = merged
     calc = replace(calc, input=to_calcs(calc.input))
-    return calc.input if _is_trivial(calc) else calc
+    return calc.input if is_trivial(calc) else calc
 
 
-def _is_trivial(calc: Calc) -> bool:
+def is_trivial(calc: Calc) -> bool:
+    """Whether a calc gives all rows of its input, with all their fields in order, under whatever names."""
     return calc.condition is None and is_identity(calc.exprs, calc.input)
 
 
@@ -276,20 +277,20 @@ def to_named_calcs(rel: Rel) -> Rel:
     """As :func:`to_calcs`, where a calc still knows the names that its input had."""
     calc = _as_calc(rel)
     if calc is None:
-        if isinstance(rel, OverAggregate) and isinstance(rel.input, Calc) and _is_trivial(rel.input):
+        if isinstance(rel, OverAggregate) and isinstance(rel.input, Calc) and is_trivial(rel.input):
             rel = replace(rel, input_names=rel.input.input_names)
         return replace_inputs(rel, [to_named_calcs(i) for i in rel.inputs])
     if calc.input_names is None:
         calc = replace(calc, input_names=tuple(field_names(calc.input)))
     while (below := _as_calc(calc.input)) is not None:
-        if _is_trivial(below):
+        if is_trivial(below):
             calc = replace(calc, input=below.input)
         elif (merged := merged_calcs(calc, below)) is not None:
             calc = replace(merged, input_names=merged.input_names or tuple(field_names(below.input)))
         else:
             break
     calc = replace(calc, input=to_named_calcs(calc.input))
-    return calc.input if _is_trivial(calc) else calc
+    return calc.input if is_trivial(calc) else calc
 
 
 def push_calc_past_normalize(rel: Rel) -> Rel | None:

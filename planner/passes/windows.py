@@ -40,6 +40,7 @@ from stateplan.planner.algebra.windows import (
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import RANKING, Over, input_refs, kind, remap, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
+from stateplan.planner.passes.projects import is_trivial
 from stateplan.planner.positions import not_supported
 
 # Takes window functions out of projections: a projection of their operands, the window, the projection above.
@@ -383,7 +384,7 @@ def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate
     if below is None:
         return rel
     narrowed, time, where, keys = below
-    if isinstance(narrowed, Calc) and narrowed.condition is None and is_identity(narrowed.exprs, narrowed.input):
+    if isinstance(narrowed, Calc) and is_trivial(narrowed):
         narrowed = narrowed.input
     window = rel.position.window
     if window.kind == "SESSION":

@@ -22,7 +22,7 @@ CASES = [
     ("SELECT q.* FROM (SELECT t.a, u.a FROM t JOIN u ON t.a = u.a) q", "SQL101", "q.*", "'a' is", "names with AS"),
     ("SELECT (a, b) < (1, 2) FROM t", "SQL150", "(a, b) < (1, 2)", "a comparison of rows with <", None),
     ("SELECT a FROM t WHERE a IN (SELECT x FROM UNNEST(ARRAY[t.a, 2]) AS w(x))", "SQL150", "t.a",
-     "UNNEST over the query around", "CROSS JOIN UNNEST"),
+     "UNNEST of a column of the outer query", "CROSS JOIN UNNEST"),
     ("SELECT a FROM t WHERE a IN (SELECT x FROM UNNEST(ARRAY[tt.a]) AS w(x))", "SQL102", "tt", "table 'tt' not", None),
     ("WITH w AS (SELECT a, a FROM t) SELECT 1 FROM w", "SQL101", "SELECT a, a FROM t", "columns 'a'", "WITH w (...)"),
     ("SELECT t.a, tt.b FROM t", "SQL102", "tt", "table 'tt' not found", "did you mean 't'?"),
