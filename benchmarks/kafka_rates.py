@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import psutil
@@ -17,6 +17,11 @@ NOTE = "left with the neighbour, paid on delivery"
 
 BROKER = "noida-db"
 """Name of the broker's program, a child of this process."""
+
+_IDLE = 7
+"""For how many halves of a second the broker has to do nothing."""
+
+_PATIENCE = 120.0
 
 
 def columns(notes: int) -> str:
@@ -39,17 +44,25 @@ class Rates:
     broker: list[float] = field(default_factory=list)
 
 
-def measured(session: TableEnvironment, statements: Mapping[str, str], rounds: int) -> dict[str, Rates]:
+def measured(
+    session: TableEnvironment, statements: Mapping[str, str], rounds: int, tidy: Callable[[], None] = lambda: None
+) -> dict[str, Rates]:
     """Runs the jobs of all statements in turn, ``rounds`` times, after a round that warms up.
+
+    Each begins when the broker rests: every few seconds it writes all that it holds to its disk anew, which goes on
+    after a job.
 
     Args:
         session: of the jobs.
         statements: name and INSERT of each.
         rounds: that count.
+        tidy: called before each job, to remove what the one before has left.
     """
     found = {name: Rates() for name in statements}
     for number in range(rounds + 1):
         for name, statement in statements.items():
+            tidy()
+            _rest()
             before, began = _processor(), time.perf_counter()
             job = session.execute_sql(statement).job
             assert job is not None and job.wait(600)
@@ -74,6 +87,15 @@ def show(found: Mapping[str, Rates], rows: int, files: str) -> None:
             f"{statistics.median(rates.ours):13.2f} {_ratio(base.ours, rates.ours):6.2f} "
             f"{statistics.median(rates.broker):10.2f} {_ratio(base.ours, both):6.2f}"
         )
+
+
+def _rest() -> None:
+    """Waits until the broker has been idle for longer than it leaves between two copies of its data."""
+    until, idle, last = time.monotonic() + _PATIENCE, 0, _processor()[1]
+    while idle < _IDLE and time.monotonic() < until:
+        time.sleep(0.5)
+        now = _processor()[1]
+        idle, last = (idle + 1 if now - last < 0.02 else 0), now
 
 
 def _ratio(base: list[float], other: list[float]) -> float:

@@ -10,26 +10,40 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Mapping
+
+from confluent_kafka import OFFSET_END
 
 from benchmarks.kafka_rates import COLUMNS, NOTE, columns, measured, show
 from stateplan import TableEnvironment
-from tests.support.kafka import Kafka, running
+from tests.support.kafka import running
 
 EXACT = "'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'bench'"
 GUARANTEES = {"at-least-once": "", "exactly-once": f", {EXACT}", "keyed, exactly-once": f", {EXACT}, {{key}}"}
 KEY = "'key.format' = 'json', 'key.fields' = 'user_id'"
 
 
-def sinks(session: TableEnvironment, broker: Kafka, folder: str, notes: int) -> list[str]:
-    """Creates the tables that are written; their names, that of the files first."""
+PARTITIONS = 2
+
+
+def sinks(session: TableEnvironment, topics: Mapping[str, str], servers: str, folder: str, notes: int) -> list[str]:
+    """Creates the tables that are written; their names, that of the files first.
+
+    Args:
+        session: of the tables.
+        topics: of each of :data:`GUARANTEES`.
+        servers: the broker.
+        folder: for the files.
+        notes: texts of a row.
+    """
     session.execute_sql(
         f"CREATE TABLE files ({columns(notes)}) WITH ('connector' = 'filesystem', 'path' = '{folder}/out', "
         "'format' = 'json')"
     )
     for name, more in GUARANTEES.items():
         session.execute_sql(
-            f"CREATE TABLE `{name}` ({columns(notes)}) WITH ('connector' = 'kafka', 'topic' = '{broker.topic(2)}', "
-            f"'properties.bootstrap.servers' = '{broker.servers}', 'format' = 'json'{more.format(key=KEY)})"
+            f"CREATE TABLE `{name}` ({columns(notes)}) WITH ('connector' = 'kafka', 'topic' = '{topics[name]}', "
+            f"'properties.bootstrap.servers' = '{servers}', 'format' = 'json'{more.format(key=KEY)})"
         )
     return ["files", *GUARANTEES]
 
@@ -55,9 +69,16 @@ def main() -> None:
             f"{ranges})"
         )
         selected = ", ".join(["*", *[f"'{NOTE}'"] * given.notes])
-        tables = sinks(session, broker, folder, given.notes)
+        topics = {name: broker.topic(PARTITIONS) for name in GUARANTEES}
+        tables = sinks(session, topics, broker.servers, folder, given.notes)
+
+        def tidy() -> None:
+            for topic in topics.values():
+                for partition in range(PARTITIONS):
+                    broker.cut(topic, partition, OFFSET_END)
+
         jobs = {name: f"INSERT INTO `{name}` SELECT {selected} FROM orders" for name in tables}
-        show(measured(session, jobs, given.rounds), given.rows, "files")
+        show(measured(session, jobs, given.rounds, tidy), given.rows, "files")
 
 
 if __name__ == "__main__":

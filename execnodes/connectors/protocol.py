@@ -202,8 +202,11 @@ class OffsetSource(Source):
             Set before the job starts.
         alignment: what to ask, with :class:`execnodes.connectors.alignment.Aligner`, which parts may be read; None for
             a source that waits for nobody. Set before the job starts.
+        modules: that planning imports and that take long, such as the client of the other system. They are imported
+            while the job starts.
     """
 
+    modules: tuple[str, ...] = ()
     folder: AnyPath | None = None
     idle_timeout: int = 0
     alignment: Alignment | None = None

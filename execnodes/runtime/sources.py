@@ -155,6 +155,12 @@ class Sources:
         """Whether Spark starts Python for a source, to have it plan its splits."""
         return any(isinstance(source.reader, OffsetSource) for source in self._graph.sources)
 
+    @property
+    def modules(self) -> set[str]:
+        """What the planning of sources imports."""
+        readers = (source.reader for source in self._graph.sources)
+        return {name for reader in readers if isinstance(reader, OffsetSource) for name in reader.modules}
+
     def _end(self) -> None:
         """Has the last micro-batch told that input ends, if it is known which one that is."""
         lists = list(self._lists.values())

@@ -460,7 +460,7 @@ def execute(
         if job.operators:
             check_python(spark)
         if job.operators or sources.plan_in_python:
-            serve_forks(spark, tweaks)
+            serve_forks(spark, tweaks, sources.modules)
         if elsewhere:
             check_reach(spark, reach(job, checkpoint), options, tell)
         checkpoint.adopt()

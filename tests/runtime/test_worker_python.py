@@ -83,12 +83,26 @@ def test_a_fork_is_like_a_process_of_its_own(program: str, tmp_path: Path) -> No
     assert parent == os.getpid()
 
 
+@pytest.mark.parametrize("missing", [[], ["no_such_module"]])
+def test_a_fork_has_what_is_named_for_it(program: str, tmp_path: Path, missing: list[str]) -> None:
+    (tmp_path / "having.py").write_text("import sys; print('this' in sys.modules)")
+
+    def has() -> str:
+        command = [sys.executable, "-IS", CLIENT, str(programs._socket(Path(program))), "-m", "having"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert has() == "False\n"
+    programs.import_ahead(program, [*missing, "this"])
+    eventually(lambda: has() == "True\n")
+
+
 def test_a_server_that_was_killed_is_not_missed(program: str, tmp_path: Path) -> None:
     path = programs._socket(Path(program))
     server = programs._servers[program]
     server.kill()
     server.wait()
     assert path.exists()
+    programs.import_ahead(program, ["json"])
     assert os.getpid() in told(tmp_path, str(path))
 
 

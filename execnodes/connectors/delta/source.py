@@ -127,6 +127,8 @@ class DeltaSource(OffsetSource):
         limit: how many rows of a file are enough.
     """
 
+    modules = ("deltalake", __name__)
+
     def __init__(
         self,
         location: Location,

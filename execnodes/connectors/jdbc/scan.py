@@ -166,6 +166,7 @@ class JdbcSource(OffsetSource):
     """
 
     bounded = True
+    modules = ("adbc_driver_postgresql.dbapi", __name__)
 
     def __init__(self, reader: TableReader, batch_bytes: int = _BATCH_BYTES) -> None:
         self.reader = reader

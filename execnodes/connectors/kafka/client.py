@@ -7,6 +7,8 @@ nothing of them is pickled: :class:`Brokers` has the options as written, without
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes
 import logging
 import os
 import re
@@ -30,6 +32,9 @@ T = TypeVar("T")
 
 TIME_OUT = 30_000
 """After how many milliseconds without an answer a call fails, where the table says nothing else."""
+
+_KEPT = ((-3, 32 << 20), (-1, 64 << 20))
+"""glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the most to which it raises them itself."""
 
 _SLICE = 1.0
 _LOG = logging.getLogger("stateplan.kafka")
@@ -164,6 +169,7 @@ class Brokers:
 
     def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        _keep_memory()
         try:
             return kind(settings)
         except (kafka.KafkaException, ValueError, TypeError) as error:
@@ -242,6 +248,14 @@ class Brokers:
         if name in _NO_ANSWER:
             return made("RUN110", reason=f": {reason}", seconds=wait or self.time_out)
         return made("RUN118", reason=reason)
+
+
+def _keep_memory() -> None:
+    """Has glibc keep memory that is free: what it gives back to the system after each answer of a broker, it has to ask
+    for again for the next one. Other C libraries do as they do."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        for option, size in _KEPT:
+            ctypes.CDLL(None).mallopt(option, size)
 
 
 def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class KafkaSource(OffsetSource):
     discovery: int
     limits: Limits
     _planner: Planner | None = field(default=None, repr=False, compare=False)
+    modules = ("confluent_kafka.admin", __name__)
 
     @staticmethod
     def of(table: SourceTable, upsert: bool) -> KafkaSource:

@@ -59,6 +59,8 @@ class ChangeSource(OffsetSource):
         heartbeat: seconds after which a micro-batch without rows lets the server forget the log.
     """
 
+    modules = ("adbc_driver_postgresql.dbapi", __name__)
+
     def __init__(
         self,
         origin: Origin,

@@ -2,6 +2,7 @@
 
 Spark starts Python on the driver's machine for every level of state of every query, only to have its state variables
 listed, and for every source that plans in Python: nearly all of that time goes into imports. A fork has them already.
+Lines of standard input name further modules to import, such as the client of the system that a source plans with.
 ``fork_client.py`` asks for one.
 """
 
@@ -45,19 +46,33 @@ def serve(path: str) -> None:
         del sys.modules[name]  # its imports stay; runpy would warn of a module that is run a second time
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    lines = b""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
         server.listen()
         os.rename(f"{path}.new", path)
         while True:
-            ready, _, _ = select.select([server, sys.stdin], [], [])
-            if sys.stdin in ready:
-                return
+            ready, _, _ = select.select([server.fileno(), 0], [], [])
+            if 0 in ready:
+                found = os.read(0, 1 << 16)
+                if not found:
+                    return
+                *names, lines = (lines + found).split(b"\n")
+                _import(names)
+                continue
             connection, _ = server.accept()
             if os.fork() == 0:
                 server.close()
                 _answer(connection)
             connection.close()
+
+
+def _import(names: Sequence[bytes]) -> None:
+    """Imports modules. Who needs one that cannot be imported will say so."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name.decode())
+    gc.freeze()
 
 
 def _answer(connection: socket.socket) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +59,26 @@ def worker_python(python_path: str) -> str:
     return str(program)
 
 
-def serve_forks(spark: SparkSession, tweaks: Tweaks) -> None:
-    """Has Spark plan in forks what it plans in Python, where it starts Python with :func:`worker_python`."""
+def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
+    """Has Spark plan in forks what it plans in Python, where it starts Python with :func:`worker_python`.
+
+    Args:
+        spark: the session.
+        tweaks: of the process.
+        modules: that forks will import, besides those of Spark.
+    """
     program = spark.sparkContext.pythonExec
     if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
         tweaks.attempt("forked-planning", _serve, program)
+    import_ahead(program, modules)
+
+
+def import_ahead(program: str, modules: Iterable[str]) -> None:
+    """Has the fork server of a program, if there is one, import modules."""
+    server = _servers.get(program)
+    if server is not None and server.stdin is not None:
+        with contextlib.suppress(OSError):  # it has been killed, and Spark starts processes
+            server.stdin.write("".join(f"{name}\n" for name in modules).encode())
 
 
 def _serve(program: str) -> None:
@@ -69,6 +86,7 @@ def _serve(program: str) -> None:
     server = _servers[program] = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
+        bufsize=0,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": _paths[program]},
