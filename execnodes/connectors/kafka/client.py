@@ -42,6 +42,9 @@ _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
 
 _CREDENTIALS = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+_CUT = re.compile("handshake failed: Local: (Broker transport failure|Timed out)")
+"""What a client says of a broker that has gone while it was asked how to log in."""
+
 _RIGHTS = frozenset(
     {
         *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"),
@@ -54,7 +57,15 @@ NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTI
 _GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
 """What an idempotent producer says of the messages behind the first one that found no topic."""
 
-_NO_ANSWER = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT", "_SSL"})
+_ALERT = "SSL alert number"
+"""In what a client says of brokers that refuse its certificate: with TLS 1.3 they do so after the handshake."""
+
+_NO_ANSWER = frozenset(
+    {
+        *("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT", "_SSL"),
+        "_DESTROY_BROKER",  # the client found another broker in its place
+    }
+)
 _PASSING = frozenset(
     {
         *_NO_ANSWER,
@@ -64,6 +75,11 @@ _PASSING = frozenset(
         *("KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
     }
 )
+
+
+def _refuses(error: KafkaError) -> bool:
+    """Whether an error says that brokers refuse credentials, which no waiting mends."""
+    return error.name() in _CREDENTIALS and _CUT.search(error.str()) is None
 
 
 def passes(error: KafkaError) -> bool:
@@ -88,7 +104,7 @@ class Complaints:
     @property
     def final(self) -> KafkaError | None:
         """A complaint that no waiting mends: about credentials."""
-        return self.last if self.last is not None and self.last.name() in _CREDENTIALS else None
+        return self.last if self.last is not None and _refuses(self.last) else None
 
     @property
     def text(self) -> str:
@@ -234,9 +250,9 @@ class Brokers:
             cause = complaints.last
         name, reason = cause.name(), self.cleaned(cause.str())
         made = partial(RunError, table=self.table, servers=self.servers)
-        if name in _CREDENTIALS:
+        if _refuses(cause):
             return made("RUN111", reason=reason)
-        if name == "_SSL":
+        if name == "_SSL" or (name in _NO_ANSWER and _ALERT in reason):
             return made("RUN111.tls", reason=reason)
         if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
             return made("RUN111.plain", reason=reason)
@@ -245,7 +261,7 @@ class Brokers:
         gone = _GONE.search(reason)
         if name in NO_TOPIC or gone is not None:
             return made("RUN112", topic=topic or (gone[1] if gone is not None else ""))
-        if name in _NO_ANSWER:
+        if name in _NO_ANSWER or name in _CREDENTIALS:
             return made("RUN110", reason=f": {reason}", seconds=wait or self.time_out)
         return made("RUN118", reason=reason)
 
@@ -280,6 +296,8 @@ class Shared:
         """Begins to read a partition. Raises RunError RUN110, RUN111, RUN118."""
         from confluent_kafka import TopicPartition
 
+        self.poll()
+        self.complaints.forget()  # what it said while nobody read may be over
         if topic not in self.known:  # otherwise librdkafka looks for its brokers only once in a second
             ask = partial(self.consumer.list_topics, topic)
             brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
@@ -291,12 +309,12 @@ class Shared:
         self.consumer.poll(0)
 
 
-_shared: dict[tuple[object, ...], Shared] = {}
+_shared: dict[tuple[tuple[object, ...], ...], Shared] = {}
 
 
 def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
     """The consumer of this process for some brokers, made when it is first asked for; closed when the process ends."""
-    key = (os.getpid(), brokers.connector, *sorted(brokers.properties.items()), *sorted(more.items()))
+    key = (_of(brokers), *sorted(more.items()))
     if key not in _shared:
         if not _shared:
             atexit.register(close_consumers)
@@ -309,5 +327,17 @@ def close_consumers() -> None:
     """Closes all consumers of this process; the next who asks for one gets a new one."""
     for key in list(_shared):
         found = _shared.pop(key)
-        if key[0] == os.getpid():
+        if key[0][0] == os.getpid():
             found.consumer.close()
+
+
+def forget_consumers(brokers: Brokers) -> None:
+    """Leaves the consumers of this process for some brokers to those who use them; the next who asks for one gets a new
+    one."""
+    for key in list(_shared):
+        if key[0] == _of(brokers):
+            _shared.pop(key, None)
+
+
+def _of(brokers: Brokers) -> tuple[object, ...]:
+    return (os.getpid(), brokers.connector, *sorted(brokers.properties.items()))

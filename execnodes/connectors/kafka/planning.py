@@ -147,20 +147,28 @@ class Planner:
         if self._admin is None:
             settings = self.brokers.settings(producer=False)
             self._admin = AdminClient({**settings, "error_cb": self.client.complaints})
-        wait = self.brokers.time_out
-        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=wait)
-        found: dict[str, str] = {}
-        for name, future in asked.items():
-            try:
+        admin, wait = self._admin, self.brokers.time_out
+
+        def ask(left: float) -> dict[str, str]:
+            asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=left)
+            found: dict[str, str] = {}
+            for name, future in asked.items():
+                failure = future.exception()
+                if isinstance(failure, KafkaException):
+                    cause = failure.args[0]
+                    if cause.name() in NO_TOPIC:
+                        raise self.brokers.error(cause, self.client.complaints, wait, name)
+                    if passes(cause):
+                        raise KafkaException(cause)
+                    continue  # a broker of before 2.8: offsets say what there is to say
                 topic_id = future.result().topic_id
-            except KafkaException as error:
-                cause = error.args[0]
-                if cause.name() in NO_TOPIC or passes(cause):
-                    raise self.brokers.error(cause, self.client.complaints, wait, name) from None
-                continue  # a broker of before 2.8: offsets say what there is to say
-            if topic_id is not None and (topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()):
-                found[name] = str(topic_id)
-        return found
+                if topic_id is not None and (
+                    topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
+                ):
+                    found[name] = str(topic_id)
+            return found
+
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
 
     def asked(self, places: Sequence[Place], at: int) -> Offsets:
         """The offsets of partitions by time.

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,7 +132,7 @@ class Outbox:
         own = {
             "delivery.timeout.ms": longest,
             "delivery.report.only.error": True,
-            "on_delivery": made.report,
+            "on_delivery": partial(_report, made.failed),  # which does not hold the producer
             "partitioner": "murmur2_random",
             **(fixed or {}),
         }
@@ -146,11 +147,6 @@ class Outbox:
             **idempotent,
         )
         return made
-
-    def report(self, error: KafkaError | None, message: Message) -> None:
-        """The client calls it when a message is delivered, or never will be."""
-        if error is not None:
-            self.failed.append((error, message))
 
     def send(
         self, messages: pl.DataFrame, topic: str | None, partitioner: Partitioner, writer: int = 0, first: int = 0
@@ -287,7 +283,8 @@ class Outbox:
         the transaction."""
         from confluent_kafka import KafkaException
 
-        failed, self.failed = self.failed, []
+        failed = self.failed.copy()
+        self.failed.clear()
         error, message = failed[0]
         topic = message.topic() or ""
         if self._of_transaction(error):
@@ -340,6 +337,12 @@ class Outbox:
                 raise self._no_topic(topic, found.error)
             time.sleep(0.1)
 
+    def connect(self) -> None:
+        """Waits for a connection to a broker, by asking for topics once more: the first answer only says which brokers
+        there are. A client without one begins its transactions half a second later. Raises as :meth:`partitions`."""
+        known = [*self._partitions][:1]
+        self._ask(lambda wait: self.client.list_topics(*known, timeout=wait))
+
     def topics(self) -> list[str]:
         """The names of all topics. Raises as :meth:`partitions`."""
         return sorted(self._ask(lambda wait: self.client.list_topics(timeout=wait)).topics)
@@ -361,6 +364,12 @@ class Outbox:
 
     def _ask(self, call: Callable[[float], Any]) -> Any:
         return self.brokers.ask(call, self.poll, self.complaints, self.brokers.time_out)
+
+
+def _report(failed: list[tuple[KafkaError, Message]], error: KafkaError | None, message: Message) -> None:
+    """The client calls it when a message is delivered, or never will be."""
+    if error is not None:
+        failed.append((error, message))
 
 
 def _client_error() -> type[Exception]:
@@ -390,7 +399,7 @@ _shared: dict[tuple[object, ...], Outbox] = {}
 
 def shared_outbox(brokers: Brokers) -> Outbox:
     """The producer of this process for some brokers, made when it is first asked for; ended when the process ends, or
-    by :func:`give_up`."""
+    by :func:`give_up` or :func:`forget`."""
     key = _key(brokers)
     if key not in _shared:
         _shared[key] = Outbox.of(brokers)
@@ -402,6 +411,11 @@ def give_up(brokers: Brokers) -> None:
     outbox = _shared.pop(_key(brokers), None)
     if outbox is not None:
         outbox.close()
+
+
+def forget(brokers: Brokers) -> None:
+    """Leaves the producer of this process for some brokers to those who use it."""
+    _shared.pop(_key(brokers), None)
 
 
 def _key(brokers: Brokers) -> tuple[object, ...]:

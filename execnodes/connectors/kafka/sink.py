@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.kafka.client import Brokers
 from stateplan.execnodes.connectors.kafka.encode import RowEncoder
-from stateplan.execnodes.connectors.kafka.producer import Partitioner, give_up, shared_outbox
+from stateplan.execnodes.connectors.kafka.producer import Partitioner, forget, give_up, shared_outbox
 from stateplan.execnodes.connectors.kafka.properties import PREFIX
 from stateplan.execnodes.connectors.kafka.tables import topics_of
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
-from stateplan.execnodes.errors import OptionError, Place
+from stateplan.execnodes.errors import OptionError, Place, StateplanError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,8 +106,12 @@ class KafkaSink(Sink):
     def prepare(self, epoch: int) -> None:
         """Looks whether the topics are there. Raises as :meth:`Outbox.partitions`."""
         outbox = shared_outbox(self.brokers)
-        for topic in self.topics:
-            outbox.partitions(topic)
+        try:
+            for topic in self.topics:
+                outbox.partitions(topic)
+        except StateplanError:
+            forget(self.brokers)  # it would log in again and again, with the password that it was made with
+            raise
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         messages = self.rows.messages(frame)
@@ -119,6 +123,9 @@ class KafkaSink(Sink):
             give_up(self.brokers)
             raise
         return b""
+
+    def close(self) -> None:
+        forget(self.brokers)
 
 
 @dataclass(frozen=True)

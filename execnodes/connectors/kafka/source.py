@@ -7,12 +7,13 @@ Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.alignment import Aligner
-from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.execnodes.connectors.kafka.limits import Limits
 from stateplan.execnodes.connectors.kafka.planning import Planner, splits_between
 from stateplan.execnodes.connectors.kafka.reading import read_range
@@ -20,6 +21,7 @@ from stateplan.execnodes.connectors.kafka.rows import Rows
 from stateplan.execnodes.connectors.kafka.starts import Bound
 from stateplan.execnodes.connectors.kafka.tables import END, START, topics_of
 from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+from stateplan.execnodes.errors import RunError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +97,10 @@ class KafkaSource(OffsetSource):
         return {**self.__dict__, "_planner": None}
 
     def check(self, name: str) -> None:
-        self.planner.partitions(min(_AT_START, self.brokers.time_out))
+        try:
+            self.planner.partitions(min(_AT_START, self.brokers.time_out))
+        finally:
+            self._end_clients()  # another process plans
 
     def for_planning(self) -> KafkaSource:
         made = copy(self)
@@ -103,10 +108,12 @@ class KafkaSource(OffsetSource):
         return made
 
     def initial_offset(self) -> Offset:
-        return self.planner.initial()
+        with self._refusable():
+            return self.planner.initial()
 
     def latest_offset(self, start: Offset) -> Offset:
-        return self.planner.latest(start)
+        with self._refusable():
+            return self.planner.latest(start)
 
     def plan(self, start: Offset, end: Offset) -> list[Split]:
         return splits_between(start, end)
@@ -120,8 +127,24 @@ class KafkaSource(OffsetSource):
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
         where = split["topic"], split["partition"]
-        for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
-            yield self.rows.frame(batch)
+        with self._refusable():
+            for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
+                yield self.rows.frame(batch)
+
+    @contextmanager
+    def _refusable(self) -> Iterator[None]:
+        """Gives the clients up that brokers refuse: they would log in again and again, with the password that they were
+        made with."""
+        try:
+            yield
+        except RunError as error:
+            if error.code == "RUN111":
+                self._end_clients()
+            raise
+
+    def _end_clients(self) -> None:
+        self._planner = None
+        forget_consumers(self.brokers)
 
 
 def merged(splits: list[Split]) -> list[Split]:

@@ -73,7 +73,7 @@ class Transactions:
 
     def begin(self) -> None:
         """If there is no producer: makes one, looks whether the topics are there, and begins in the background to end
-        what an earlier run left open, which takes half a second even when nothing is.
+        what an earlier run left open.
 
         Raises:
             RunError: RUN110 to RUN113, RUN118.
@@ -84,14 +84,19 @@ class Transactions:
         fixed: dict[str, Any] = {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in given else {}
         fixed |= {"transactional.id": self.name, "enable.idempotence": True}
         outbox = Outbox.of(self.brokers, fixed, lambda: self.stopped)
-        for topic in self.topics:
-            outbox.partitions(topic)
+        try:
+            for topic in self.topics:
+                outbox.partitions(topic)
+        except BaseException:
+            outbox.close()
+            raise
         coming = self._coming = Future[Outbox]()
 
         def run() -> None:
             try:
                 coming.set_result(self._initialised(outbox))
             except BaseException as error:
+                outbox.close()
                 coming.set_exception(error)
 
         threading.Thread(target=run, name="stateplan-transactions", daemon=True).start()
@@ -113,6 +118,7 @@ class Transactions:
         from confluent_kafka import KafkaException
 
         self._begun = time.monotonic()
+        outbox.connect()
         try:
             self._call(outbox, outbox.client.init_transactions)
         except KafkaException as error:
