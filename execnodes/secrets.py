@@ -73,11 +73,6 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def with_values(options: Mapping[str, str]) -> dict[str, str]:
-    """Options with all references resolved. Raises as :func:`resolved`."""
-    return {key: resolved(text, key) for key, text in options.items()}
-
-
 @dataclass(frozen=True)
 class Secrets:
     """The secrets of a job that are written as they are in the options of its tables, in memory only.

@@ -26,6 +26,7 @@ Options: TypeAlias = Mapping[str, str]
 RIGHT, WRONG, NEW, STORE = 'open "sesame"', "hunter2!", "changed, and long", "of a key store"
 SECRETS = (RIGHT, RIGHT.replace('"', '\\"'), WRONG, NEW, STORE)
 USERS = {"joe": RIGHT}
+JAAS = "properties.sasl.jaas.config"
 EXACT = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
 
 
@@ -38,7 +39,7 @@ def jaas(user: str, password: str, module: str = "plain.PlainLoginModule") -> Op
     """A login as Java's client takes it."""
     quoted = password.replace('"', '\\"')
     text = f'org.apache.kafka.common.security.{module} required username="{user}" password="{quoted}";'
-    return {"properties.sasl.jaas.config": text}
+    return {JAAS: text}
 
 
 scram_jaas = partial(jaas, module="scram.ScramLoginModule")

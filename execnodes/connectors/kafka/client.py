@@ -19,11 +19,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.connectors.extras import require
-from stateplan.execnodes.connectors.kafka.properties import OWN, PREFIX, time_out, translated
+from stateplan.execnodes.connectors.kafka.properties import LOGIN, OWN, PREFIX, time_out, translated
 from stateplan.execnodes.connectors.protocol import Table
 from stateplan.execnodes.errors import OptionError, RunError, StateplanError
 from stateplan.execnodes.redaction import is_secret, without
-from stateplan.execnodes.secrets import with_values
+from stateplan.execnodes.secrets import resolved
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -58,7 +58,9 @@ _GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
 """What an idempotent producer says of the messages behind the first one that found no topic."""
 
 _ALERT = "SSL alert number"
-"""In what a client says of brokers that refuse its certificate: with TLS 1.3 they do so after the handshake."""
+"""In what a client says of brokers that end TLS. With TLS 1.3 they refuse its certificate after the handshake."""
+
+_OF_CERTIFICATES = ("certificate", "unknown ca")
 
 _NO_ANSWER = frozenset(
     {
@@ -75,6 +77,17 @@ _PASSING = frozenset(
         *("KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
     }
 )
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What a client writes its log to: without the secrets of the table, which brokers may repeat."""
+
+    brokers: Brokers
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        if _LOG.isEnabledFor(level):
+            _LOG.log(level, "%s", self.brokers.cleaned(text % values))
 
 
 def _refuses(error: KafkaError) -> bool:
@@ -153,12 +166,15 @@ class Brokers:
 
     def settings(self, producer: bool) -> dict[str, Any]:
         """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
-        resolved = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
-        made: dict[str, Any] = {"log_level": 2, "log.connection.close": "false", "logger": _LOG}
-        return made | translated(resolved, producer)
+        given = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
+        made: dict[str, Any] = {"log_level": 2, "log.connection.close": "false", "logger": _Log(self)}
+        return made | translated(given, producer)
 
     def _resolved(self) -> dict[str, str]:
-        return with_values({PREFIX + name: text for name, text in self.properties.items()})
+        return {
+            PREFIX + name: text if name == LOGIN else resolved(text, PREFIX + name)
+            for name, text in self.properties.items()
+        }
 
     def cleaned(self, text: str) -> str:
         """``text`` of a client without the secrets of the table."""
@@ -253,7 +269,8 @@ class Brokers:
         if _refuses(cause):
             return made("RUN111", reason=reason)
         if name == "_SSL" or (name in _NO_ANSWER and _ALERT in reason):
-            return made("RUN111.tls", reason=reason)
+            ours = _ALERT in reason and any(word in reason for word in _OF_CERTIFICATES)
+            return made("RUN111.client" if ours else "RUN111.tls", reason=reason)
         if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
             return made("RUN111.plain", reason=reason)
         if name in _RIGHTS:

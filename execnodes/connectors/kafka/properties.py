@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from stateplan.execnodes.connectors.protocol import server_url
 from stateplan.execnodes.errors import OptionError, Place, nearest
-from stateplan.execnodes.secrets import has_reference
+from stateplan.execnodes.secrets import has_reference, resolved
 
 PREFIX = "properties."
+LOGIN = "sasl.jaas.config"
 
 OWN = {
     "commit.offsets.on.checkpoint": "true",
@@ -98,7 +99,7 @@ RENAMED = {
 
 _SPECIAL = frozenset(
     {
-        *("request.timeout.ms", "buffer.memory", "sasl.jaas.config", "ssl.endpoint.identification.algorithm"),
+        *("request.timeout.ms", "buffer.memory", LOGIN, "ssl.endpoint.identification.algorithm"),
         *("ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password"),
         *("ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "auto.offset.reset"),
     }
@@ -184,7 +185,7 @@ def places_of(properties: Mapping[str, str]) -> Iterator[str]:
             if server.strip():
                 port = "" if has_reference(server) or re.search(r":\d+\s*$", server) else ":9092"
                 yield server_url("kafka", server.strip() + port)
-    login = properties.get("sasl.jaas.config", "")
+    login = properties.get(LOGIN, "")
     yield from (text for key, text in _given(login) if key.lower() == "keytab")
 
 
@@ -197,7 +198,7 @@ def translated(properties: Mapping[str, str], producer: bool, place: Place | Non
     """Settings of the client for those of a table.
 
     Args:
-        properties: known ones, without ``properties.`` and with what references stand for.
+        properties: known ones, without ``properties.`` and with what references stand for, except in :data:`LOGIN`.
         producer: whether the client writes.
         place: where the table is written.
 
@@ -293,15 +294,19 @@ _MODULES: dict[str, Callable[[Mapping[str, str]], dict[str, str]]] = {
 
 
 def _login(properties: Mapping[str, str], producer: bool, place: Place | None) -> dict[str, str]:
-    """What ``sasl.jaas.config`` says about who logs in."""
-    text = properties.get("sasl.jaas.config")
+    """What ``sasl.jaas.config`` says about who logs in. A reference stands for a value as it is, also with quotes, or
+    for all of the text."""
+    text = properties.get(LOGIN)
     if text is None:
         return {}
-    match = _LOGIN.fullmatch(text)
+    match = _LOGIN.fullmatch(text) or _LOGIN.fullmatch(resolved(text, PREFIX + LOGIN, place))
     module = match[1].rpartition(".")[2] if match else ""
     if match is None or module not in _MODULES:
         raise OptionError("OPT131.login", modules=list(_MODULES), place=place)
-    return _MODULES[module](dict(_given(match[3])))
+    given = _given(match[3])
+    if match.string is text:
+        given = ((key, resolved(value, PREFIX + LOGIN, place)) for key, value in given)
+    return _MODULES[module](dict(given))
 
 
 def _given(text: str) -> Iterator[tuple[str, str]]:
