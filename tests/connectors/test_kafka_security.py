@@ -84,11 +84,19 @@ def test_rows_are_written_and_read(kafka: Kafka, keys: Keys, protocol: str, mech
         assert front.refused == 0
 
 
-@pytest.mark.parametrize("reference", ["${env:KAFKA_JAAS}", jaas("joe", "${env:KAFKA_PASSWORD}")[JAAS]])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "${env:KAFKA_JAAS}",
+        jaas("joe", "${env:KAFKA_PASSWORD}")[JAAS],
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="joe" ${env:KAFKA_REST};',
+    ],
+)
 def test_a_reference_stands_for_a_login_or_for_a_part_of_it(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch, reference: str
 ) -> None:
     monkeypatch.setenv("KAFKA_JAAS", jaas("joe", RIGHT)[JAAS])
+    monkeypatch.setenv("KAFKA_REST", jaas("joe", RIGHT)[JAAS].split('"joe" ')[1].removesuffix(";"))
     with before(kafka.port, users=USERS) as front:
         Tables.of(kafka, front, secured("SASL_PLAINTEXT", "PLAIN", {JAAS: reference})).plan()
 
@@ -268,8 +276,12 @@ def test_errors_show_no_secret(outcomes: Mapping[tuple[str, str], Outcome]) -> N
 
 def test_logs_show_no_secret(kafka: Kafka, keys: Keys, capfd: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
-    handler = logging.Handler(logging.DEBUG)
-    handler.emit = lambda record: lines.append(f"{record.getMessage()} {vars(record)}")  # type: ignore[method-assign]
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{record.getMessage()} {vars(record)}")
+
+    handler = Kept(logging.DEBUG)
     log = logging.getLogger("stateplan.kafka")
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)

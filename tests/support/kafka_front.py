@@ -176,7 +176,7 @@ def scram(algorithm: str, users: Mapping[str, str]) -> Login:
 
 
 def _fields(text: bytes) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in text.decode().split(","))
+    return {key: value for key, _, value in (part.partition("=") for part in text.decode().split(","))}
 
 
 MECHANISMS: Mapping[str, Callable[[Mapping[str, str]], Login]] = {

@@ -34,7 +34,7 @@ TIME_OUT = 30_000
 """After how many milliseconds without an answer a call fails, where the table says nothing else."""
 
 _KEPT = ((-3, 32 << 20), (-1, 64 << 20))
-"""glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the most to which it raises them itself."""
+"""glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the highest values that it would choose itself."""
 
 _SLICE = 1.0
 _LOG = logging.getLogger("stateplan.kafka")
@@ -144,6 +144,11 @@ class Brokers:
         """Those of a table, whose options have been checked."""
         given = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
         return Brokers(table.name, table.connector.name, given)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Under what clients of this process are kept; begins with the process."""
+        return (os.getpid(), self.connector, *sorted(self.properties.items()))
 
     @property
     def servers(self) -> str:
@@ -284,8 +289,8 @@ class Brokers:
 
 
 def _keep_memory() -> None:
-    """Has glibc keep memory that is free: what it gives back to the system after each answer of a broker, it has to ask
-    for again for the next one. Other C libraries do as they do."""
+    """Has glibc keep freed memory. Otherwise it returns memory to the system after each answer of a broker, and asks
+    for it again for the next one. Other C libraries are left alone."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         for option, size in _KEPT:
             ctypes.CDLL(None).mallopt(option, size)
@@ -331,7 +336,7 @@ _shared: dict[tuple[tuple[object, ...], ...], Shared] = {}
 
 def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
     """The consumer of this process for some brokers, made when it is first asked for; closed when the process ends."""
-    key = (_of(brokers), *sorted(more.items()))
+    key = (brokers.key, *sorted(more.items()))
     if key not in _shared:
         if not _shared:
             atexit.register(close_consumers)
@@ -352,9 +357,5 @@ def forget_consumers(brokers: Brokers) -> None:
     """Leaves the consumers of this process for some brokers to those who use them; the next who asks for one gets a new
     one."""
     for key in list(_shared):
-        if key[0] == _of(brokers):
+        if key[0] == brokers.key:
             _shared.pop(key, None)
-
-
-def _of(brokers: Brokers) -> tuple[object, ...]:
-    return (os.getpid(), brokers.connector, *sorted(brokers.properties.items()))

@@ -7,7 +7,6 @@ Source: Flink's ``KafkaConnectorOptionsUtil.getFlinkKafkaPartitioner``.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -419,4 +418,4 @@ def forget(brokers: Brokers) -> None:
 
 
 def _key(brokers: Brokers) -> tuple[object, ...]:
-    return (os.getpid(), brokers.connector, brokers.table, *sorted(brokers.properties.items()))
+    return (brokers.table, *brokers.key)

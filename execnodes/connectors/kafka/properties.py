@@ -144,6 +144,7 @@ KNOWN = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED, *RENAMED, *_SPECIAL})
 """Every name that an option may have, without ``properties.``"""
 
 _PATTERNS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LOGIN = re.compile(r"\s*([\w.]+)\s+(required|requisite|sufficient|optional)\b(.*?);?\s*", re.S)
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -294,21 +295,30 @@ _MODULES: dict[str, Callable[[Mapping[str, str]], dict[str, str]]] = {
 
 
 def _login(properties: Mapping[str, str], producer: bool, place: Place | None) -> dict[str, str]:
-    """What ``sasl.jaas.config`` says about who logs in. A reference stands for a value as it is, also with quotes, or
-    for all of the text."""
+    """What ``sasl.jaas.config`` says about who logs in."""
     text = properties.get(LOGIN)
     if text is None:
         return {}
-    match = _LOGIN.fullmatch(text) or _LOGIN.fullmatch(resolved(text, PREFIX + LOGIN, place))
+    match = _LOGIN.fullmatch(_with_values(text, place))
     module = match[1].rpartition(".")[2] if match else ""
     if match is None or module not in _MODULES:
         raise OptionError("OPT131.login", modules=list(_MODULES), place=place)
-    given = _given(match[3])
-    if match.string is text:
-        given = ((key, resolved(value, PREFIX + LOGIN, place)) for key, value in given)
-    return _MODULES[module](dict(given))
+    return _MODULES[module](dict(_given(match[3])))
+
+
+def _with_values(text: str, place: Place | None) -> str:
+    """A login with what references stand for. A value that stands in quotes may have quotes itself."""
+    parts = _QUOTED.split(text)  # in turn outside and inside of quotes
+    parts[1::2] = map(_unescaped, parts[1::2])
+    parts = [resolved(part, PREFIX + LOGIN, place) for part in parts]
+    parts[1::2] = [re.sub(r'(["\\])', r"\\\1", part) for part in parts[1::2]]
+    return '"'.join(parts)
 
 
 def _given(text: str) -> Iterator[tuple[str, str]]:
     for key, quoted, bare in _PATTERNS.findall(text):
-        yield key, re.sub(r"\\(.)", r"\1", quoted) if quoted else bare
+        yield key, _unescaped(quoted) if quoted else bare
+
+
+def _unescaped(quoted: str) -> str:
+    return re.sub(r"\\(.)", r"\1", quoted)

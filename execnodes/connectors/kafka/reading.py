@@ -228,8 +228,8 @@ class _Range:
 
     def _silent(self) -> NoReturn:
         complaints = self.client.complaints
-        if complaints.last is not None and self.brokers.error(complaints.last).code == "RUN111":
-            raise self.brokers.error(complaints.last)
+        if complaints.last is not None and (known := self.brokers.error(complaints.last)).code == "RUN111":
+            raise known
         raise RunError(
             "RUN110.reading",
             topic=self.topic,
