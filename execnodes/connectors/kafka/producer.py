@@ -238,20 +238,12 @@ class Outbox:
         A client that cannot go on raises that from a call, and the next callback stumbles over it, or loses it. A call
         to abort the transaction then tells what was lost.
         """
-        from confluent_kafka import KafkaError
-
-        client_error = _client_error()
         try:
             return call()
-        except (SystemError, client_error) as error:
-            cause: BaseException | None = error
-            while isinstance(cause, SystemError):
-                cause = cause.__cause__
-            if not isinstance(cause, client_error):
-                cause = client_error(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
+        except (SystemError, _client_error()) as error:
             if self.transaction_seconds:
-                raise cause from None
-            raise self.brokers.error(cause.args[0], self.complaints, self.seconds) from None
+                raise _cause(error) from None
+            raise self.brokers.error(_cause(error).args[0], self.complaints, self.seconds) from None
 
     def flush(self) -> None:
         """Waits until all messages are delivered.
@@ -376,6 +368,18 @@ def _client_error() -> type[Exception]:
 
     kind: type[Exception] = KafkaException
     return kind
+
+
+def _cause(error: BaseException) -> Exception:
+    """The client's error behind one that a callback stumbled over."""
+    from confluent_kafka import KafkaError
+
+    found: BaseException | None = error
+    while isinstance(found, SystemError):
+        found = found.__cause__
+    if isinstance(found, _client_error()):
+        return found
+    return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
 
 
 def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:

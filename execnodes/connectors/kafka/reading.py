@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
@@ -153,7 +153,7 @@ class _Range:
                     heard = time.monotonic()
                     self.client.complaints.forget()
                 elif self.client.complaints.final is not None or time.monotonic() - heard > self.brokers.time_out:
-                    self._silent()
+                    raise self._silent()
                 if self.at < self.stop and (len(self.values) >= _HELD or self.size >= _MOST_BYTES):
                     yield from self._batches()
             consumer.unassign()
@@ -226,11 +226,12 @@ class _Range:
 
         return self.brokers.ask(ask, lambda: None, self.client.complaints, self.brokers.time_out, lambda: None)
 
-    def _silent(self) -> NoReturn:
+    def _silent(self) -> RunError:
         complaints = self.client.complaints
-        if complaints.last is not None and (known := self.brokers.error(complaints.last)).code == "RUN111":
-            raise known
-        raise RunError(
+        known = None if complaints.last is None else self.brokers.error(complaints.last)
+        if known is not None and known.code == "RUN111":
+            return known
+        return RunError(
             "RUN110.reading",
             topic=self.topic,
             partition=self.partition,
