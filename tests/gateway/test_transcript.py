@@ -304,10 +304,13 @@ def _same_beginning(replay: Replay, exchange: Exchange, ours: dict[str, Any]) ->
     assert text[: upto if upto > 0 else len(theirs)] == (theirs[:upto] if upto > 0 else theirs)
     columns = ours["results"]["columns"]
     if columns[0]["name"] == "job id":
-        listed = {row["fields"][0]: row["fields"] for row in ours["results"]["data"]}
-        for job, status in re.findall(r'"fields": ?\["([0-9a-f]{32})".*?"(RUNNING|CANCELED|FINISHED|FAILED)"', theirs):
-            if job in replay.names.values():
-                assert listed[job][2] == status, f"{job} is {listed[job]}"
+        wanted = dict(re.findall(r'"fields": ?\["([0-9a-f]{32})".*?"(RUNNING|CANCELED|FINISHED|FAILED)"', theirs))
+        wanted = {job: status for job, status in wanted.items() if job in replay.names.values()}
+        until, listed = time.monotonic() + 30, _listed(ours)
+        while time.monotonic() < until and any(listed[job][2] != status for job, status in wanted.items()):
+            time.sleep(0.1)  # a job that was cancelled a moment ago may still be ending
+            listed = _listed(_jobs(replay, exchange))
+        assert {job: listed[job][2] for job in wanted} == wanted
         assert all(len(fields) == 4 for fields in listed.values())
         return
     mine = len(re.sub(r"/result/\d+", "/result/1", text))
@@ -316,3 +319,18 @@ def _same_beginning(replay: Replay, exchange: Exchange, ours: dict[str, Any]) ->
     if '": "' not in exchange.answer:  # section C asked before the row was there
         mine -= sum(map(len, rows))
     assert mine == exchange.length
+
+
+def _listed(ours: dict[str, Any]) -> dict[str, list[Any]]:
+    return {row["fields"][0]: row["fields"] for row in ours["results"]["data"]}
+
+
+def _jobs(replay: Replay, exchange: Exchange) -> dict[str, Any]:
+    """The answer to SHOW JOBS in the session of an exchange, asked anew."""
+    session, _, _ = exchange.path.partition("/operations/")
+    answer = replay.ask("POST", f"{session}/statements", json.dumps({"statement": "SHOW JOBS"}))
+    where = f"{session}/operations/{answer.json()['operationHandle']}/result/0?rowFormat=JSON"
+    while (page := replay.ask("GET", where).json())["resultType"] == "NOT_READY":
+        time.sleep(0.05)
+    found: dict[str, Any] = page
+    return found
