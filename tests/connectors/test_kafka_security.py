@@ -45,6 +45,7 @@ from tests.connectors.kafka_secured import (
 from tests.connectors.test_kafka_source import Job, numbers
 from tests.support.kafka import Kafka
 from tests.support.kafka_front import HOST, MECHANISMS, METADATA, SASL_HANDSHAKE, Certificate, Front, before
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -392,17 +393,10 @@ def test_what_was_refused_while_nothing_was_read_is_forgotten(kafka: Kafka) -> N
         assert tables.read(0, 1) == [1]
         seen, front.users = front.refused, {"joe": NEW}
         front.drop()
-        wait_until(lambda: front.refused > seen)
+        until(lambda: front.refused > seen, 30)
         front.users = USERS
         assert no_more_logins(front)
         assert tables.read(1, 2) == [2]
-
-
-def wait_until(there: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not there():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_a_broker_that_leaves_in_a_login_refuses_nobody(kafka: Kafka) -> None:
@@ -427,7 +421,7 @@ def left_once(front: Front, request: int, call: Callable[[], object]) -> Outcome
     seen, front.leaves_at = front.left, request
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(tried, call)
-        wait_until(lambda: front.left > seen)
+        until(lambda: front.left > seen, 30)
         front.leaves_at = None
         return waiting.result()
 
@@ -441,7 +435,7 @@ def test_a_job_that_is_over_keeps_no_connection(kafka: Kafka) -> None:
             sink = tables.sink(options)
             sink.prepare(0)
             sink.close()
-        wait_until(lambda: front.connections == 0)
+        until(lambda: front.connections == 0, 30)
 
 
 def test_a_certificate_that_changes_while_a_topic_is_read(kafka: Kafka, keys: Keys) -> None:
@@ -487,7 +481,7 @@ def test_a_job_goes_on_when_its_password_is_mended(spark: object, kafka: Kafka, 
             return session.execute_sql("INSERT INTO copies SELECT a FROM numbers").job
 
         job = started(1, 2)
-        wait_until(lambda: copies() == [1, 2])
+        until(lambda: copies() == [1, 2], 30)
         front.users = {"joe": NEW}
         front.drop()
         found = tried(lambda: job.wait(60))
@@ -495,6 +489,6 @@ def test_a_job_goes_on_when_its_password_is_mended(spark: object, kafka: Kafka, 
         assert not [secret for secret in SECRETS if secret in found.shown]
         note.write_text(NEW)
         job = started(3)
-        wait_until(lambda: len(copies()) == 3)
+        until(lambda: len(copies()) == 3, 30)
         job.stop()
         assert copies() == [1, 2, 3]

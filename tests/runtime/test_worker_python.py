@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from stateplan.execnodes.runtime.spark.fork_server import MODULES
 from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.planner.session.environment import TableEnvironment
 from tests.support.delta import append
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +37,6 @@ sys.exit(7)
 """
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def gone(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
@@ -56,7 +49,7 @@ def program() -> Iterator[str]:
     """A program with a fork server that answers."""
     made = worker_python(str(ROOT))
     programs._serve(made)
-    eventually(lambda: programs._socket(Path(made)).exists())
+    until(lambda: programs._socket(Path(made)).exists(), 60)
     yield made
     programs._end(programs._servers.pop(made), os.getpid())
 
@@ -93,7 +86,7 @@ def test_a_fork_has_what_is_named_for_it(program: str, tmp_path: Path, missing: 
 
     assert has() == "False\n"
     programs.import_ahead(program, [*missing, "this"])
-    eventually(lambda: has() == "True\n")
+    until(lambda: has() == "True\n", 60)
 
 
 def test_a_server_that_was_killed_is_not_missed(program: str, tmp_path: Path) -> None:
@@ -136,7 +129,7 @@ def test_a_fork_ends_with_the_process_that_spark_knows(program: str, tmp_path: P
         fork = int(client.stdout.readline())
         assert fork != client.pid and not gone(fork)
         client.terminate()
-    eventually(lambda: gone(fork))
+    until(lambda: gone(fork), 60)
 
 
 def test_the_server_ends_with_a_driver_that_is_killed() -> None:
@@ -156,7 +149,7 @@ time.sleep(600)
         server = int(driver.stdout.readline())
         driver.send_signal(signal.SIGKILL)
 
-    eventually(lambda: gone(server))
+    until(lambda: gone(server), 60)
 
 
 class Between:
@@ -208,11 +201,11 @@ def test_spark_plans_each_level_of_state_in_a_fork(spark: SparkSession, tmp_path
 
     assert run("first")
     path = programs._socket(Path(spark.sparkContext.pythonExec))
-    eventually(path.exists)
+    until(path.exists, 60)
     between = Between(path)
     try:
         assert run("second")
-        eventually(lambda: between.asked == 2)
+        until(lambda: between.asked == 2, 60)
     finally:
         between.close()
 
@@ -232,7 +225,7 @@ def test_spark_plans_a_source_in_a_fork(spark: SparkSession, tmp_path: Path) -> 
 
     assert len(run("first")) == 2
     path = programs._socket(Path(spark.sparkContext.pythonExec))
-    eventually(path.exists)
+    until(path.exists, 60)
     between = Between(path)
     try:
         assert len(run("second")) == 4

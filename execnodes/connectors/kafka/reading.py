@@ -227,6 +227,8 @@ class _Range:
         return self.brokers.ask(ask, lambda: None, self.client.complaints, self.brokers.time_out, lambda: None)
 
     def _silent(self) -> RunError:
+        """The error for brokers that send nothing. The caller raises it: a name for it in the frame that raises would
+        make a cycle, which keeps the client alive."""
         complaints = self.client.complaints
         known = None if complaints.last is None else self.brokers.error(complaints.last)
         if known is not None and known.code == "RUN111":
