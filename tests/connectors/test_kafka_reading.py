@@ -12,14 +12,22 @@ import pytest
 
 from stateplan.execnodes.connectors.kafka import reading
 from stateplan.execnodes.connectors.kafka.client import Brokers, close_consumers
+from stateplan.execnodes.connectors.kafka.reading import Range
 from stateplan.execnodes.connectors.kafka.source import KafkaSource
 from stateplan.execnodes.connectors.protocol import SourceTable
 from stateplan.execnodes.connectors.registry import find_connector, find_format
 from stateplan.execnodes.types import parse_type
 from tests.support.kafka import Kafka
 
+CLIENT = {"check.crcs": "true"}
+"""A setting with which the client reads."""
+
 TOTAL = 1000
 VALUES = [str(i).encode() for i in range(TOTAL)]
+
+
+def by_client(kafka: Kafka) -> Brokers:
+    return Brokers("t", "kafka", {"bootstrap.servers": kafka.servers, **CLIENT})
 
 
 @pytest.mark.parametrize(
@@ -33,11 +41,11 @@ def test_batches_are_small_and_hold_the_whole_range(
     kafka.produce(topic, VALUES, keys=VALUES)
     for name, value in (("_HELD", held), ("_MOST", most), ("_ASKED", 50)):
         monkeypatch.setattr(reading, name, value)
-    brokers = Brokers("t", "kafka", {"bootstrap.servers": kafka.servers})
+    brokers = by_client(kafka)
     found, fetching = [], []
-    for batch in reading.read_range(brokers, topic, 0, start, stop, ["key"]):
+    for batch in reading.read_range(brokers, Range(topic, 0, start, stop), ["key"]):
         assert len(batch.values) == len(batch.offsets) == len(batch.told["key"]) <= most
-        assert batch.told["key"] == batch.values
+        assert list(batch.told["key"]) == list(batch.values)
         found += list(zip(batch.offsets, batch.values, strict=True))
         fetching.append(_fetching())
     assert found == [(i, VALUES[i]) for i in range(start, stop)]
@@ -60,8 +68,7 @@ def test_a_reader_that_stops_early_stops_fetching(kafka: Kafka, monkeypatch: pyt
     kafka.produce(topic, VALUES)
     for name in ("_HELD", "_MOST", "_ASKED"):
         monkeypatch.setattr(reading, name, 100)
-    brokers = Brokers("t", "kafka", {"bootstrap.servers": kafka.servers})
-    batches = reading.read_range(brokers, topic, 0, 0, TOTAL)
+    batches = reading.read_range(by_client(kafka), Range(topic, 0, 0, TOTAL))
     assert list(next(batches).offsets) == list(range(100))
     assert _fetching()
     assert isinstance(batches, Generator)

@@ -269,10 +269,7 @@ def _object_lines(lines: Lines) -> int | None:
     also keeps it from a ``null`` at the start, which it does not survive.
     """
     data = np.frombuffer(lines.data, np.uint8)
-    ends = lines.ends
-    starts = np.empty_like(ends)
-    starts[0] = 0
-    np.add(ends[:-1], 1, out=starts[1:])
+    starts, ends = lines.starts, lines.ends
     first, last = data[starts], data[np.maximum(ends, 1) - 1]
     if (first == 123).all() and (last == 125).all():
         return len(ends)

@@ -24,6 +24,7 @@ from stateplan.execnodes.changelog import KIND, column, columns
 from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines
 from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, RowReader
+from stateplan.execnodes.connectors.formats.messages import Messages
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.files import Lines, line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
@@ -73,32 +74,37 @@ class LineDecoder(Frozen):
             yield frame_of(batch, self.slow.fields)
 
     def decode_messages(
-        self, data: Sequence[bytes], places: npt.NDArray[np.int64]
+        self, data: Messages, places: npt.NDArray[np.int64]
     ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
         """The rows of some messages, in order, without ``kind``, and for each the place of its message.
+
+        Args:
+            data: without NULL.
+            places: of the messages.
 
         Raises:
             DataError: as :meth:`decode`; the line is the place of the message plus one.
         """
         if not data:
             return
-        lines = _lines_of(data)
-        if len(lines) != len(data):
-            data = [_on_one_line(message) for message in data]
-            lines = _lines_of(data)
-        df = self.fast.read(lines) if self.fits is None or self.fits(lines.data) else None
+        lines = data.lines()
+        if lines is None:
+            data = Messages.of([_on_one_line(message) for message in data if message is not None])
+            lines = data.lines()
+        df = self.fast.read(lines) if lines is not None and (self.fits is None or self.fits(lines.data)) else None
         if df is not None and df.height == len(data) and (self.check_frame is None or self.check_frame(df)):
             if self.select is not None:
                 df = self.select(df.with_columns(pl.Series(_PLACE, places)))
                 places = df[_PLACE].to_numpy()
                 df = df.drop(_PLACE)
             yield df, places
-        elif len(data) > 1 and len(lines.data) > _SMALL_PIECE and self.fast.usable:
+        elif len(data) > 1 and data.sizes.sum() > _SMALL_PIECE and self.fast.usable:
             half = len(data) // 2
             yield from self.decode_messages(data[:half], places[:half])
             yield from self.decode_messages(data[half:], places[half:])
         else:
-            rows = [list(self.slow.rows([m], at + 1, None)) for m, at in zip(data, places.tolist(), strict=True)]
+            some = zip(data, places.tolist(), strict=True)
+            rows = [list(self.slow.rows([m], at + 1, None)) for m, at in some if m is not None]
             found = np.repeat(places, [len(some) for some in rows])
             yield frame_of([row for some in rows for row in some], self.slow.fields), found
 
@@ -111,10 +117,6 @@ class LineDecoder(Frozen):
             df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
             if df is not None and df.height:
                 yield df
-
-
-def _lines_of(messages: Sequence[bytes]) -> Lines:
-    return Lines(b"\n".join(messages) + b"\n")
 
 
 def _on_one_line(message: bytes) -> bytes:
@@ -247,10 +249,9 @@ class RowDecoder:
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """As :meth:`execnodes.connectors.formats.base.MessageDecoder.messages`."""
-        there = np.arange(len(data))
-        some = [message for message in data if message is not None]
-        if len(some) < len(data):
-            there = there[np.fromiter((message is not None for message in data), bool, len(data))]
+        given = Messages.of(data)
+        there = np.flatnonzero(given.there)
+        some = given if len(there) == len(given) else given.chosen(given.there)
         frames, places, of_file = [], [], self._columns_of("")
         for df, at in self.lines.decode_messages(some, there):
             rows, origin = self._rows(df)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.connectors.extras import require
-from stateplan.execnodes.connectors.kafka.properties import LOGIN, OWN, PREFIX, time_out, translated
+from stateplan.execnodes.connectors.kafka.properties import FETCHED, LOGIN, OWN, PREFIX, time_out, translated
 from stateplan.execnodes.connectors.protocol import Table
 from stateplan.execnodes.errors import OptionError, RunError, StateplanError
 from stateplan.execnodes.redaction import is_secret, without
@@ -27,6 +27,8 @@ from stateplan.execnodes.secrets import resolved
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
+
+    from stateplan.execnodes.connectors.kafka.fetching import Fetched, Links
 
 T = TypeVar("T")
 
@@ -37,6 +39,11 @@ _KEPT = ((-3, 32 << 20), (-1, 64 << 20))
 """glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the highest values that it would choose itself."""
 
 _SLICE = 1.0
+_REST = 60.0
+_QUIET = {"log_level": 2, "log.connection.close": "false"}
+_DEFAULTS = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
+"""What Java's client does unless told otherwise; librdkafka reads only what is committed."""
+
 _LOG = logging.getLogger("stateplan.kafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
@@ -172,8 +179,7 @@ class Brokers:
     def settings(self, producer: bool) -> dict[str, Any]:
         """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
         given = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
-        made: dict[str, Any] = {"log_level": 2, "log.connection.close": "false", "logger": _Log(self)}
-        return made | translated(given, producer)
+        return {**_QUIET, "logger": _Log(self), **translated(given, producer)}
 
     def _resolved(self) -> dict[str, str]:
         return {
@@ -192,10 +198,21 @@ class Brokers:
     def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
         """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
-        # What Java's client does unless told otherwise; librdkafka reads only what is committed.
-        defaults = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
         fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
-        return self._made(kafka.Consumer, {**defaults, **_dotted(more), **self.settings(producer=False), **fixed})
+        return self._made(kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed})
+
+    def links(self) -> Links | None:
+        """Connections to fetch by, none of which is open yet; None where the table has a setting that only the client
+        honours."""
+        from stateplan.execnodes.connectors.kafka.fetching import Links
+
+        given = self.settings(producer=False)
+        if given.keys() - FETCHED - _QUIET.keys() - {"logger"}:
+            return None
+        if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+            return None
+        level = given.get("isolation.level", _DEFAULTS["isolation.level"])
+        return Links(given.get("client.id", "rdkafka"), level.lower() == "read_committed")
 
     def producer(self, complaints: Complaints, fixed: Mapping[str, Any], **more: Any) -> Producer:
         """A new producer. ``fixed`` are settings of librdkafka that the table may not override; ``more`` those that it
@@ -307,12 +324,18 @@ class Shared:
     Attributes:
         consumer: the client.
         complaints: what it last said.
-        known: topics whose brokers it knows.
+        leaders: for topics whose brokers it knows, those that lead their partitions.
+        resting: topics that only the client reads for now, and until when, by the monotonic clock.
+        begun: a range that is being fetched, to be read next.
     """
 
     consumer: Consumer
     complaints: Complaints
-    known: set[str] = field(default_factory=set)
+    leaders: dict[str, Mapping[int, tuple[str, int]]] = field(default_factory=dict)
+    resting: dict[str, float] = field(default_factory=dict)
+    begun: Fetched | None = None
+    _links: Links | None = None
+    _fetches: bool = True
 
     def assign(self, brokers: Brokers, topic: str, partition: int, offset: int) -> None:
         """Begins to read a partition. Raises RunError RUN110, RUN111, RUN118."""
@@ -320,11 +343,43 @@ class Shared:
 
         self.poll()
         self.complaints.forget()  # what it said while nobody read may be over
-        if topic not in self.known:  # otherwise librdkafka looks for its brokers only once in a second
-            ask = partial(self.consumer.list_topics, topic)
-            brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
-            self.known.add(topic)
+        self.leader(brokers, topic, partition)  # otherwise librdkafka looks for it only once in a second
         self.consumer.assign([TopicPartition(topic, partition, offset)])
+
+    def leader(self, brokers: Brokers, topic: str, partition: int) -> tuple[str, int] | None:
+        """Host and port of the broker that led a partition when the topic was first read, or read again; None for none.
+        Raises RunError RUN110, RUN111, RUN118."""
+        if topic not in self.leaders:
+            ask = partial(self.consumer.list_topics, topic)
+            found = brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
+            known = {i: (broker.host, broker.port) for i, broker in found.brokers.items()}
+            of_topic = found.topics[topic].partitions if topic in found.topics else {}
+            self.leaders[topic] = {i: known[p.leader] for i, p in of_topic.items() if p.leader in known}
+        return self.leaders[topic].get(partition)
+
+    def links(self, brokers: Brokers, topic: str) -> Links | None:
+        """Connections to fetch a topic by; None where only the client reads it."""
+        if self._fetches and self._links is None:
+            self._links = brokers.links()
+            self._fetches = self._links is not None
+        if topic in self.resting:
+            if time.monotonic() < self.resting[topic]:
+                return None
+            del self.resting[topic]
+            self.leaders.pop(topic, None)  # others may lead by now
+        return self._links
+
+    def rest(self, topic: str) -> None:
+        """Leaves a topic to the client for a while."""
+        self.resting[topic] = time.monotonic() + _REST
+
+    def close(self) -> None:
+        """Ends the client, and the connections."""
+        self.consumer.close()
+        if self.begun is not None:
+            self.begun.close()
+        if self._links is not None:
+            self._links.close()
 
     def poll(self) -> None:
         """Lets the client tell its complaints, while it reads nothing."""
@@ -350,7 +405,7 @@ def close_consumers() -> None:
     for key in list(_shared):
         found = _shared.pop(key)
         if key[0][0] == os.getpid():
-            found.consumer.close()
+            found.close()
 
 
 def forget_consumers(brokers: Brokers) -> None:

@@ -140,6 +140,19 @@ SAME = frozenset(
 )
 """Names of librdkafka, of which most are Java's too."""
 
+FETCHED = frozenset(
+    """
+    acks batch.num.messages batch.size bootstrap.servers client.id compression.codec compression.level compression.type
+    delivery.timeout.ms enable.gapless.guarantee enable.idempotence group.id isolation.level linger.ms max.in.flight
+    max.in.flight.requests.per.connection message.max.bytes message.send.max.retries message.timeout.ms
+    queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
+    queue.buffering.max.ms reconnect.backoff.max.ms reconnect.backoff.ms request.required.acks request.timeout.ms
+    retries retry.backoff.max.ms retry.backoff.ms security.protocol socket.timeout.ms sticky.partitioning.linger.ms
+    transaction.timeout.ms transactional.id
+    """.split()  # noqa: SIM905 - names as in the manual
+)
+"""Names of librdkafka that fetching past it honours, or that do not concern it. With any other the client reads."""
+
 KNOWN = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED, *RENAMED, *_SPECIAL})
 """Every name that an option may have, without ``properties.``"""
 

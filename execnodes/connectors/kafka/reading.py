@@ -1,5 +1,7 @@
 """Reading a range of offsets of a partition, in a worker.
 
+:mod:`.fetching` reads what it can; the client reads all else, and has the errors.
+
 A range may have gaps: offsets that the log compacted away, markers of transactions, and messages of transactions that
 were aborted. It has been read when a message at its end or behind it has come, or when the log says that there is no
 more.
@@ -12,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
@@ -20,6 +22,9 @@ from stateplan.execnodes.errors import RunError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
+
+    from stateplan.execnodes.connectors.formats.messages import Ints, Messages
+    from stateplan.execnodes.connectors.kafka.fetching import Fetched
 
 _MOST = 50_000
 """Messages in one batch at most: as many as are decoded in one go."""
@@ -43,7 +48,8 @@ _BEGIN, _END = -2, -1
 
 _TOLD: Mapping[str, Callable[[Message], Any]] = {
     "key": lambda message: message.key(),
-    "timestamp": lambda message: message.timestamp(),
+    "timestamp": lambda message: message.timestamp()[1],
+    "timestamp-type": lambda message: message.timestamp()[0],
     "headers": lambda message: message.headers(),
     "leader-epoch": lambda message: message.leader_epoch(),
 }
@@ -56,24 +62,37 @@ class Batch:
     Attributes:
         topic, partition: where they are from.
         offsets: of each.
-        values: of each; None for a tombstone.
-        told: what else was asked for: ``key``; ``timestamp``, its type and ms; ``headers``; ``leader-epoch``.
+        values: of each; NULL for a tombstone.
+        told: what else was asked for: ``key``, as messages; ``timestamp``, ms since 1970; ``timestamp-type``, by
+            librdkafka's numbers; ``headers``; ``leader-epoch``.
     """
 
     topic: str
     partition: int
-    offsets: Sequence[int]
-    values: Sequence[bytes | None]
+    offsets: Ints
+    values: Messages
     told: Mapping[str, Sequence[Any]]
 
 
+class Range(NamedTuple):
+    """Offsets of a partition, from ``start`` up to ``stop``."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
 def read_range(
-    brokers: Brokers, topic: str, partition: int, start: int, stop: int, wanted: Collection[str] = ()
+    brokers: Brokers, span: Range, wanted: Collection[str] = (), following: Range | None = None
 ) -> Iterator[Batch]:
-    """The messages of a partition from offset ``start`` up to ``stop``, in order, in batches of bounded size.
+    """The messages of a range, in order, in batches of bounded size.
 
     Args:
-        wanted: what of them besides values: keys of :attr:`Batch.told`.
+        brokers: of the table.
+        span: to read.
+        wanted: what of messages besides values: keys of :attr:`Batch.told`.
+        following: the range that is read next, if known: it begins to come while this one is decoded.
 
     Raises:
         RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
@@ -89,7 +108,36 @@ def read_range(
         reconnect_backoff_max_ms=1000,
         queued_min_messages=_QUEUED,
     )
-    yield from _Range(brokers, client, topic, partition, start, stop, wanted).read()
+    fetched = _fetched(brokers, client, span, wanted)
+    if fetched is not None:
+        for offsets, values, told in fetched.read():
+            if fetched.asked and following is not None and following.topic in client.leaders:
+                client.begun = _fetched(brokers, client, following, wanted)
+                following = None
+            yield Batch(span.topic, span.partition, offsets, values, told)
+        if fetched.at >= span.stop:
+            return
+        client.rest(span.topic)
+        span = span._replace(start=fetched.at)
+    yield from _Consumed(brokers, client, span, wanted).read()
+
+
+def _fetched(brokers: Brokers, client: Shared, span: Range, wanted: Collection[str]) -> Fetched | None:
+    """The range as one that is being fetched; None where only the client may read it. Raises as :func:`read_range`."""
+    begun, client.begun = client.begun, None
+    if begun is not None and (begun.topic, begun.partition, begun.at, begun.stop, begun.wanted) == (*span, wanted):
+        return begun
+    if begun is not None:
+        begun.close()
+    links = client.links(brokers, span.topic)
+    leader = None if links is None else client.leader(brokers, span.topic, span.partition)
+    if links is None or leader is None:
+        return None
+    from stateplan.execnodes.connectors.kafka.fetching import Fetched
+
+    made = Fetched(links, leader, *span, wanted)
+    made.begin()
+    return made
 
 
 @contextmanager
@@ -104,22 +152,18 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _Range:
-    """A range that is being read."""
+class _Consumed:
+    """A range that the client reads."""
 
     def __init__(
         self,
         brokers: Brokers,
         client: Shared,
-        topic: str,
-        partition: int,
-        start: int,
-        stop: int,
+        span: Range,
         wanted: Collection[str],
     ) -> None:
         self.brokers, self.client = brokers, client
-        self.topic, self.partition = topic, partition
-        self.at, self.stop = start, stop
+        self.topic, self.partition, self.at, self.stop = span
         self.wanted = wanted
         self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
         self._empty()
@@ -132,12 +176,19 @@ class _Range:
 
     def _batches(self) -> Iterator[Batch]:
         """The messages that have come since the batches before."""
+        import numpy as np
+
+        from stateplan.execnodes.connectors.formats.messages import Messages
+
         offsets, values, told = self.offsets, self.values, self.told
         self._empty()
         for start in range(0, len(values), _MOST):
             part = slice(start, start + _MOST)
-            some = {key: found[part] for key, found in told.items()}
-            yield Batch(self.topic, self.partition, offsets[part], values[part], some)
+            some: dict[str, Any] = {key: found[part] for key, found in told.items()}
+            if "key" in some:
+                some["key"] = Messages.of(some["key"])
+            at = np.array(offsets[part], np.int64)
+            yield Batch(self.topic, self.partition, at, Messages.of(values[part]), some)
 
     def read(self) -> Iterator[Batch]:
         consumer: Consumer = self.client.consumer

@@ -106,9 +106,8 @@ class Rows:
     @property
     def wanted(self) -> frozenset[str]:
         """What of messages is needed besides their values: keys of :attr:`Batch.told`."""
-        keys = {"timestamp" if key == "timestamp-type" else key for _, key, _ in self.metadata}
-        of_key = {"key"} if self.key is not None else set()
-        return frozenset((keys & {"timestamp", "headers", "leader-epoch"}) | of_key)
+        keys = {key for _, key, _ in self.metadata} - {"topic", "partition", "offset"}
+        return frozenset(keys | ({"key"} if self.key is not None else set()))
 
     def frame(self, batch: Batch) -> pl.DataFrame:
         """The rows of some messages, in order, in the frames of :meth:`Source.read`.
@@ -124,9 +123,10 @@ class Rows:
             df, places = self.value.messages(data)
         except DataError as error:
             self._bad(error, batch, self.skip)
-        if self.upsert and None in data:
+        tombstones = self.upsert and not data.there.all()
+        if tombstones:
             # A tombstone has no value, though some formats read NULL as a row.
-            there = np.fromiter((value is not None for value in data), bool, len(data))[places]
+            there = data.there[places]
             df, places = df.filter(pl.Series(there)), places[there]
         kinds = df[KIND] if self.changes and KIND in df.columns else None
         if self.key is None:
@@ -139,9 +139,8 @@ class Rows:
         if self.changes:
             live = live.with_columns(pl.Series(KIND, np.zeros(len(places), np.int8)) if kinds is None else kinds)
         live = _paired(live, _named(keys, self.keys, of, leave=self.values), of)
-        if self.upsert and None in data:
-            dead = np.fromiter((value is None for value in data), bool, len(data))[of]
-            gone = _named(keys, self.keys, of).filter(pl.Series(dead))
+        if tombstones:
+            gone = _named(keys, self.keys, of).filter(pl.Series(~data.there[of]))
             gone = gone.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
             live = pl.concat([live, gone], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None
@@ -175,17 +174,17 @@ class Rows:
         """What the message of each row tells under a metadata key."""
         import polars as pl
 
-        values: Sequence[Any]
+        values: Any
         if key in ("topic", "partition"):
             one = batch.topic if key == "topic" else batch.partition
             return pl.Series([one], dtype=declared.polars()).new_from_index(0, len(rows)).alias(column(place))
         if key == "offset":
             values = batch.offsets
         elif key == "timestamp":
-            stamps = pl.Series([at for _, at in batch.told[key]], dtype=pl.Int64)
+            stamps = pl.Series(batch.told[key], dtype=pl.Int64)
             return stamps.cast(declared.polars()).gather(rows).alias(column(place))
         elif key == "timestamp-type":
-            values = [_TIME_TYPES[kind] for kind, _ in batch.told["timestamp"]]
+            values = [_TIME_TYPES[kind] for kind in batch.told[key]]
         elif key == "headers":
             values = [_headers(headers) for headers in batch.told[key]]
         else:

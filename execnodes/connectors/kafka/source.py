@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.alignment import Aligner
 from stateplan.execnodes.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.execnodes.connectors.kafka.limits import Limits
 from stateplan.execnodes.connectors.kafka.planning import Planner, splits_between
-from stateplan.execnodes.connectors.kafka.reading import read_range
+from stateplan.execnodes.connectors.kafka.reading import Range, read_range
 from stateplan.execnodes.connectors.kafka.rows import Rows
 from stateplan.execnodes.connectors.kafka.starts import Bound
 from stateplan.execnodes.connectors.kafka.tables import END, START, topics_of
@@ -26,6 +27,9 @@ from stateplan.execnodes.errors import RunError
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+
+_FOLLOWING = "following"
+"""The key of the split that the same task reads next, or None."""
 
 _AT_START = 10.0
 """For how many seconds brokers may be silent before the job has started."""
@@ -122,13 +126,16 @@ class KafkaSource(OffsetSource):
         self.planner.commit(end)
 
     def splits(self, batch: pa.RecordBatch) -> list[Split]:
-        return merged(super().splits(batch))
+        found = merged(super().splits(batch))
+        return [{**split, _FOLLOWING: following} for split, following in zip_longest(found, found[1:])]
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
-        where = split["topic"], split["partition"]
+        following = split.get(_FOLLOWING)
         with self._refusable():
-            for batch in read_range(self.brokers, *where, split["start"], split["stop"], self.rows.wanted):
+            for batch in read_range(
+                self.brokers, _range(split), self.rows.wanted, None if following is None else _range(following)
+            ):
                 yield self.rows.frame(batch)
 
     @contextmanager
@@ -145,6 +152,10 @@ class KafkaSource(OffsetSource):
     def _end_clients(self) -> None:
         self._planner = None
         forget_consumers(self.brokers)
+
+
+def _range(split: Split) -> Range:
+    return Range(split["topic"], split["partition"], split["start"], split["stop"])
 
 
 def merged(splits: list[Split]) -> list[Split]:
