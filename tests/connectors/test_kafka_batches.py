@@ -156,8 +156,11 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
         HEAD.pack(0, 50, 0, 2, 0, 5, 0, 0, 0, -1, -1, -1, 1) + b"\0",
         HEAD.pack(0, 53, 0, 2, 0, 1, 0, 0, 0, -1, -1, -1, 1) + b"none",
         HEAD.pack(0, 53, 0, 2, 0, 2, 0, 0, 0, -1, -1, -1, 1) + b"none",
+        HEAD.pack(0, 55, 0, 2, 0, 2, 0, 0, 0, -1, -1, -1, 1) + b"\xff\xff\xff\xff\x7fx",
+        HEAD.pack(0, 53, 0, 2, 0, 3, 0, 0, 0, -1, -1, -1, 1) + b"none",
+        HEAD.pack(0, 53, 0, 2, 0, 4, 0, 0, 0, -1, -1, -1, 1) + b"none",
     ],
-    ids=["old format", "length", "count", "many", "codec", "gzip", "snappy"],
+    ids=["old format", "length", "count", "many", "codec", "gzip", "snappy", "large", "lz4", "zstd"],
 )
 def test_what_is_no_batch_is_refused(data: bytes) -> None:
     with pytest.raises(UnreadableError):

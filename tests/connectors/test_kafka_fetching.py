@@ -170,6 +170,9 @@ def test_a_range_that_was_begun_and_is_not_read_is_given_up(kafka: Kafka, monkey
         assert [row[1] for row in messages(of, Range(topic, 1, 1, 2))] == [b"b"]
         batches = read_range(of, Range(topic, 0, 0, 2), ALL, Range(topic, 1, 0, 2))
         next(batches)
+        assert messages(of, Range(topic, 0, 1, 1), Range(topic, 1, 2, 2)) == []
+        assert len(messages(of, Range(topic, 0, 0, 2), Range(topic, 1, 2, 2))) == 2
+        assert len(messages(of, Range(topic, 1, 0, 2))) == 2
     assert not resting(of)
 
 

@@ -32,6 +32,9 @@ _CODECS, _LOG_APPEND, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _LEAST = 7
 """Bytes of a record at least."""
 
+_LARGEST = 1 << 30
+"""Bytes of a block without compression at most."""
+
 _SCHEMA = b'{"type":"record","name":"batch","fields":[{"name":"record","type":"bytes"}]}'
 _SYNC = b"stateplan-blocks"
 
@@ -100,7 +103,7 @@ class RecordBatch:
             raise UnreadableError
         try:
             data = expand(self.records)
-        except (OSError, ValueError, struct.error) as error:  # Arrow's errors are ValueErrors
+        except (OSError, pa.ArrowException, struct.error) as error:
             raise UnreadableError from error
         return replace(self, attributes=self.attributes & ~_CODECS, records=memoryview(data))
 
@@ -156,6 +159,8 @@ def _snappy_block(data: memoryview) -> bytes:
         shift += 7
         if byte < 0x80:
             break
+    if size > _LARGEST:
+        raise UnreadableError
     return bytes(pa.decompress(data, size, codec="snappy", asbytes=True))
 
 

@@ -98,6 +98,8 @@ def read_range(
         RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
             RUN115, the partition ends before ``stop``.
     """
+    if span.start >= span.stop:
+        return
     client = shared_consumer(
         brokers,
         auto_offset_reset="error",
@@ -129,7 +131,7 @@ def _fetched(brokers: Brokers, client: Shared, span: Range, wanted: Collection[s
         return begun
     if begun is not None:
         begun.close()
-    links = client.links(brokers, span.topic)
+    links = client.links(brokers, span.topic) if span.start < span.stop else None
     leader = None if links is None else client.leader(brokers, span.topic, span.partition)
     if links is None or leader is None:
         return None
