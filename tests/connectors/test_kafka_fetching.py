@@ -3,9 +3,11 @@ left to the client."""
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from stateplan.execnodes.connectors.kafka import fetching, reading
-from stateplan.execnodes.connectors.kafka.client import Brokers, close_consumers
+from stateplan.execnodes.connectors.kafka.client import Brokers, close_consumers, forget_consumers
 from stateplan.execnodes.connectors.kafka.fetching import Fetched, Links
 from stateplan.execnodes.connectors.kafka.reading import Range, read_range
 from tests.connectors.test_kafka_batches import Record
@@ -195,6 +197,19 @@ def test_settings_that_only_the_client_honours_are_left_to_it(more: dict[str, st
     if links is not None:
         assert links.client_id == more.get("client.id", "rdkafka")
         assert links.committed == ("isolation.level" in more)
+
+
+def test_connections_end_with_the_client_that_is_given_up(kafka: Kafka) -> None:
+    topic = kafka.topic(2)
+    for partition in range(2):
+        kafka.produce(topic, [b"a"], partition=partition)
+    of = brokers(kafka)
+    assert len(messages(of, Range(topic, 0, 0, 1), Range(topic, 1, 0, 1))) == 1
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        forget_consumers(of)
+        gc.collect()
+    assert not told
 
 
 def test_batches_of_few_messages_are_left_to_the_client(kafka: Kafka) -> None:

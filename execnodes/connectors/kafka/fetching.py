@@ -115,6 +115,10 @@ class Link:
         """Ends it."""
         self.stream.close()
 
+    def __del__(self) -> None:
+        """With a client that is given up, its connections end too."""
+        self.stream.close()
+
     def _read(self, size: int) -> memoryview:
         data = memoryview(bytearray(size))
         got = 0
