@@ -130,14 +130,19 @@ def _snappy() -> Any:
     return pa.Codec("snappy")
 
 
-def _snappy_expand(data: bytes) -> bytes:
+def snappy_size(data: bytes | memoryview) -> int:
+    """How many bytes a block of Snappy has without compression. It begins with that."""
     size = shift = 0
     for byte in data[:5]:
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
-    expanded = bytes(_snappy().decompress(data[:-4], decompressed_size=size))
+    return size
+
+
+def _snappy_expand(data: bytes) -> bytes:
+    expanded = bytes(_snappy().decompress(data[:-4], decompressed_size=snappy_size(data)))
     if zlib.crc32(expanded).to_bytes(4, "big") != data[-4:]:
         raise ContainerError("the checksum of a block is wrong")
     return expanded

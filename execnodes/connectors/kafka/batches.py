@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from stateplan.execnodes.connectors.formats.avro_files import MAGIC, write_long
+from stateplan.execnodes.connectors.formats.avro_files import MAGIC, snappy_size, write_long
 from stateplan.execnodes.connectors.formats.messages import Ints, Messages
 
 _HEAD = struct.Struct(">qiibIhiqqqhii")
@@ -153,12 +153,7 @@ def _snappy(data: memoryview) -> bytes:
 
 
 def _snappy_block(data: memoryview) -> bytes:
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size = snappy_size(data)
     if size > _LARGEST:
         raise UnreadableError
     return bytes(pa.decompress(data, size, codec="snappy", asbytes=True))
