@@ -333,9 +333,10 @@ def test_an_abortable_error_is_tried_again(kafka: Kafka, monkeypatch: pytest.Mon
     sink: Any = make(kafka.servers, topic, **EXACT, uid=topic)
     real = transactions.Transactions._transaction
 
-    def sometimes(self: Any, outbox: Any, parts: Any, epoch: int) -> None:
+    def sometimes(self: Any, outbox: Any, parts: Any, epoch: int, singly: bool) -> None:
+        assert singly == (fails != [1, 2])
         if not fails:
-            return real(self, outbox, parts, epoch)
+            return real(self, outbox, parts, epoch, singly)
         outbox.client.begin_transaction()
         outbox.send(next(iter(parts))[1], topic, self.partitioner)
         if fails.pop() == 2:
@@ -358,6 +359,7 @@ def test_an_abortable_error_is_tried_again(kafka: Kafka, monkeypatch: pytest.Mon
         ("_UNSUPPORTED_FEATURE", 0, "RUN133"),
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", 0, "RUN113"),
         ("_TIMED_OUT", 0, "RUN110"),
+        ("_TIMED_OUT, of a message", 0, "RUN130"),
         ("CONCURRENT_TRANSACTIONS", 0, "RUN134"),
     ],
 )
@@ -368,7 +370,8 @@ def test_errors_of_transactions_have_codes(kafka: Kafka, name: str, taken: int, 
     outbox = producer.Outbox.of(brokers, {"transactional.id": "errors", "transaction.timeout.ms": 900_000})
     made = transactions.Transactions(brokers, "errors", "t", ("t",), None, producer.Partitioner())
     made._begun = time.monotonic() - taken
-    found = made._coded(outbox, KafkaError(getattr(KafkaError, name), "why"))
+    name, _, message = name.partition(",")
+    found = made._coded(outbox, KafkaError(getattr(KafkaError, name), "why", txn_requires_abort=bool(message)))
     assert found.code == code
     outbox.close()
 
@@ -395,7 +398,7 @@ def test_a_message_that_is_too_large(kafka: Kafka, options: dict[str, str]) -> N
     ):
         sink = make(kafka.servers, topic, **keyed, **more, uid=topic)
         with pytest.raises(DataError) as caught:
-            write(sink, rows(("a", 1), ("x" * 4_000_000, 7), ("b", 2)))
+            write(sink, rows(("a", 1), ("x" * 4_000_000, 7), *(("b", n) for n in range(10, 200))))
         assert caught.value.code == "DATA421"
         assert text in caught.value.message
         assert """'{"v":7}'""" in caught.value.message
@@ -428,14 +431,15 @@ def test_a_broker_that_is_away() -> None:
         plain, exact = (make(broker.servers, topic, **short, **more, uid=topic) for more in ({}, EXACT))
         for sink in (plain, exact):
             write(sink, rows(("a", 0)))
-        made = exact.write(rows(("a", 1)), 1, PART)
+        seven = rows(*(("a", n) for n in range(1, 8)))
+        made = exact.write(seven, 1, PART)
         broker.stop()
-        for call in (lambda: plain.write(rows(("a", 1)), 1, PART), lambda: exact.commit([made], 1)):
+        for call in (lambda: plain.write(seven, 1, PART), lambda: exact.commit([made], 1)):
             started = time.monotonic()
             with pytest.raises(RunError) as caught:
                 call()
             assert caught.value.code == "RUN130"
-            assert "1 message of table t" in caught.value.message
+            assert "7 messages of table t" in caught.value.message
             assert time.monotonic() - started < 15
         with pytest.raises(RunError) as caught:
             plain.prepare(1)

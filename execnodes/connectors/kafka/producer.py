@@ -14,13 +14,16 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stateplan.execnodes.connectors.kafka.bulk import Bulk
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
     from confluent_kafka import KafkaError, Message
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -37,7 +40,7 @@ _WAIT = 1.0
 _APPEARS = 5.0
 _KNOWN_FOR = 60.0
 
-_LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "REQUEST_TIMED_OUT"})
+LATE = frozenset({"_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "REQUEST_TIMED_OUT"})
 _INVALID = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "INVALID_MSG", "POLICY_VIOLATION"})
 _STATES = frozenset(
     {
@@ -69,7 +72,7 @@ class Partitioner:
 
     kind: str = "default"
 
-    def choose(self, messages: int, partitions: int, writer: int, first: int) -> Iterator[int]:
+    def choose(self, messages: int, partitions: int, writer: int, first: int) -> NDArray[np.int32]:
         """The partition of each of some messages.
 
         Args:
@@ -78,11 +81,11 @@ class Partitioner:
             writer: number of the task that writes.
             first: how many messages came before.
         """
-        if self.kind == "fixed":
-            return repeat(writer % partitions, messages)
+        import numpy as np
+
         if self.kind == "round-robin":
-            return (n % partitions for n in range(first, first + messages))
-        return repeat(ANY, messages)
+            return np.arange(first, first + messages).astype(np.int32) % partitions
+        return np.full(messages, writer % partitions if self.kind == "fixed" else ANY, np.int32)
 
 
 @dataclass
@@ -108,6 +111,9 @@ class Outbox:
     stopped: Callable[[], bool] = bool
     transaction_seconds: float = 0.0
     failed: list[tuple[KafkaError, Message]] = field(default_factory=list)
+    _bulk: Bulk | None = None
+    _last_topic: str = ""
+    _waiting: int = 0
     _partitions: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @staticmethod
@@ -145,10 +151,18 @@ class Outbox:
             metadata_recovery_strategy="none",
             **idempotent,
         )
+        if limit and settings.get("delivery.report.only.error", "true").lower() == "true":
+            made._bulk = Bulk.of(made.client, made.complaints)
         return made
 
     def send(
-        self, messages: pl.DataFrame, topic: str | None, partitioner: Partitioner, writer: int = 0, first: int = 0
+        self,
+        messages: pl.DataFrame,
+        topic: str | None,
+        partitioner: Partitioner,
+        writer: int = 0,
+        first: int = 0,
+        singly: bool = False,
     ) -> None:
         """Hands messages to the client, in order; it may still be sending them.
 
@@ -158,23 +172,40 @@ class Outbox:
             partitioner: which partition they go to.
             writer: number of the task that writes.
             first: how many messages came before.
+            singly: whether each goes alone, and its report tells what becomes of it. In a transaction most go together
+                otherwise.
 
         Raises:
             StateplanError: as :meth:`flush`.
         """
         for start in range(0, messages.height, _SLICE):
             part = messages.slice(start, _SLICE)
-            if topic is not None:
-                self._send(part, topic, partitioner, writer, first + start)
-                continue
-            for run in part.with_columns(part[TOPIC].rle_id().alias("_run")).partition_by("_run"):
-                self._send(run, run[TOPIC][0], partitioner, writer, first + start)
+            for name, run in _runs(part) if topic is None else [(topic, part)]:
+                known = 1 if partitioner.kind == "default" else self.partitions(name)
+                chosen = partitioner.choose(run.height, known, writer, first)
+                first += run.height
+                self._send(run, name, chosen, singly)
             self.poll()
+            if self.failed:
+                raise self.undelivered()
 
-    def _send(self, part: pl.DataFrame, topic: str, partitioner: Partitioner, writer: int, first: int) -> None:
-        values, keys = part[VALUE].to_list(), part[KEY].to_list()
-        known = 1 if partitioner.kind == "default" else self.partitions(topic)
-        chosen = partitioner.choose(part.height, known, writer, first)
+    def _send(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32], singly: bool) -> None:
+        import numpy as np
+
+        together = not singly and bool((chosen == chosen[0]).all()) and not {TIMESTAMP, HEADERS} & set(part.columns)
+        bulk = self._bulk if together else None
+        self._last_topic = topic
+        while bulk is not None and part.height > 1:
+            # The last one goes alone, because its report tells in time when brokers are away. The first of those that
+            # librdkafka did not take does, because it waits for room, or tells why.
+            left = bulk.hand_over(topic, part[KEY][:-1], part[VALUE][:-1], int(chosen[0]))
+            left = np.append(left, part.height - 1)
+            self._send_singly(part[left[:1]], topic, chosen[left[:1]])
+            part, chosen = part[left[1:]], chosen[left[1:]]
+        self._send_singly(part, topic, chosen)
+
+    def _send_singly(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32]) -> None:
+        values, keys, partitions = part[VALUE].to_list(), part[KEY].to_list(), chosen.tolist()
         has = part.columns
         times: Sequence[int | None] = part[TIMESTAMP].to_list() if TIMESTAMP in has else ()
         headers = part[HEADERS].to_list() if HEADERS in has else ()
@@ -184,18 +215,15 @@ class Outbox:
                 for value, key, at, when, heads in zip(
                     values,
                     keys,
-                    chosen,
+                    partitions,
                     times or repeat(0),
                     map(_header_list, headers) if headers else repeat(None),
                     strict=False,
                 )
             )
         else:
-            rows = zip(repeat(topic), values, keys, chosen, strict=False)
+            rows = zip(repeat(topic), values, keys, partitions, strict=False)
         self._produce(rows)
-        self.poll()
-        if self.failed:
-            raise self.undelivered()
 
     def _produce(self, rows: Iterator[tuple[Any, ...]]) -> None:
         from confluent_kafka import KafkaException
@@ -255,9 +283,12 @@ class Outbox:
         while True:
             left = self.served(lambda: self.client.flush(_WAIT))
             if not left and not self.failed:
+                self._waiting = 0
                 self.complaints.forget()
                 return
+            self._waiting = left or self._waiting
             self._check()
+            self._check_transaction()
 
     def _check(self) -> None:
         """Raises what makes further waiting useless."""
@@ -268,6 +299,19 @@ class Outbox:
         if self.stopped():
             table, servers = self.brokers.table, self.brokers.servers
             raise RunError("RUN134", reason="the job is being stopped", table=table, servers=servers)
+
+    def _check_transaction(self) -> None:
+        """Raises the client's error of a transaction that failed without a report. Such a transaction takes no message
+        at all. Any other refuses this one for its size."""
+        from confluent_kafka import KafkaException
+
+        if self._bulk is None:
+            return
+        try:
+            self.client.produce(self._last_topic, bytes(self.limit + 1))
+        except KafkaException as error:
+            if self._of_transaction(error.args[0]):
+                raise
 
     def undelivered(self) -> Exception:
         """What the messages failed of that were not delivered: a StateplanError, or the client's where it concerns
@@ -281,17 +325,21 @@ class Outbox:
         if self._of_transaction(error):
             found: Exception = KafkaException(error)
             return found
-        if error.name() in _LATE:
-            return RunError(
-                "RUN130",
-                count=len(failed) + len(self.client),
-                table=self.brokers.table,
-                topic=topic,
-                servers=self.brokers.servers,
-                reason=self.brokers.cleaned(self.complaints.text),
-                seconds=self.seconds,
-            )
+        if error.name() in LATE:
+            return self.late(topic, len(failed) + len(self.client))
         return self._cannot_take(error, topic, message.key(), message.value())
+
+    def late(self, topic: str, count: int = 0) -> RunError:
+        """Says that messages were not delivered in time, at least ``count``."""
+        return RunError(
+            "RUN130",
+            count=max(count, self._waiting),
+            table=self.brokers.table,
+            topic=topic,
+            servers=self.brokers.servers,
+            reason=self.brokers.cleaned(self.complaints.text),
+            seconds=self.seconds,
+        )
 
     def _refused(self, error: KafkaError, row: tuple[Any, ...]) -> StateplanError:
         topic, value, key, *_ = row
@@ -351,7 +399,7 @@ class Outbox:
         with contextlib.suppress(StateplanError, _client_error()):
             self.client.purge()
             self.poll()
-        self.client = None
+        self.client = self._bulk = None
 
     def _ask(self, call: Callable[[float], Any]) -> Any:
         return self.brokers.ask(call, self.poll, self.complaints, self.brokers.time_out)
@@ -380,6 +428,12 @@ def _cause(error: BaseException) -> Exception:
     if isinstance(found, _client_error()):
         return found
     return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
+
+
+def _runs(part: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Messages in order, those together that follow each other to one topic."""
+    for run in part.with_columns(part[TOPIC].rle_id().alias("_run")).partition_by("_run"):
+        yield run[TOPIC][0], run
 
 
 def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:

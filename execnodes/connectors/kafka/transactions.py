@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import TOPIC
-from stateplan.execnodes.connectors.kafka.producer import Outbox, Partitioner
+from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox, Partitioner
 from stateplan.execnodes.errors import RunError, StateplanError
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Transactions:
             if epoch <= self._done:
                 return
             try:
-                self._transaction(outbox, parts(), epoch)
+                self._transaction(outbox, parts(), epoch, singly=attempt > 1)
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 failure = self._coded(outbox, cause)
@@ -185,14 +185,14 @@ class Transactions:
                 self._done = epoch
                 return
 
-    def _transaction(self, outbox: Outbox, parts: Iterable[Part], epoch: int) -> None:
+    def _transaction(self, outbox: Outbox, parts: Iterable[Part], epoch: int, singly: bool) -> None:
         from confluent_kafka import TopicPartition
 
         outbox.client.begin_transaction()
         self._begun = time.monotonic()
         sent, marked = 0, self.topic or ""
         for writer, messages in parts:
-            outbox.send(messages, self.topic, self.partitioner, writer, sent)
+            outbox.send(messages, self.topic, self.partitioner, writer, sent, singly)
             sent += messages.height
             marked = marked or (messages[TOPIC][0] if messages.height else "")
         outbox.flush()
@@ -228,6 +228,8 @@ class Transactions:
             undelivered = outbox.undelivered()
             if isinstance(undelivered, StateplanError):
                 return undelivered
+        if name in LATE and cause.txn_requires_abort():
+            return outbox.late(self.topic or "")
         if name in _FENCED:
             taken = time.monotonic() - self._begun
             if taken >= limit:

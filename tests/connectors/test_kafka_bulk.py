@@ -1,0 +1,174 @@
+"""Messages that go to librdkafka together: the same ones arrive as when each goes alone."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import defaultdict
+from typing import Any
+
+import polars as pl
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateplan.execnodes.connectors.kafka import producer
+from stateplan.execnodes.connectors.kafka.bulk import Bulk
+from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from tests.support.kafka import SILENT, Kafka
+
+DATA = st.none() | st.binary(max_size=12)
+MESSAGES = st.lists(st.tuples(DATA, DATA), min_size=2, max_size=60)
+
+
+def frame(messages: list[tuple[bytes | None, bytes | None]], **more: list[Any]) -> pl.DataFrame:
+    keys, values = zip(*messages, strict=True)
+    return pl.DataFrame({KEY: keys, VALUE: values, **more}, schema_overrides={KEY: pl.Binary, VALUE: pl.Binary})
+
+
+def outbox(servers: str, **more: str) -> producer.Outbox:
+    properties = {"bootstrap.servers": servers, **{name.replace("_", "."): text for name, text in more.items()}}
+    made = producer.Outbox.of(
+        Brokers("t", "kafka", properties), {"transactional.id": f"bulk-{id(more)}", "transaction.timeout.ms": 60_000}
+    )
+    made.client.init_transactions(10)
+    return made
+
+
+def sent(kafka: Kafka, out: producer.Outbox, messages: pl.DataFrame, topic: str | None, **more: Any) -> None:
+    out.client.begin_transaction()
+    out.send(messages, topic, more.pop("partitioner", producer.Partitioner()), **more)
+    out.flush()
+    out.client.commit_transaction(10)
+
+
+def found(kafka: Kafka, topic: str) -> dict[int, list[tuple[Any, Any]]]:
+    """The messages of each partition, in order."""
+    made = defaultdict(list)
+    for message in kafka.consume(topic):
+        made[message.partition()].append((message.key(), message.value()))
+    return made
+
+
+@pytest.fixture(scope="module")
+def both(kafka: Kafka) -> Any:
+    made = outbox(kafka.servers)
+    yield made
+    made.close()
+
+
+@settings(max_examples=25)
+@given(MESSAGES)
+def test_together_or_alone_the_same_messages_arrive(
+    kafka: Kafka, both: producer.Outbox, messages: list[tuple[bytes | None, bytes | None]]
+) -> None:
+    together, alone = kafka.topic(3), kafka.topic(3)
+    keyed = [(key or b"k", value) for key, value in messages]  # a message without a key goes anywhere
+    sent(kafka, both, frame(keyed), together)
+    sent(kafka, both, frame(keyed), alone, singly=True)
+    assert found(kafka, together) == found(kafka, alone)
+    one = kafka.topic(1)
+    sent(kafka, both, frame(messages), one)
+    assert found(kafka, one) == {0: messages}
+
+
+def test_a_part_of_a_frame_has_its_own_bytes(kafka: Kafka, both: producer.Outbox) -> None:
+    messages = [(b"key %d" % n, b"value %d" % n) for n in range(100)]
+    topic = kafka.topic()
+    sent(kafka, both, frame(messages)[40:70], topic)
+    assert found(kafka, topic) == {0: messages[40:70]}
+    empty = kafka.topic()
+    sent(kafka, both, frame([(b"", b"")] * 3), empty)
+    assert found(kafka, empty) == {0: [(b"", b"")] * 3}
+
+
+@pytest.mark.parametrize("kind", ["default", "fixed", "round-robin"])
+def test_partitions(kafka: Kafka, both: producer.Outbox, kind: str) -> None:
+    messages = [(b"key %d" % n, b"value") for n in range(30)]
+    topics = kafka.topic(4), kafka.topic(4)
+    for topic, singly in zip(topics, (False, True), strict=True):
+        sent(kafka, both, frame(messages), topic, partitioner=producer.Partitioner(kind), writer=6, singly=singly)
+    together, alone = (found(kafka, topic) for topic in topics)
+    assert together == alone
+    assert {"default": 4, "fixed": 1, "round-robin": 4}[kind] == len(together)
+
+
+def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
+    one, other = kafka.topic(2), kafka.topic(2)
+    messages = [(None, b"%d" % n) for n in range(12)]
+    names = [one] * 5 + [other] * 4 + [one] * 3
+    sent(kafka, both, frame(messages, **{TOPIC: names}), None, partitioner=producer.Partitioner("round-robin"))
+    assert found(kafka, one) == {
+        0: [messages[n] for n in (0, 2, 4, 10)],
+        1: [messages[n] for n in (1, 3, 9, 11)],
+    }
+    assert found(kafka, other) == {0: [messages[n] for n in (6, 8)], 1: [messages[n] for n in (5, 7)]}
+
+
+def test_headers_and_times_go_with_their_messages(kafka: Kafka, both: producer.Outbox) -> None:
+    topic = kafka.topic()
+    headers = [[{"key": "h", "value": b"%d" % n}] for n in range(3)]
+    sent(kafka, both, frame([(None, b"v")] * 3, **{HEADERS: headers, TIMESTAMP: [5, 6, 7]}), topic)
+    arrived = kafka.consume(topic)
+    assert [m.headers() for m in arrived] == [[("h", b"%d" % n)] for n in range(3)]
+    assert [m.timestamp()[1] for m in arrived] == [5, 6, 7]
+
+
+def test_a_full_queue_is_waited_for(kafka: Kafka) -> None:
+    out = outbox(kafka.servers, queue_buffering_max_messages="50")
+    messages = [(None, b"%d" % n) for n in range(3000)]
+    topic = kafka.topic()
+    sent(kafka, out, frame(messages), topic)
+    assert found(kafka, topic) == {0: messages}
+    out.close()
+
+
+def test_most_go_together_in_transactions(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    real = Bulk.hand_over
+
+    def counted(self: Bulk, topic: str, keys: pl.Series, values: pl.Series, partition: int) -> Any:
+        counts.append(len(values))
+        return real(self, topic, keys, values, partition)
+
+    monkeypatch.setattr(Bulk, "hand_over", counted)
+    messages = frame([(None, b"v")] * 1000)
+    for more, expected in (({}, [999]), ({"delivery_report_only_error": "false"}, [])):
+        counts.clear()
+        out = outbox(kafka.servers, **more)
+        topic = kafka.topic()
+        sent(kafka, out, messages, topic)
+        assert counts == expected
+        assert len(kafka.consume(topic)) == 1000
+        out.close()
+    plain = producer.Outbox.of(Brokers("t", "kafka", {"bootstrap.servers": kafka.servers}))
+    plain.send(messages, kafka.topic(), producer.Partitioner())
+    plain.flush()
+    assert counts == []
+    plain.close()
+
+
+def test_a_client_that_is_not_as_expected_is_left_alone(kafka: Kafka) -> None:
+    def complain(error: object) -> None:
+        """Nothing."""
+
+    client = Producer({"bootstrap.servers": kafka.servers, "error_cb": complain, **SILENT})
+    assert Bulk.of(client, complain) is not None
+    assert Bulk.of(client, lambda error: None) is None
+    assert Bulk.of(object(), complain) is None
+
+    class Other:
+        """An object of Python, as a client might be one day."""
+
+    assert Bulk.of(Other(), complain) is None
+
+
+def test_a_producer_that_is_given_up_ends(kafka: Kafka) -> None:
+    out = outbox(kafka.servers)
+    assert out._bulk is not None
+    ends = weakref.ref(out._bulk)
+    out.close()
+    gc.collect()
+    assert ends() is None
