@@ -52,12 +52,34 @@ class Left:
         return found
 
 
-Report = tuple[int, str, int, bytes | Left]
+@dataclass(frozen=True)
+class Packed:
+    """Some bytes, compressed.
+
+    Attributes:
+        data: by LZ4.
+        size: how many bytes they are.
+    """
+
+    data: bytes
+    size: int
+
+    @staticmethod
+    def of(made: bytes) -> Packed:
+        return Packed(pa.compress(made, codec="lz4", asbytes=True), len(made))
+
+    def read(self) -> bytes:
+        """The bytes."""
+        found: bytes = pa.decompress(self.data, self.size, codec="lz4", asbytes=True)
+        return found
+
+
+Report = tuple[int, str, int, bytes | Left | Packed]
 """What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
 needs (printed lines, file names), or where that is."""
 
 _LARGE = 64 << 10
-"""Bytes from which on what a task hands over is left in a file."""
+"""Bytes from which on what a task hands over is left in a file, or compressed."""
 
 
 Writer = tuple[Sink, str, str]
@@ -80,9 +102,7 @@ def write_sinks(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        done = write_blobs(sinks, batch_id, slots, blobs_of(batches), count)
-        if shared is not None:
-            done = _left(done, shared)
+        done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), count), shared)
         if done:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
 
@@ -122,24 +142,28 @@ def write_blobs(
     return list(rows())
 
 
-def _left(done: list[Report], folder: Path) -> list[Report]:
-    """The reports of a task without what it hands over, where that is much: it is left in a file in ``folder``. The
-    JVM, through which reports come, would copy it several times. As they are where the file cannot be written."""
+def _handed_over(done: list[Report], shared: Path | None) -> list[Report]:
+    """The reports of a task without what it hands over, where that is much: it is left in a file in ``shared``, because
+    the JVM, through which reports come, copies it several times. Where there is no file it is compressed."""
     if sum(len(made) for *_, made in done if isinstance(made, bytes)) < _LARGE:
         return done
-    out: list[Report] = []
-    path = folder / uuid.uuid4().hex
-    try:
-        with path.open("wb") as file:
-            for number, seq, height, made in done:
-                assert isinstance(made, bytes)
-                out.append((number, seq, height, Left(path, file.tell(), len(made)) if made else made))
-                file.write(made)
-    except OSError:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-        return done
-    return out
+    if shared is not None:
+        left: list[Report] = []
+        path = shared / uuid.uuid4().hex
+        try:
+            with path.open("wb") as file:
+                for number, seq, height, made in done:
+                    assert isinstance(made, bytes)
+                    left.append((number, seq, height, Left(path, file.tell(), len(made)) if made else made))
+                    file.write(made)
+            return left
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+    return [
+        (number, seq, height, Packed.of(made) if isinstance(made, bytes) and made else made)
+        for number, seq, height, made in done
+    ]
 
 
 def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
@@ -208,9 +232,9 @@ class SinkDriver:
 
 @dataclass(frozen=True)
 class _Parts(Sequence[bytes]):
-    """What workers handed over, in order; what is in a file is read when it is asked for."""
+    """What workers handed over, in order; what is in a file, or compressed, is read when it is asked for."""
 
-    given: Sequence[bytes | Left]
+    given: Sequence[bytes | Left | Packed]
 
     def __len__(self) -> int:
         return len(self.given)
@@ -223,4 +247,4 @@ class _Parts(Sequence[bytes]):
         if isinstance(at, slice):
             return _Parts(self.given[at])
         found = self.given[at]
-        return found.read() if isinstance(found, Left) else found
+        return found if isinstance(found, bytes) else found.read()

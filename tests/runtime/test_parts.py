@@ -119,16 +119,21 @@ def test_files_are_there_until_all_sinks_have_committed(tmp_path: Path) -> None:
 def test_reports_have_what_cannot_be_left(sink: Filler, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     for shared in (gone, None):
-        found = reported(sink, [LARGE], 0, shared)
-        assert [made for *_, made in found] == [b"A" * LARGE]
+        found = reported(sink, [LARGE, 0, SMALL], 0, shared)
+        assert [made if isinstance(made, bytes) else made.read() for *_, made in found] == [
+            b"A" * LARGE,
+            b"",
+            b"A" * SMALL,
+        ]
+        assert len(pickle.dumps(found)) < LARGE // 10
 
 
 def test_workers_of_other_machines_share_nothing(sink: Filler) -> None:
     driver = SinkDriver((SinkSpec("u", "out", (), sink),))
     assert driver.shared is None and driver.reports_rows
     driver.prepare(0)
-    driver.commit(reported(sink, [LARGE], 0, driver.shared), 0)
-    assert [len(part) for part in sink.committed[0]] == [LARGE]
+    driver.commit(reported(sink, [LARGE, 0, SMALL], 0, driver.shared), 0)
+    assert sink.committed == [[b"A" * LARGE, b"A" * SMALL]]
     driver.close()
 
 

@@ -311,7 +311,7 @@ class MergeSink(DeltaSink):
         if not frame.height:
             return b""
         out = io.BytesIO()
-        frame.write_ipc(out, compression="lz4")
+        frame.write_ipc(out)
         return out.getvalue()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:

@@ -186,7 +186,7 @@ class JdbcSink(Sink):
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         out = io.BytesIO()
-        self._last(frame).write_ipc_stream(out, compression="lz4")
+        self._last(frame).write_ipc_stream(out)
         return out.getvalue()
 
     def _last(self, frame: pl.DataFrame) -> pl.DataFrame:

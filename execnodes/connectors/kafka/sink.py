@@ -148,16 +148,24 @@ class TransactionalSink(KafkaSink):
         self._transactions().begin()
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        import polars as pl
+        import pyarrow as pa
+
+        made = self.rows.messages(frame).to_arrow(compat_level=pl.CompatLevel.oldest())
         out = io.BytesIO()
-        self.rows.messages(frame).write_ipc_stream(out, compression="lz4")
-        return _HEAD.pack(_writer()) + out.getvalue()
+        out.write(_HEAD.pack(_writer()))
+        with pa.ipc.new_stream(out, made.schema) as stream:
+            stream.write_table(made)
+        return out.getvalue()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         import polars as pl
+        import pyarrow as pa
 
         def decoded() -> Iterator[tuple[int, pl.DataFrame]]:
             for part in parts:
-                yield _HEAD.unpack_from(part)[0], pl.read_ipc_stream(part[_HEAD.size :])
+                stream = pa.ipc.open_stream(memoryview(part)[_HEAD.size :])
+                yield _HEAD.unpack_from(part)[0], pl.DataFrame(stream.read_all())
 
         if parts:
             self._transactions().commit(decoded, epoch)
