@@ -36,6 +36,7 @@ DELIVERY = 120_000
 _LARGEST = 1_048_576
 _MOST_WAITING = 500_000
 _SLICE = 20_000
+_MANY = 20
 _WAIT = 1.0
 _APPEARS = 5.0
 _KNOWN_FOR = 60.0
@@ -164,7 +165,7 @@ class Outbox:
         first: int = 0,
         singly: bool = False,
     ) -> None:
-        """Hands messages to the client, in order; it may still be sending them.
+        """Hands messages to the client, those of a topic in order; it may still be sending them.
 
         Args:
             messages: see :mod:`.encode`.
@@ -180,11 +181,12 @@ class Outbox:
         """
         for start in range(0, messages.height, _SLICE):
             part = messages.slice(start, _SLICE)
-            for name, run in _runs(part) if topic is None else [(topic, part)]:
+            for some in [part] if topic is not None else part.partition_by(TOPIC, maintain_order=True):
+                name = topic or some[TOPIC][0]
                 known = 1 if partitioner.kind == "default" else self.partitions(name)
-                chosen = partitioner.choose(run.height, known, writer, first)
-                first += run.height
-                self._send(run, name, chosen, singly)
+                chosen = partitioner.choose(some.height, known, writer, first)
+                first += some.height
+                self._send(some, name, chosen, singly)
             self.poll()
             if self.failed:
                 raise self.undelivered()
@@ -195,7 +197,7 @@ class Outbox:
         together = not singly and bool((chosen == chosen[0]).all()) and not {TIMESTAMP, HEADERS} & set(part.columns)
         bulk = self._bulk if together else None
         self._last_topic = topic
-        while bulk is not None and part.height > 1:
+        while bulk is not None and part.height >= _MANY:
             # The last one goes alone, because its report tells in time when brokers are away. The first of those that
             # librdkafka did not take does, because it waits for room, or tells why.
             left = bulk.hand_over(topic, part[KEY][:-1], part[VALUE][:-1], int(chosen[0]))
@@ -428,12 +430,6 @@ def _cause(error: BaseException) -> Exception:
     if isinstance(found, _client_error()):
         return found
     return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
-
-
-def _runs(part: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Messages in order, those together that follow each other to one topic."""
-    for run in part.with_columns(part[TOPIC].rle_id().alias("_run")).partition_by("_run"):
-        yield run[TOPIC][0], run
 
 
 def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
