@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.errors import Place, SqlError, nearest
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Rex, input_refs
 from stateplan.planner.algebra.relations import (
@@ -27,6 +27,7 @@ from stateplan.planner.algebra.relations import (
     fresh_name,
     identity,
     is_identity,
+    refs_to,
 )
 from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
@@ -464,12 +465,28 @@ class QueryBinder:
                 batch=self.batch,
             )
             rel = replace(binder, hinted=self.hinted).bind(view.query)
-        names = view.schema.names
-        if names and len(names) == rel.width and tuple(n for n, _ in rel.fields) != tuple(names):
-            if isinstance(rel, Project):
-                return replace(rel, names=tuple(names))
-            return replace(identity(rel), names=tuple(names))
+        return _as_declared(rel, view, place)
+
+
+def _as_declared(rel: Rel, view: CatalogView, place: Place) -> Rel:
+    """The rows of a view's query with the columns that the view has. Tables that its query reads with ``*`` may have
+    other columns by now.
+
+    Raises:
+        SqlError: SQL100, when the query lacks a column that the view has.
+    """
+    names, current = tuple(view.schema.names), [name for name, _ in rel.fields]
+    own = list(view.query_names or (current if len(current) == len(names) else names))
+    if current != own:
+        for name in own:
+            if name not in current:
+                summary = view.identifier.summary
+                raise SqlError("SQL100.view", name=name, view=summary, hint=nearest(name, current), place=place)
+        refs = refs_to(rel)
+        return Project(rel, tuple(refs[current.index(name)] for name in own), names)
+    if own == list(names):
         return rel
+    return replace(rel if isinstance(rel, Project) else identity(rel), names=names)
 
 
 def _has_queries(node: exp.Select) -> bool:

@@ -487,4 +487,5 @@ def create_view(
         source,
         catalog.current_catalog,
         catalog.current_database,
+        tuple(name for name, _ in fields),
     )

@@ -45,6 +45,7 @@ FORMAT = 1
 _FIRST = re.compile(r"-- stateplan catalog, format (\d+)\s*$", re.M)
 _NAMES = re.compile(r"-- names are those of (?:`((?:[^`]|``)*)`\.)?`((?:[^`]|``)*)`\s*$", re.M)
 _COLUMNS = re.compile(r"-- columns: (\[.*\])\s*$", re.M)
+_QUERY_NAMES = re.compile(r"-- columns of the query: (\[.*\])\s*$", re.M)
 
 _WORDS: dict[type[exp.Expr], str] = {
     nodes.CreateTable: "CREATE TABLE",
@@ -90,6 +91,8 @@ def object_text(item: CatalogObject) -> str:
         columns = [[column.name, column.type.to_json()] for column in item.schema.columns]
         lines += f"-- names are those of {owner}{quote(item.database)}\n"
         lines += f"-- columns: {json.dumps(columns, ensure_ascii=False)}\n"
+        if item.query_names:
+            lines += f"-- columns of the query: {json.dumps(item.query_names, ensure_ascii=False)}\n"
     return f"{lines}{show_create(item, quote(item.identifier.name))}\n"
 
 
@@ -145,8 +148,8 @@ def _view(text: str, file: str, identifier: ObjectIdentifier, session: CatalogMa
         database = names[2].replace("``", "`")
     there = session.seen_from(catalog, database)
     try:
-        fields = _recorded(text, node) or session.query_fields(query, there, text)
-        made = ddl.create_view(node, there, fields, text, file)
+        recorded = _recorded(text, node)
+        made = ddl.create_view(node, there, recorded or session.query_fields(query, there, text), text, file)
     except StateplanError as error:
         raise _wrong(identifier.summary, file, text, error) from error
     return CatalogView(
@@ -158,6 +161,7 @@ def _view(text: str, file: str, identifier: ObjectIdentifier, session: CatalogMa
         source=text,
         catalog=catalog,
         database=database,
+        query_names=made.query_names if recorded is None else _query_names(text, len(recorded)),
     )
 
 
@@ -172,6 +176,18 @@ def _recorded(text: str, node: nodes.CreateView) -> list[tuple[str, LogicalType]
         return None
     names = node.args.get("columns")
     return fields if names and [name.name for name in names] == [name for name, _ in fields] else None
+
+
+def _query_names(text: str, width: int) -> tuple[str, ...]:
+    """The names that a file says the query of a view gives its columns; nothing where it does not say it."""
+    found = _QUERY_NAMES.search(text)
+    if found is None:
+        return ()
+    try:
+        own = tuple(map(str, json.loads(found[1])))
+    except (ValueError, TypeError):
+        return ()
+    return own if len(own) == width else ()
 
 
 def read_function(text: str, file: str, identifier: ObjectIdentifier) -> CatalogFunction:

@@ -204,6 +204,9 @@ class CatalogTable:
 class CatalogView:
     """A view: its query as parsed (positions point into the script that made it) and the schema of its rows.
 
+    ``query_names`` are the names that the query gave its columns when the view was made, so that a ``*`` in it stays
+    what it was (``CatalogView.getExpandedQuery``); nothing for a view of before they were kept.
+
     ``source`` is the whole text that the positions in ``query`` point into. ``catalog`` and ``database`` are
     what was current when the view was made: names inside ``query`` are resolved there.
     """
@@ -217,6 +220,7 @@ class CatalogView:
     source: str = field(default="", compare=False, repr=False)
     catalog: str = DEFAULT_CATALOG
     database: str = DEFAULT_DATABASE
+    query_names: tuple[str, ...] = ()
 
     kind = "VIEW"
 

@@ -135,7 +135,7 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "CREATE VIEW",
         (f"CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] {_NAME} [(column, ...)] [COMMENT 'text'] AS query",),
-        "gives a query a name",
+        "gives a query a name. A `*` in it stands for the columns that are there now, also when the table gets others",
         "CREATE TEMPORARY VIEW expensive AS SELECT * FROM orders WHERE amount > 1000",
     ),
     Grammar(

@@ -12,7 +12,7 @@ from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
-from stateplan.planner.algebra.join_keys import common_keys, equi_keys, is_equi_key
+from stateplan.planner.algebra.join_keys import common_keys, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
@@ -490,6 +490,8 @@ def lookup_joins(rel: Rel) -> Rel | None:
     if rel.join_type not in ("INNER", "LEFT"):
         raise SqlError("SQL149.lookup_joins", join_type=rel.join_type, place=rel.place)
     width = rel.left.width
+    if not all(null_filters(rel.condition, width)):
+        raise SqlError("SQL149.null_safe", place=rel.place)
     keys = tuple((field, k) for k, r in equi_keys(rel.condition, width) if (field := _field(calc, r)) is not None)
     constants = tuple(_constants(calc))
     if not keys and not constants:

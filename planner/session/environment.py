@@ -271,18 +271,19 @@ class TableEnvironment(Tables):
         from stateplan.planner.session.plan_secrets import hide_secrets
 
         fields = self.query_fields(query, source)
+        if not fields:
+            raise SqlError("SQL100.none", place=place_of(query, source))
         channel = ResultChannel()
         with self._collect_sink(query, fields, channel.id) as insert:
             graph, secrets = hide_secrets(self.compile_graph([insert], source), self.catalog)
         notes: list[str] = []
         text = redacted(text_of(query, source))
-        record = JobRecord(self._config.to_dict().get("pipeline.name") or text, text)
-        job = self._start_query(graph, notes, record, secrets)
+        name = self._config.to_dict().get("pipeline.name") or text
+        job = self._start_query(graph, notes, JobRecord(name, text), secrets)
         job.when_over(lambda ended: channel.end(ended.error))
-        names, types = zip(*fields, strict=True)
         return TableResult(
-            names,
-            types,
+            tuple(name for name, _ in fields),
+            tuple(kind for _, kind in fields),
             [],
             ResultKind.SUCCESS_WITH_CONTENT,
             job,

@@ -132,7 +132,8 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
         return ok("ALTER VIEW")
     query = node.expression
-    schema = ddl.view_schema(c.env.query_fields(query, c.source), None, query, c.source, c.file)
+    fields = c.env.query_fields(query, c.source)
+    schema = ddl.view_schema(fields, None, query, c.source, c.file)
     c.catalog.replace(
         replace(
             found,
@@ -142,6 +143,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
             source=c.source,
             catalog=c.catalog.current_catalog,
             database=c.catalog.current_database,
+            query_names=tuple(name for name, _ in fields),
         )
     )
     return ok("ALTER VIEW")

@@ -122,6 +122,7 @@ class Table:
             source=read.source,
             catalog=self._database[0],
             database=self._database[1],
+            query_names=tuple(c.name for c in self._schema.columns),
         )
 
     def __str__(self) -> str:

@@ -254,6 +254,11 @@ def test_a_table_that_changes_is_seen_at_once(pg: TableEnvironment, database: Da
     assert fails(lambda: pg.execute_sql("DESCRIBE t")).startswith("[CAT002]")
 
 
+def test_a_table_without_columns_has_no_rows_to_show(pg: TableEnvironment, database: Database) -> None:
+    database.execute("CREATE TABLE bare ()")
+    assert "SQL100" in fails(lambda: pg.execute_sql("SELECT * FROM bare"))
+
+
 def test_completion_asks_the_server_only_when_it_is_meant(pg: TableEnvironment, database: Database) -> None:
     database.execute("CREATE TABLE items (a int, beta int)")
     name = f"pg.{database.name}.`public.items`"

@@ -166,6 +166,7 @@ def test_the_files_are_the_statements(folder: Path) -> None:
             -- stateplan catalog, format 1
             -- names are those of `default`
             -- columns: [["id", "INT NOT NULL"]]
+            -- columns of the query: ["id"]
             CREATE VIEW `v` (
               `id`
             )
@@ -454,3 +455,51 @@ def test_completion_knows_stored_objects(folder: Path) -> None:
     }.items():
         assert complete(env, text, len(text)) == wanted, text
     assert list(itertools.islice(complete(env, "SELECT i FROM orders", 8), 1)) == ["id"]
+
+
+# ---- views over tables that change -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_star_in_a_view_stays_what_it_was(folder: Path, stored: bool) -> None:
+    data = folder / "rows.json"
+    data.write_text('{"id":1,"id2":2,"x":3}\n')
+    where = f"WITH ('connector' = 'filesystem', 'path' = '{data}', 'format' = 'json')"
+    makes = [
+        f"CREATE TABLE t (id INT, id2 INT) {where}",
+        "CREATE VIEW v AS SELECT * FROM t",
+        "CREATE VIEW w (a, b) AS SELECT * FROM t",
+        "CREATE VIEW z AS SELECT x.id FROM t x",
+        "ALTER VIEW z AS SELECT * FROM t",
+        "CREATE VIEW u (p) AS SELECT b FROM w",
+    ]
+    env = shell(*makes) if stored else TableEnvironment.create()
+    if not stored:
+        for statement in makes:
+            env.execute_sql(statement)
+    for columns in ("id2 INT, id INT", "x INT, id INT, id2 INT", "id2 INT, x INT, id INT"):
+        env.execute_sql("DROP TABLE t")
+        env.execute_sql(f"CREATE TABLE t ({columns}) {where}")
+        again = shell() if stored else env
+        for view in ("v", "z"):
+            found = again.execute_sql(f"SELECT * FROM {view}")
+            assert [*found.columns] == ["id", "id2"]
+            assert [tuple(row) for row in found.collect()] == [(1, 2)]
+        assert [tuple(row) for row in again.execute_sql("SELECT a, b FROM w").collect()] == [(1, 2)]
+        assert [tuple(row) for row in again.execute_sql("SELECT * FROM u").collect()] == [(2,)]
+    env.execute_sql("DROP TABLE t")
+    env.execute_sql(f"CREATE TABLE t (id2 INT, ident INT) {where}")
+    again = shell() if stored else env
+    message = fails(lambda: again.execute_sql("SELECT a FROM w"))
+    assert "SQL100" in message
+    assert "w' does not have the column 'id' any more" in message
+
+
+def test_a_view_of_before_names_of_queries_were_kept(folder: Path) -> None:
+    table = "CREATE TABLE t (id INT, id2 INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')"
+    shell(table, "CREATE VIEW w (a, b) AS SELECT * FROM t")
+    (file,) = (path for path in folder.rglob("*.sql") if "CREATE VIEW" in path.read_text())
+    kept = [line for line in file.read_text().splitlines(keepends=True) if "of the query" not in line]
+    assert len(kept) < len(file.read_text().splitlines())
+    file.write_text("".join(kept))
+    assert [*shell().execute_sql("SELECT * FROM w").columns] == ["a", "b"]

@@ -38,6 +38,8 @@ CREATE TABLE s (oid INT, rate INT) WITH ('connector' = 'print');
         ("o JOIN r FOR SYSTEM_TIME AS OF o.ot ON o.oid = r.rate", "SQL148"),
         ("o RIGHT JOIN r FOR SYSTEM_TIME AS OF o.ot ON o.cur = r.cur", "SQL149"),
         ("o FULL JOIN r FOR SYSTEM_TIME AS OF o.pt ON o.cur = r.cur", "SQL149"),
+        ("o JOIN r FOR SYSTEM_TIME AS OF o.pt ON o.cur IS NOT DISTINCT FROM r.cur", "SQL149"),
+        ("o JOIN r FOR SYSTEM_TIME AS OF o.pt ON o.cur = r.cur OR (o.cur IS NULL AND r.cur IS NULL)", "SQL149"),
         ("o JOIN v FOR SYSTEM_TIME AS OF o.pt AS r ON o.cur = r.cur", "SQL149"),
         ("o JOIN made FOR SYSTEM_TIME AS OF o.pt AS r ON o.cur = r.cur", "SQL149"),
     ],
