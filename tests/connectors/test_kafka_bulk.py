@@ -18,6 +18,9 @@ from stateplan.execnodes.connectors.kafka import producer
 from stateplan.execnodes.connectors.kafka.bulk import Bulk
 from stateplan.execnodes.connectors.kafka.client import Brokers
 from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from stateplan.execnodes.connectors.kafka.properties import check
+from stateplan.execnodes.errors import OptionError
+from tests.connectors.test_kafka_sink import EXACT, make, rows, write
 from tests.support.kafka import SILENT, Kafka
 
 DATA = st.none() | st.binary(max_size=12)
@@ -156,6 +159,16 @@ def test_most_go_together_in_transactions(kafka: Kafka, monkeypatch: pytest.Monk
     plain.flush()
     assert counts == []
     plain.close()
+
+
+def test_the_switch_is_an_option_of_the_table(kafka: Kafka) -> None:
+    for text, expected in (("true", True), ("FALSE", False)):
+        sink: Any = make(kafka.servers, kafka.topic(), **EXACT, **{"properties.delivery.report.only.error": text})
+        write(sink, rows(("a", 1), ("b", 2)))
+        assert (sink._transactions().ready()._bulk is not None) == expected
+        sink.close()
+    with pytest.raises(OptionError, match="OPT132"):
+        check({"delivery.report.only.error": "seldom"})
 
 
 def test_a_client_that_is_not_as_expected_is_left_alone(kafka: Kafka) -> None:

@@ -109,8 +109,9 @@ SAME = frozenset(
     """
     acks api.version.request api.version.request.timeout.ms batch.num.messages batch.size bootstrap.servers
     broker.address.family broker.address.ttl check.crcs client.dns.lookup client.id client.rack compression.codec
-    compression.level compression.type connections.max.idle.ms coordinator.query.interval.ms debug delivery.timeout.ms
-    enable.gapless.guarantee enable.idempotence enable.metrics.push enable.sasl.oauthbearer.unsecure.jwt
+    compression.level compression.type connections.max.idle.ms coordinator.query.interval.ms debug
+    delivery.report.only.error delivery.timeout.ms enable.gapless.guarantee enable.idempotence enable.metrics.push
+    enable.sasl.oauthbearer.unsecure.jwt
     enable.sparse.connections enable.ssl.certificate.verification fetch.error.backoff.ms fetch.max.bytes
     fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms group.id https.ca.location
     https.ca.pem isolation.level linger.ms log.connection.close max.in.flight max.in.flight.requests.per.connection
@@ -143,7 +144,8 @@ SAME = frozenset(
 FETCHED = frozenset(
     """
     acks batch.num.messages batch.size bootstrap.servers client.id compression.codec compression.level compression.type
-    delivery.timeout.ms enable.gapless.guarantee enable.idempotence group.id isolation.level linger.ms max.in.flight
+    delivery.report.only.error delivery.timeout.ms enable.gapless.guarantee enable.idempotence group.id
+    isolation.level linger.ms max.in.flight
     max.in.flight.requests.per.connection message.max.bytes message.send.max.retries message.timeout.ms
     queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
     queue.buffering.max.ms reconnect.backoff.max.ms reconnect.backoff.ms request.required.acks request.timeout.ms
@@ -164,6 +166,7 @@ _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _WORDS = {
     "security.protocol": _SECURITY,
     "isolation.level": frozenset({"read_uncommitted", "read_committed"}),
+    "delivery.report.only.error": frozenset({"true", "false"}),
     "auto.offset.reset": frozenset({"earliest", "latest", "none"}),
 }
 
