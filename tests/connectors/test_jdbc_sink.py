@@ -122,6 +122,15 @@ VALUES: list[tuple[str, str, object]] = [
 ]  # fmt: skip
 
 
+def test_rows_are_added_to_a_view(database: Database) -> None:
+    database.execute("CREATE TABLE t (a int, b text)", "CREATE VIEW v AS SELECT a FROM t WHERE b IS NULL")
+    target = sink(database, "v", "a INT")
+    write(target, 0, changes("a INT", (1,), (2,)))
+    write(target, 1, changes("a INT", (1,)))
+    assert rows(database, "t") == [(1, None), (1, None), (2, None)]
+    target.close()
+
+
 @pytest.mark.parametrize("key", [(), ("id",)])
 def test_values_of_all_types_are_written_as_they_are(database: Database, key: tuple[str, ...]) -> None:
     of = ", ".join(f"v{i} {row[0]}" for i, row in enumerate(VALUES))
@@ -306,6 +315,38 @@ def test_tables_that_cannot_be_written_are_refused_at_the_start(database: Databa
     target.close()
     database.execute("ALTER DATABASE " + database.name + " SET default_transaction_read_only = on")
     refused("RUN148", lambda: sink(database, "t", "a INT", uid="late").prepare(0))
+
+
+def test_the_table_of_epochs_is_named_where_it_may_not_be_used(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (a int)",
+        "CREATE ROLE \"Low User\" LOGIN PASSWORD 'w'",
+        'GRANT INSERT, SELECT ON t TO "Low User"',
+    )
+    owner = sink(database, "t", "a INT", uid="owner")
+    write(owner, 0, changes("a INT", (1,)))
+    owner.close()
+    low = sink(database, "t", "a INT", more={"username": "Low User", "password": "w"})
+
+    def grants(error: StateplanError) -> None:
+        assert "'public.stateplan_epochs'" in error.message and "'t'" not in error.message
+        assert error.hint is not None
+        statement = error.hint.partition(": ")[2]
+        assert statement == 'GRANT SELECT, INSERT, UPDATE ON "public".stateplan_epochs TO "Low User"'
+        database.execute(statement)
+
+    grants(refused("RUN147", lambda: low.prepare(0)))
+    low = restarted(low)
+    write(low, 0, changes("a INT", (2,)))
+    for right in ("SELECT", "UPDATE"):
+        database.execute(f'REVOKE {right} ON stateplan_epochs FROM "Low User"')
+        grants(refused("RUN147", lambda: write(low, 1, changes("a INT", (3,)))))
+    write(low, 1, changes("a INT", (3,)))
+    low.close()
+    assert rows(database, "t") == [(1,), (2,), (3,)]
+    database.execute('REVOKE INSERT ON t FROM "Low User"')
+    error = refused("RUN147", lambda: write(low, 2, changes("a INT", (4,))))
+    assert "'t'" in error.message and "stateplan_epochs" not in str(error)
 
 
 def test_a_table_that_changes_while_a_job_writes(database: Database) -> None:

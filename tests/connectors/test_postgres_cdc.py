@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT
-from stateplan.execnodes.connectors import registry
+from stateplan.execnodes.connectors import registry, retries
 from stateplan.execnodes.connectors.protocol import Offset
+from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import OptionError
 from tests.support.cdc import ITEMS, Job, first_offset, job, options, refused, source_of
-from tests.support.postgres import Database
+from tests.support.postgres import Database, running
 
 # ---- rows and changes ------------------------------------------------------------------------------------------
 
@@ -175,13 +177,45 @@ def test_a_job_that_is_killed_anywhere_is_exact(items: Database, tmp_path: Path)
         assert len(mine.changes) > 150
 
 
-def test_lost_connections_are_made_again(items: Database, tmp_path: Path) -> None:
+def test_lost_connections_are_made_again(items: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(retries, "pause", waits.append)
     with job(options(items), tmp_path) as mine:
         mine.until_quiet()
         for i in range(3):
             items.execute(f"INSERT INTO items VALUES (10 + {i}, 'x')")
             assert items.terminate("application_name = 'stateplan'") == 1
             assert mine.until_quiet() == [("+I", 10 + i, "x")]
+    assert waits == [1000, 1000, 1000]
+
+
+def test_a_server_that_is_started_again_ends_no_job(tmp_path: Path) -> None:
+    with running() as server:
+        database = server.database()
+        database.execute("CREATE TABLE items (id int PRIMARY KEY, note text)")
+        with job(options(database), tmp_path) as mine, ThreadPoolExecutor() as threads:
+            mine.until_quiet()
+            database.execute("INSERT INTO items VALUES (1, 'x')")
+            server.stop()
+            found, checked = threads.submit(mine.step), threads.submit(mine.source.check, "items")
+            time.sleep(2)
+            server.start()
+            assert found.result() == [("+I", 1, "x")]
+            checked.result()
+
+
+def test_a_job_that_is_stopped_does_not_wait_for_its_server(items: Database, tmp_path: Path) -> None:
+    def stop() -> None:
+        if time.monotonic() > began + 0.3:
+            raise InterruptedError
+
+    with job({**options(items), "port": "1", "connect.max-retries": "1000"}, tmp_path) as mine:
+        for call in (mine.step, lambda: mine.source.check("items")):
+            began = time.monotonic()
+            with interruptible(stop), pytest.raises(InterruptedError):
+                call()
+            assert time.monotonic() < began + 3
+        mine.source.committed({"lsn": 1})  # may be done later
 
 
 def test_micro_batches_are_bounded_and_transactions_whole(items: Database, tmp_path: Path) -> None:
@@ -253,6 +287,27 @@ def test_rows_that_are_copied_have_the_values_of_changes(database: Database, tmp
         assert (str(full["n"]), str(full["short"])) == ("123456789012345.67891", "1.01")
         assert full["at"] == ["a,b", None, "NULL", ""]
         assert full["tz"].isoformat() == "2024-03-30T21:00:00+00:00"
+
+
+def test_numbers_that_are_out_of_range(database: Database, tmp_path: Path) -> None:
+    """Infinity itself is a number of FLOAT and DOUBLE; one that is too large for them does not become it."""
+    kinds = "d double precision, n numeric, a double precision[]"
+    database.execute(f"CREATE TABLE items (id int, {kinds})", "ALTER TABLE items REPLICA IDENTITY FULL")
+    infinite = (float("inf"), float("-inf"), [float("-inf"), None, 1.5])
+    with job(options(database), tmp_path, "id INT, d FLOAT, n DOUBLE, a ARRAY<FLOAT>", key=()) as mine:
+        mine.until_quiet()
+        database.execute(
+            "INSERT INTO items VALUES (1, 'Infinity', '-Infinity', '{-Infinity,NULL,1.5}')",
+            "INSERT INTO items VALUES (2)",
+        )
+        assert mine.until_quiet() == [("+I", 1, *infinite), ("+I", 2, None, None, None)]
+        database.execute("INSERT INTO items VALUES (3, 'NaN', 'NaN', '{3e38}')")
+        assert [str(value) for value in mine.until_quiet()[0][2:4]] == ["nan", "nan"]
+    for value in ("1e300, 0, '{}'", "-1e39, 0, '{}'", "0, 1e400, '{}'", "0, 0, '{1e300}'"):
+        database.execute("TRUNCATE items", f"INSERT INTO items VALUES (4, {value})")
+        given = options(database, **{"scan.startup.mode": "snapshot"})
+        with job(given, tmp_path / value, "id INT, d FLOAT, n DOUBLE, a ARRAY<FLOAT>", key=()) as copy:
+            refused("DATA443", copy.until_quiet)
 
 
 def test_metadata(items: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

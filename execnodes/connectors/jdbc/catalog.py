@@ -117,15 +117,13 @@ class JdbcCatalog(ExternalCatalog):
             raise
 
     def table(self, database: str, name: str) -> ExternalTable | None:
-        schema, dot, own = name.partition(".")
-        if not dot:
-            schema, own = "public", name
         try:
             with self._connection(database) as connection:
-                there = f"{_TABLES} AND table_schema = {literal(schema)} AND table_name = {literal(own)}"
-                if not schema or not own or not rows(connection, there):
-                    return None
-                return self._described(connection, database, schema, own)
+                names = _readings(name)
+                pairs = ", ".join(f"({literal(schema)}, {literal(own)})" for schema, own in names)
+                there = rows(connection, f"{_TABLES} AND (table_schema, table_name) IN ({pairs})")
+                found = next((pair for pair in names if pair in there), None)
+                return None if found is None else self._described(connection, database, *found)
         except RunError as error:
             if error.code in ("RUN142", "RUN143"):  # or it went away meanwhile
                 return None
@@ -156,6 +154,12 @@ class JdbcCatalog(ExternalCatalog):
             **own,
         }
         return ExternalTable(tuple(columns), options, key, key_name)
+
+
+def _readings(name: str) -> list[tuple[str, str]]:
+    """What a name may stand for, the likeliest first: schema and table, either of which may have dots in its name."""
+    dots = [at for at, character in enumerate(name) if character == "."]
+    return [(name[:at], name[at + 1 :]) for at in dots] or [("public", name)]
 
 
 def _part(name: str) -> str:

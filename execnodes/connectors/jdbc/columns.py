@@ -23,7 +23,7 @@ SELECT c.oid::bigint, n.nspname::text, c.relname::text, a.attname::text,
        CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END::text,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        format_type(a.atttypid, a.atttypmod),
-       a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a'
+       a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', c.relkind = 'v'
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -74,12 +74,14 @@ class TableInfo:
         schema: that it is in.
         name: as the database has it.
         columns: in order.
+        is_view: whether it is a view.
     """
 
     oid: int
     schema: str
     name: str
     columns: tuple[Column, ...]
+    is_view: bool
 
     @property
     def sql(self) -> str:
@@ -153,7 +155,9 @@ def find_table(connection: Any, server: Server, name: str) -> TableInfo:
     for row in rows(connection, _COLUMNS.format(where=" AND ".join(where))):
         found.setdefault(row[0], []).append(row)
     tables = [
-        TableInfo(oid, some[0][1], some[0][2], tuple(Column(*row[3:]) for row in some if row[3] is not None))
+        TableInfo(
+            oid, some[0][1], some[0][2], tuple(Column(*row[3:-1]) for row in some if row[3] is not None), some[0][-1]
+        )
         for oid, some in found.items()
     ]
     exact = [part.removeprefix('"') for part in parts]

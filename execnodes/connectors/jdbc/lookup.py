@@ -35,10 +35,9 @@ from stateplan.execnodes.connectors.jdbc.columns import (
     select_sql,
     value_sql,
 )
-from stateplan.execnodes.connectors.jdbc.postgres import Server, close, is_lost, quoted, receiving
+from stateplan.execnodes.connectors.jdbc.postgres import Server, close, persistent, quoted, receiving
 from stateplan.execnodes.connectors.protocol import Lookup, SourceTable
-from stateplan.execnodes.connectors.retries import Again, pause
-from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class JdbcLookup(Lookup):
             return kept.partial_cache(self.caching.partial, keys.columns).rows(keys, _clock(), read)
 
     def _all(self, kept: _Kept) -> pl.DataFrame:
-        return self._retried(lambda: kept.pool.ask(lambda asked: asked.rows("")))
+        return persistent(lambda: kept.pool.ask(lambda asked: asked.rows("")), self.retries)
 
     def _read(self, kept: _Kept, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of distinct keys."""
@@ -131,22 +130,11 @@ class JdbcLookup(Lookup):
         parts = [keys.slice(at, _KEYS) for at in range(0, keys.height, _KEYS)] or [keys]
 
         def one(part: pl.DataFrame) -> pl.DataFrame:
-            return self._retried(lambda: kept.pool.ask(lambda asked: asked.rows_of(part)))
+            return persistent(lambda: kept.pool.ask(lambda asked: asked.rows_of(part)), self.retries)
 
         if len(parts) == 1:
             return one(parts[0])
         return pl.concat(list(kept.threads.map(one, parts)))
-
-    def _retried(self, ask: Callable[[], T]) -> T:
-        attempt = 0
-        while True:
-            try:
-                return ask()
-            except StateplanError as error:
-                attempt += 1
-                if attempt > self.retries or not (is_lost(error) or error.code == "RUN140"):
-                    raise
-                pause(1000 * min(attempt, 5))
 
 
 # ---- what a worker keeps ---------------------------------------------------------------------------------------

@@ -6,16 +6,19 @@ Importing this module loads no client library.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+from stateplan.execnodes.connectors import retries
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.errors import DataError, RunError, StateplanError, nearest
 from stateplan.execnodes.redaction import is_secret, without
 from stateplan.execnodes.secrets import resolved
+
+T = TypeVar("T")
 
 _SETTINGS = {
     "DateStyle": "ISO, MDY",
@@ -252,6 +255,32 @@ def _conninfo_value(value: str) -> str:
 def is_lost(error: StateplanError) -> bool:
     """Whether a connection is gone: what was not committed is undone, and may be done again on another one."""
     return error.code == "RUN146"
+
+
+def _pause(seconds: float) -> bool:
+    retries.pause(1000 * seconds)
+    return False
+
+
+def persistent(call: Callable[[], T], attempts: int, wait: Callable[[float], bool] = _pause) -> T:
+    """What a call gives. It is made again where the server cannot be reached or the connection is lost, after 1, 2, 3,
+    4 and then every 5 seconds. Raises what the last call raises.
+
+    Args:
+        call: opens another connection when the last one is lost.
+        attempts: how often to make it again, at most.
+        wait: waits for some seconds, and gives whether to give up.
+    """
+    tried = 0
+    while True:
+        try:
+            return call()
+        except StateplanError as error:
+            tried += 1
+            if tried > attempts or not (is_lost(error) or error.code == "RUN140"):
+                raise
+            if wait(min(tried, 5)):
+                raise
 
 
 @dataclass(frozen=True)

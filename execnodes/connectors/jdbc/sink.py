@@ -13,14 +13,24 @@ from __future__ import annotations
 import io
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.jdbc.columns import Column, TableInfo, column_of, find_table
-from stateplan.execnodes.connectors.jdbc.postgres import Server, close, execute, is_lost, literal, quoted, rows
+from stateplan.execnodes.connectors.jdbc.postgres import (
+    Diagnosis,
+    Server,
+    close,
+    execute,
+    literal,
+    persistent,
+    quoted,
+    rows,
+)
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.types import LogicalType
@@ -132,12 +142,13 @@ class Target:
 
     @property
     def is_direct(self) -> bool:
-        """Whether rows can go to the table without a stage: nothing is converted."""
+        """Whether rows can go to the table without a stage: nothing is converted, and it is no view, which COPY does
+        not take."""
         same = all(
             (column.type, declared.root != "ARRAY") == (staged_type(declared), True)
             for column, declared in self.columns
         )
-        return not self.key and same
+        return not self.key and not self.table.is_view and same
 
 
 @dataclass
@@ -234,24 +245,18 @@ class JdbcSink(Sink):
             close(self._connection)
             self._connection = None
 
-    def _again(self, attempt: Any) -> None:
+    def _again(self, attempt: Callable[[], None]) -> None:
         """Does something in a transaction, and again on a new connection when the old one broke."""
-        tried = 0
-        while True:
+
+        def once() -> None:
             try:
                 with self.server.coded("writes", self.name):
                     attempt()
-                return
-            except StateplanError as error:
-                self._drop()
-                tried += 1
-                if tried > self.retries or not (is_lost(error) or error.code == "RUN140"):
-                    raise
-                if self._released.wait(min(tried, 5)):
-                    raise
             except BaseException:
                 self._drop()
                 raise
+
+        persistent(once, self.retries, self._released.wait)
 
     def _connected(self) -> tuple[Any, Target]:
         """The connection, with its temporary tables, and the table. Raises errors of the client library too."""
@@ -293,13 +298,35 @@ class JdbcSink(Sink):
     def _epochs(self, target: Target) -> str:
         return f"{quoted(target.table.schema)}.{EPOCHS}"
 
+    @contextmanager
+    def _noting(self, connection: Any, target: Target) -> Iterator[None]:
+        """Raises RunError RUN147, the user may not use the table of epochs; other errors stay as they are."""
+        from adbc_driver_manager import Error
+
+        try:
+            yield
+        except Error as error:
+            found = Diagnosis.of(error)
+            if found.state != "42501":
+                raise
+            connection.rollback()
+            (user,) = rows(connection, "SELECT quote_ident(current_user)")[0]
+            raise RunError(
+                "RUN147",
+                user=self.server.user or "the default user",
+                what=f"table '{target.table.schema}.{EPOCHS}'",
+                server=self.server.summary,
+                reason=self.server.hidden(found.message),
+                hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
+            ) from None
+
     def _claim(self) -> None:
         """Makes this job the owner of the sink's row in the table of epochs."""
         connection, target = self._connected()
         table = self._epochs(target)
         if rows(connection, f"SELECT to_regclass({literal(table)}) IS NULL")[0][0]:
             self._create(connection, table)
-        with connection.cursor() as cursor:
+        with self._noting(connection, target), connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {table} (uid, epoch, owner) VALUES ($1, -1, $2) "
                 "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner",
@@ -327,7 +354,8 @@ class JdbcSink(Sink):
         """Writes a micro-batch, unless it is written already."""
         connection, target = self._connected()
         table = self._epochs(target)
-        found = rows(connection, f"SELECT epoch, owner FROM {table} WHERE uid = $1 FOR UPDATE", [self.uid])
+        with self._noting(connection, target):
+            found = rows(connection, f"SELECT epoch, owner FROM {table} WHERE uid = $1 FOR UPDATE", [self.uid])
         name, server = target.table.path, self.server.summary
         if not found or found[0][1] != self._owner:
             connection.rollback()
@@ -339,7 +367,8 @@ class JdbcSink(Sink):
             return
         with connection.cursor() as cursor:
             self._move(cursor, target, frame)
-            cursor.execute(f"UPDATE {table} SET epoch = $1, written = now() WHERE uid = $2", (epoch, self.uid))
+            with self._noting(connection, target):
+                cursor.execute(f"UPDATE {table} SET epoch = $1, written = now() WHERE uid = $2", (epoch, self.uid))
         connection.commit()
 
     def _move(self, cursor: Any, target: Target, frame: pl.DataFrame) -> None:

@@ -92,7 +92,7 @@ class Origin:
         create: how to make the publication where it is missing: ``filtered``, ``all_tables`` or ``disabled``.
         fields: name and type of the declared columns.
         seconds: how long to wait for others to let go.
-        attempts: how often to try to connect.
+        attempts: how often to try again where the server cannot be reached or a connection is lost.
     """
 
     server: Server
@@ -187,23 +187,13 @@ class Slot:
         try:
             with self.server.coded("is asked for changes"):
                 if self._opened is None:
-                    self._opened = self._connect()
+                    self._opened = self.server.connect(autocommit=True)
                 if locked:
                     self._lock()
                 yield self._opened
         except BaseException:
             self.close()
             raise
-
-    def _connect(self) -> Any:
-        for attempt in range(self.origin.attempts + 1):
-            try:
-                return self.server.connect(autocommit=True)
-            except RunError as error:
-                if error.code != "RUN140" or attempt == self.origin.attempts:
-                    raise
-                time.sleep(_PAUSE)
-        raise AssertionError("the last attempt returns or raises")
 
     def _lock(self) -> None:
         if self._locked:

@@ -22,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.jdbc.postgres import is_lost, quoted, rows
+from stateplan.execnodes.connectors.jdbc.postgres import persistent, quoted, rows
 from stateplan.execnodes.connectors.postgres_cdc.pgoutput import Transactions, Visible
 from stateplan.execnodes.connectors.postgres_cdc.rows import Reading
 from stateplan.execnodes.connectors.postgres_cdc.slot import Captured, Origin, Slot, lsn_text, may_pass
@@ -103,10 +103,14 @@ class ChangeSource(OffsetSource):
         if _is_worker():
             return
         slot = Slot(self.origin)
-        try:
+
+        def once() -> None:
             slot.tables()
             if not self.bounded:
                 slot.check_possible()
+
+        try:
+            persistent(once, self.origin.attempts)
         finally:
             slot.close()
 
@@ -116,21 +120,15 @@ class ChangeSource(OffsetSource):
         return {}
 
     def latest_offset(self, start: Offset) -> Offset:
-        """As the base says. The first one copies the tables, and returns when that is done. What fails because a
-        connection is lost is done again.
+        """As the base says. The first one copies the tables, and returns when that is done. What fails because the
+        server cannot be reached or a connection is lost is done again.
 
         Raises:
             RunError: as the methods of :class:`Slot`; RUN155, the slot does not have the changes after ``start``;
                 RUN031 or RUN165, a file cannot be written.
             DataError: DATA440.
         """
-        for attempt in range(self.origin.attempts + 1):
-            try:
-                return self._latest(start)
-            except RunError as error:
-                if not is_lost(error) or attempt == self.origin.attempts:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return persistent(lambda: self._latest(start), self.origin.attempts)
 
     def _latest(self, start: Offset) -> Offset:
         if not start:

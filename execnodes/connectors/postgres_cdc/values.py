@@ -64,6 +64,7 @@ _FITS: Mapping[str, tuple[str, ...]] = {
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("timestamptz",),
 }
 
+_INFINITE = ("Infinity", "-Infinity")
 _FIRST_NS, _LAST_NS = -9_223_372_036_854_775, 9_223_372_036_854_775  # microseconds that fit 64 bits of nanoseconds
 
 
@@ -124,7 +125,11 @@ def _scalar(text: pl.Series, declared: LogicalType) -> pl.Series:
         return whole.cast(pl.Time())
     if declared.is_timestamp:
         return _timestamp(text, declared)
-    return text.cast(target, strict=False)
+    found = text.cast(target, strict=False)
+    if root in ("FLOAT", "DOUBLE"):
+        too_large = found.is_infinite() & ~text.is_in(_INFINITE)
+        found = found.set(too_large.fill_null(False), None)
+    return found
 
 
 def _timestamp(text: pl.Series, declared: LogicalType) -> pl.Series:
