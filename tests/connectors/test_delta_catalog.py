@@ -116,6 +116,18 @@ def test_what_delta_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: Pat
     assert [p.name for p in tmp_path.iterdir()] == ["lake"]
 
 
+def test_a_table_of_partition_keys_alone_is_refused(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE DATABASE keys")
+    columns = "(id INT, k STRING) PARTITIONED BY (id, k)"
+    assert fails(lambda: lake.execute_sql(f"CREATE TABLE keys.t {columns}")).startswith("[CAT033]")
+    assert not (tmp_path / "lake" / "keys" / "t").exists()
+    where = f"'connector' = 'delta', 'table-path' = '{tmp_path}/t'"
+    other = TableEnvironment.create()
+    other.execute_sql(f"CREATE TABLE t {columns} WITH ({where})")
+    assert fails(lambda: other.execute_sql("INSERT INTO t VALUES (1, 'a')")).startswith("[CAT033]")
+    assert not (tmp_path / "t").exists()
+
+
 def test_a_damaged_log_hurts_only_its_table(lake: TableEnvironment, tmp_path: Path) -> None:
     write(tmp_path / "lake" / "default" / "good")
     log = tmp_path / "lake" / "default" / "bad" / "_delta_log"

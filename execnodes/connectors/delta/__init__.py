@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
-from stateplan.execnodes.connectors.delta.schema import check_columns
+from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions
 from stateplan.execnodes.connectors.delta.sink import AppendSink, MergeSink, Target
 from stateplan.execnodes.connectors.delta.source import DeltaSource, Limits, Rules, Start, instant, partitions_of
 from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Location
@@ -250,6 +250,7 @@ class Delta(Connector):
         )
 
     def sink(self, table: SinkTable) -> Sink:
+        check_partitions(table.fields, table.partition_keys)
         target = Target(
             _location(table),
             table.fields,

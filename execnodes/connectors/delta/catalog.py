@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from stateplan.execnodes.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.execnodes.connectors.delta.folders import table_folders
-from stateplan.execnodes.connectors.delta.schema import check_columns, schema_of
+from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions, schema_of
 from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.options import Option, OptionType
@@ -163,8 +163,8 @@ class DeltaCatalog(ExternalCatalog):
         """Writes the log of an empty table.
 
         Raises:
-            CatalogError: CAT102, a type that Delta does not have; CAT117, an option that is no property of a Delta
-                table; CAT118, a name that cannot be a folder.
+            CatalogError: CAT033, all columns are partition keys; CAT102, a type that Delta does not have; CAT117, an
+                option that is no property of a Delta table; CAT118, a name that cannot be a folder.
             DataError: DATA452, the store does not answer.
         """
         properties = {key: text for key, text in table.options.items() if key.startswith("delta.")}
@@ -175,6 +175,7 @@ class DeltaCatalog(ExternalCatalog):
         _check_name(name)
         fields = [(column.name, column.type) for column in table.columns]
         check_columns(fields)
+        check_partitions(fields, table.partition_keys)
         if self._opened(database, name) is not None:
             return False
         if table.primary_key:

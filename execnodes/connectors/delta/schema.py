@@ -173,6 +173,12 @@ def schema_of(fields: Fields) -> list[dict[str, Any]]:
     ]
 
 
+def check_partitions(fields: Fields, partitions: Sequence[str]) -> None:
+    """Raises CatalogError CAT033, all columns are partition keys: files would hold no column, and so no row."""
+    if partitions and len(partitions) == len(fields):
+        raise CatalogError("CAT033.all", names=", ".join(partitions))
+
+
 def check_columns(fields: Fields, place: Place | None = None) -> None:
     """Checks that a Delta table can have these columns.
 
