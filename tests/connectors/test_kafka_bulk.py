@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from tests.connectors.test_kafka_sink import EXACT, make, rows, write
 from tests.support.kafka import SILENT, Kafka
 
 DATA = st.none() | st.binary(max_size=12)
+_NUMBERS = itertools.count()
 MESSAGES = st.lists(st.tuples(DATA, DATA), min_size=2, max_size=60)
 
 
@@ -34,14 +36,13 @@ def frame(messages: list[tuple[bytes | None, bytes | None]], **more: list[Any]) 
 
 def outbox(servers: str, **more: str) -> producer.Outbox:
     properties = {"bootstrap.servers": servers, **{name.replace("_", "."): text for name, text in more.items()}}
-    made = producer.Outbox.of(
-        Brokers("t", "kafka", properties), {"transactional.id": f"bulk-{id(more)}", "transaction.timeout.ms": 60_000}
-    )
+    fixed = {"transactional.id": f"bulk-{next(_NUMBERS)}", "transaction.timeout.ms": 60_000}
+    made = producer.Outbox.of(Brokers("t", "kafka", properties), fixed)
     made.client.init_transactions(10)
     return made
 
 
-def sent(kafka: Kafka, out: producer.Outbox, messages: pl.DataFrame, topic: str | None, **more: Any) -> None:
+def sent(out: producer.Outbox, messages: pl.DataFrame, topic: str | None, **more: Any) -> None:
     out.client.begin_transaction()
     out.send(messages, topic, more.pop("partitioner", producer.Partitioner()), **more)
     out.flush()
@@ -77,21 +78,21 @@ def test_together_or_alone_the_same_messages_arrive(
 ) -> None:
     together, alone = kafka.topic(3), kafka.topic(3)
     keyed = [(key or b"k", value) for key, value in messages]  # a message without a key goes anywhere
-    sent(kafka, both, frame(keyed), together)
-    sent(kafka, both, frame(keyed), alone, singly=True)
+    sent(both, frame(keyed), together)
+    sent(both, frame(keyed), alone, singly=True)
     assert found(kafka, together) == found(kafka, alone)
     one = kafka.topic(1)
-    sent(kafka, both, frame(messages), one)
+    sent(both, frame(messages), one)
     assert found(kafka, one) == {0: messages}
 
 
 def test_a_part_of_a_frame_has_its_own_bytes(kafka: Kafka, both: producer.Outbox) -> None:
     messages = [(b"key %d" % n, b"value %d" % n) for n in range(100)]
     topic = kafka.topic()
-    sent(kafka, both, frame(messages)[40:70], topic)
+    sent(both, frame(messages)[40:70], topic)
     assert found(kafka, topic) == {0: messages[40:70]}
     empty = kafka.topic()
-    sent(kafka, both, frame([(b"", b"")] * 3), empty)
+    sent(both, frame([(b"", b"")] * 3), empty)
     assert found(kafka, empty) == {0: [(b"", b"")] * 3}
 
 
@@ -100,7 +101,7 @@ def test_partitions(kafka: Kafka, both: producer.Outbox, kind: str) -> None:
     messages = [(b"key %d" % n, b"value") for n in range(30)]
     topics = kafka.topic(4), kafka.topic(4)
     for topic, singly in zip(topics, (False, True), strict=True):
-        sent(kafka, both, frame(messages), topic, partitioner=producer.Partitioner(kind), writer=6, singly=singly)
+        sent(both, frame(messages), topic, partitioner=producer.Partitioner(kind), writer=6, singly=singly)
     together, alone = (found(kafka, topic) for topic in topics)
     assert together == alone
     assert {"default": 4, "fixed": 1, "round-robin": 4}[kind] == len(together)
@@ -110,7 +111,7 @@ def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
     one, other = kafka.topic(2), kafka.topic(2)
     messages = [(None, b"%d" % n) for n in range(12)]
     names = [one] * 5 + [other] * 4 + [one] * 3
-    sent(kafka, both, frame(messages, **{TOPIC: names}), None, partitioner=producer.Partitioner("round-robin"))
+    sent(both, frame(messages, **{TOPIC: names}), None, partitioner=producer.Partitioner("round-robin"))
     assert found(kafka, one) == {
         0: [messages[n] for n in (0, 2, 4, 10)],
         1: [messages[n] for n in (1, 3, 9, 11)],
@@ -121,7 +122,7 @@ def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
 def test_headers_and_times_go_with_their_messages(kafka: Kafka, both: producer.Outbox) -> None:
     topic = kafka.topic()
     headers = [[{"key": "h", "value": b"%d" % n}] for n in range(3)]
-    sent(kafka, both, frame([(None, b"v")] * 3, **{HEADERS: headers, TIMESTAMP: [5, 6, 7]}), topic)
+    sent(both, frame([(None, b"v")] * 3, **{HEADERS: headers, TIMESTAMP: [5, 6, 7]}), topic)
     arrived = kafka.consume(topic)
     assert [m.headers() for m in arrived] == [[("h", b"%d" % n)] for n in range(3)]
     assert [m.timestamp()[1] for m in arrived] == [5, 6, 7]
@@ -131,7 +132,7 @@ def test_a_full_queue_is_waited_for(kafka: Kafka) -> None:
     out = outbox(kafka.servers, queue_buffering_max_messages="50")
     messages = [(None, b"%d" % n) for n in range(3000)]
     topic = kafka.topic()
-    sent(kafka, out, frame(messages), topic)
+    sent(out, frame(messages), topic)
     assert found(kafka, topic) == {0: messages}
     out.close()
 
@@ -150,7 +151,7 @@ def test_most_go_together_in_transactions(kafka: Kafka, monkeypatch: pytest.Monk
         counts.clear()
         out = outbox(kafka.servers, **more)
         topic = kafka.topic()
-        sent(kafka, out, messages, topic)
+        sent(out, messages, topic)
         assert counts == expected
         assert len(kafka.consume(topic)) == 1000
         out.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from stateplan import TableEnvironment
 
@@ -53,7 +54,7 @@ def kill_in_commit(topic: str, when: str, number: int) -> None:
 
     real, seen = Transactions._transaction, []
 
-    def killed(self: Transactions, outbox: object, parts: object, epoch: int, singly: bool) -> None:
+    def killed(self: Transactions, outbox: Any, parts: Any, epoch: int, singly: bool) -> None:
         if self.topic == topic:
             seen.append(epoch)
         last = self.topic == topic and len(seen) == number
@@ -61,7 +62,7 @@ def kill_in_commit(topic: str, when: str, number: int) -> None:
             os._exit(9)
         if last and when == "inside":
             self._call = lambda *_: os._exit(9)  # type: ignore[method-assign] - messages are sent, and nothing committed
-        real(self, outbox, parts, epoch, singly)  # type: ignore[arg-type]
+        real(self, outbox, parts, epoch, singly)
         if last:
             os._exit(9)
 
