@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from stateplan.execnodes.connectors.options import Option, match, parse_value
+from stateplan.execnodes.connectors.options import Option, accepted_value, match, parse_value
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest, one_of
 from stateplan.execnodes.types import LogicalType
 
@@ -90,6 +90,22 @@ class ExternalCatalog(ABC):
     def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
         """Makes a table; False when there is one of this name."""
         raise self.refused("create tables")
+
+    def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
+        """The options that :meth:`create_table` will give a table: those written, and those that the catalog adds.
+        Nothing is made. CREATE TABLE AS plans its job with them.
+
+        Raises:
+            CatalogError: CAT110, no tables are made here; and as :meth:`create_table`.
+        """
+        if type(self).create_table is ExternalCatalog.create_table:
+            raise self.refused("create tables")
+        return table.options
+
+    def inherited_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Those of a table of this catalog that a table made here by LIKE takes over: not those that the catalog
+        adds by itself."""
+        return options
 
     def drop_table(self, database: str, name: str) -> None:
         """Removes a table that is there."""
@@ -179,9 +195,7 @@ def catalog_values(
             expected = one_of(["type", *table])
             hint = nearest(key, table)
             raise OptionError("OPT004.unknown", key=key, kind=kind, place=there, expected=expected, hint=hint)
-        values[key] = parse_value(option, text, key, there)
-        if option.refused and values[key] != option.default:
-            raise OptionError("OPT107", key=key, text=text, refused=option.refused, place=there)
+        values[key] = accepted_value(option, text, key, there)
     for option in known:
         if option.required and option.key not in options:
             near = nearest(option.key, [key for key in options if key not in table])

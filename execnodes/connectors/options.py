@@ -25,6 +25,7 @@ class OptionType(Enum):
     LONG = "Long"
     FLOAT = "Float"
     DURATION = "Duration"
+    INTERVAL = "Interval"
     MEMORY_SIZE = "MemorySize"
     ENUM = "Enum"
     CHARACTER = "Character"
@@ -97,6 +98,7 @@ _EXPECTATIONS = {
     OptionType.LONG: "a whole number of at most 64 bits",
     OptionType.FLOAT: "a number",
     OptionType.DURATION: "a duration such as '10 s', '5 min' or '1 h'",
+    OptionType.INTERVAL: "an interval of Delta such as 'interval 30 days'",
     OptionType.MEMORY_SIZE: "a size such as '64 kb', '128 mb' or '1 gb'",
     OptionType.CHARACTER: "a single character (Java escapes such as '\\t' are understood)",
     OptionType.REGEX: "a regular expression",
@@ -184,6 +186,14 @@ def _character(text: str) -> str:
     return value
 
 
+def _interval(text: str) -> str:
+    """An interval as Delta writes it in properties of tables: a whole number of units."""
+    units = "(nanosecond|microsecond|millisecond|second|minute|hour|day|week)s?"
+    if not re.fullmatch(rf"interval\s+[0-9]+\s+{units}", text):
+        raise ValueError(text)
+    return text
+
+
 def _regex(text: str) -> str:
     re.compile(text)
     return text
@@ -198,6 +208,7 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.DURATION: _duration,
     OptionType.MEMORY_SIZE: parse_memory_size,
     OptionType.CHARACTER: _character,
+    OptionType.INTERVAL: _interval,
     OptionType.REGEX: _regex,
 }
 
@@ -256,6 +267,19 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
             if option.type is not OptionType.DURATION
             else f"a duration of at least {option.minimum} ms",
         )
+    return value
+
+
+def accepted_value(option: Option, text: str, key: str, place: Place | None = None) -> Any:
+    """As :func:`parse_value`; a value that cannot be honoured is refused.
+
+    Raises:
+        OptionError: OPT107; and as :func:`parse_value`.
+    """
+    value = parse_value(option, text, key, place)
+    if option.refused and value != option.default:
+        shown = redacted_value(key, text)
+        raise OptionError("OPT107", key=key, text=shown, refused=option.refused, place=place)
     return value
 
 

@@ -33,10 +33,9 @@ from stateplan.execnodes.connectors.delta.catalog import DeltaCatalogType
 from stateplan.execnodes.connectors.formats import avro, change_formats, csv, json, parquet, raw
 from stateplan.execnodes.connectors.formats.base import Fields, Format, format_options
 from stateplan.execnodes.connectors.jdbc.catalog import JdbcCatalogType
-from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, match, parse_value
+from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, accepted_value, match, parse_value
 from stateplan.execnodes.connectors.protocol import Connector
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, nearest, one_of
-from stateplan.execnodes.redaction import redacted_value
 from stateplan.execnodes.secrets import has_reference, references
 from stateplan.execnodes.types import LogicalType, parse_type
 
@@ -367,10 +366,7 @@ def validate_table(
             raise OptionError("OPT124", key=key, kind=kind, name=name, place=there)
         if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
             continue  # whoever runs the job knows the value
-        value = parse_value(option, text, key, there)
-        if option.refused and value != option.default:
-            shown = redacted_value(key, text)
-            raise OptionError("OPT107", key=key, text=shown, refused=option.refused, place=there)
+        accepted_value(option, text, key, there)
         if option.no_effect:
             notes.append(f"the option '{key}' has no effect: {option.no_effect}")
     for one, other in _exclusive(formats):

@@ -6,12 +6,12 @@ Source: Flink's ``Catalog`` and ``GenericInMemoryCatalog``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stateplan.planner.catalog.functions import CatalogFunction
-from stateplan.planner.catalog.objects import CatalogObject, ObjectIdentifier
+from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, ObjectIdentifier
 
 IN_MEMORY = "generic_in_memory"
 """The type of catalogs that end with their session."""
@@ -81,6 +81,15 @@ class Catalog(ABC):
     @abstractmethod
     def create(self, item: CatalogObject) -> bool:
         """Adds a table or view to a database that is there; False when there is one of this name."""
+
+    def completed(self, item: CatalogTable) -> CatalogTable:
+        """A table that is about to be created here, with the options that the catalog will add. Raises as
+        :meth:`create`."""
+        return item
+
+    def inherited_options(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The options of a table of this catalog that a table made here by LIKE takes over."""
+        return dict(options)
 
     @abstractmethod
     def replace(self, item: CatalogObject) -> None:

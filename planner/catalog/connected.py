@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from stateplan.execnodes.connectors.catalogs import ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.execnodes.errors import CatalogError
@@ -101,6 +102,15 @@ class ConnectedCatalog(Catalog):
         identifier, table = item.identifier, self._external(item)
         with self._changing():
             return self._catalog.create_table(identifier.database, identifier.name, table)
+
+    def completed(self, item: CatalogTable) -> CatalogTable:
+        identifier, table = item.identifier, self._external(item)
+        with self._lock:
+            options = self._catalog.options_of_new(identifier.database, identifier.name, table)
+        return replace(item, options=dict(options))
+
+    def inherited_options(self, options: Mapping[str, str]) -> dict[str, str]:
+        return dict(self._catalog.inherited_options(options))
 
     def replace(self, item: CatalogObject) -> None:
         identifier = item.identifier

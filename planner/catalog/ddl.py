@@ -221,12 +221,20 @@ class _TableBuilder:
         own = options_of(given, self.source, self.file)
         if base is None or how["OPTIONS"] == _EXCLUDING:
             return own
+        taken = self._inherited(base)
         if how["OPTIONS"] != _OVERWRITING:
             for option in given or ():
                 key = option.this.name
-                if key in base.options:
-                    raise self.error("CAT032", option, key=key, options=base.options[key])
-        return {**base.options, **own}
+                if key in taken:
+                    raise self.error("CAT032", option, key=key, options=taken[key])
+        return {**taken, **own}
+
+    def _inherited(self, base: CatalogTable) -> dict[str, str]:
+        """The options of the base table. A catalog that holds both tables adds its own options anew."""
+        name = self.catalog.qualify(parts_of(self.node.this), self.place(self.node.this)).catalog
+        if base.temporary or self.node.args.get("temporary") or base.identifier.catalog != name:
+            return dict(base.options)
+        return self.catalog.require_catalog(name).inherited_options(base.options)
 
     def _partitions(self, base: CatalogTable | None, how: Mapping[str, str]) -> tuple[str, ...]:
         given = self.node.args.get("partitioned_by") or []

@@ -8,7 +8,7 @@ is created or replaced if its job cannot be planned or started.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from sqlglot import exp
@@ -27,7 +27,7 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
     Raises:
         CatalogError: CAT002, REPLACE of no table; CAT004, CAT010, CAT011, CAT012, a name that cannot be used; and as
             :func:`planner.catalog.ddl.create_table`.
-        StateplanError: as an INSERT. Then the catalog is as before.
+        StateplanError: as an INSERT. Then the catalog is as before, but for a table that it cannot drop.
     """
     table, how = node.this, node.args.get("replace")
     parts, place = ddl.parts_of(table.this), c.place(table.this)
@@ -43,7 +43,7 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
         raise CatalogError("CAT103", summary=identifier.summary, place=place)
     declared, insert = _declared(c, node)
     kept = there if how is None and isinstance(there, CatalogTable) else None
-    with c.catalog.creating(declared, kept or declared):
+    with c.catalog.creating(declared, kept or _completed(c, declared)):
         if kept is not None:
             result = c.env.run_inserts([insert], c.source, "CREATE TABLE AS")
             note = f"'{identifier.summary}' already exists; it keeps its columns and options, and the rows are inserted"
@@ -55,7 +55,7 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
 def explain_create_table_as(c: Context, node: nodes.CreateTableAs, details: Sequence[str]) -> str:
     """What EXPLAIN shows of the INSERT; nothing is created. Raises StateplanError, as an INSERT."""
     declared, insert = _declared(c, node)
-    with c.catalog.creating(declared, declared):
+    with c.catalog.creating(declared, _completed(c, declared)):
         return c.env.explain_node(insert, c.source, details)
 
 
@@ -74,9 +74,18 @@ def _declared(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, exp.
     return declared, insert
 
 
+def _completed(c: Context, table: CatalogTable) -> CatalogTable:
+    """The table with the options that its catalog will add. Raises CatalogError CAT110 and others, as the catalog does
+    when it creates the table."""
+    if table.temporary:
+        return table
+    return c.catalog.require_catalog(table.identifier.catalog).completed(table)
+
+
 @contextmanager
 def _in_catalog(c: Context, table: CatalogTable, before: CatalogObject | None) -> Iterator[None]:
-    """The table is in the catalog from here on, unless the block fails."""
+    """The table is in the catalog from here on, unless the block fails. A catalog that drops no tables keeps it, and
+    it is empty."""
     if before is None:
         c.catalog.create(table, place=c.place(c.statement.node.this.this))
     else:
@@ -85,7 +94,8 @@ def _in_catalog(c: Context, table: CatalogTable, before: CatalogObject | None) -
         yield
     except BaseException:
         if before is None:
-            c.catalog.remove(table)
+            with suppress(CatalogError):  # what went wrong is the error of the block
+                c.catalog.remove(table)
         else:
             c.catalog.replace(before)
         raise

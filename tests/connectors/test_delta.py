@@ -325,7 +325,8 @@ def test_a_declaration_that_does_not_fit(table: Path, columns: str, code: str, h
 
 
 def test_there_is_no_table(tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "nothing", tmp_path, tmp_path / "file"):
         with pytest.raises(DataError) as raised:
             source_of(path).check("t")
         assert raised.value.code == "DATA450"
@@ -395,6 +396,22 @@ def test_a_damaged_log(table: Path) -> None:
     assert raised.value.code == "DATA457"
     assert raised.value.place is not None
     assert raised.value.place.line == 3
+
+
+@pytest.mark.parametrize(
+    ("protocol", "code"),
+    [
+        ({"minReaderVersion": 9, "minWriterVersion": 9}, "DATA451"),
+        ({"minReaderVersion": 3, "minWriterVersion": 7}, "DATA457"),
+    ],
+)
+def test_a_protocol_that_is_unknown_or_damaged(table: Path, protocol: dict[str, int], code: str) -> None:
+    file = table / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("\n".join(json.dumps({"protocol": protocol} if "protocol" in line else line) for line in lines))
+    with pytest.raises(DataError) as raised:
+        source_of(table).check("t")
+    assert raised.value.code == code
 
 
 def test_column_mapping_is_refused(table: Path) -> None:

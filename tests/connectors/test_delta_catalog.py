@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.planner.session.environment import TableEnvironment
-from tests.connectors.test_external_catalogs import PRINT, fails, rows
+from tests.connectors.test_external_catalogs import PRINT, collected, fails, rows
 
 
 @pytest.fixture
@@ -41,6 +42,22 @@ def write(path: Path, **options: Any) -> None:
     )
     path.mkdir(parents=True)
     write_deltalake(str(path), frame, **options)
+
+
+def write_by_keys(path: Path) -> None:
+    """An empty table that is partitioned by all its columns, as ``deltalake`` lets one be made."""
+    from deltalake import DeltaTable, Schema
+
+    columns = [("id", "integer"), ("k", "string")]
+    listed = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    schema = Schema.from_json(json.dumps({"type": "struct", "fields": listed}))
+    DeltaTable.create(str(path), schema, partition_by=["id", "k"])
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    from deltalake import DeltaTable
+
+    return dict(DeltaTable(str(path)).metadata().configuration)
 
 
 def test_folders_of_delta_tables(lake: TableEnvironment, tmp_path: Path) -> None:
@@ -126,6 +143,10 @@ def test_a_table_of_partition_keys_alone_is_refused(lake: TableEnvironment, tmp_
     other.execute_sql(f"CREATE TABLE t {columns} WITH ({where})")
     assert fails(lambda: other.execute_sql("INSERT INTO t VALUES (1, 'a')")).startswith("[CAT033]")
     assert not (tmp_path / "t").exists()
+    write_by_keys(tmp_path / "t")
+    assert fails(lambda: collected(other, "SELECT * FROM t")).startswith("[CAT033]")
+    other.execute_sql(f"CREATE TABLE part (id INT) WITH ({where})")
+    assert fails(lambda: collected(other, "SELECT * FROM part")).startswith("[CAT033]")
 
 
 def test_a_damaged_log_hurts_only_its_table(lake: TableEnvironment, tmp_path: Path) -> None:
@@ -135,7 +156,89 @@ def test_a_damaged_log_hurts_only_its_table(lake: TableEnvironment, tmp_path: Pa
     (log / "00000000000000000000.json").write_text("{")
     assert rows(lake, "SHOW TABLES") == ["bad", "good"]
     assert len(rows(lake, "DESCRIBE good")) == 7
-    assert fails(lambda: lake.execute_sql("DESCRIBE bad")).startswith("[DATA45")
+    for text, reason in (
+        ("{bad", "Encountered unexpected 'b' whilst parsing object"),
+        ("{", "Truncated record"),
+        ("[1]", "expected { got [1]"),
+    ):
+        (log / "00000000000000000000.json").write_text(text)
+        told = fails(lambda: lake.execute_sql("SELECT * FROM bad"))
+        assert told.startswith("[DATA457] the log of the Delta table lake.default.bad is damaged: " + reason)
+        assert "unknown>" not in told and "0:" not in told
+    (log / "00000000000000000000.json").write_text("")
+    assert fails(lambda: lake.execute_sql("DESCRIBE bad")).startswith("[DATA452]")
+
+
+def test_create_table_as_gets_the_options_of_the_catalog(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE TABLE o (id INT, v STRING)")
+    lake.execute_sql("INSERT INTO o VALUES (1, 'x'), (2, 'y')").wait()
+    query = "AS SELECT id, v FROM o"
+    for name, given in {
+        "plain": "",
+        "named": "WITH ('connector' = 'delta')",
+        "feed": "WITH ('delta.enableChangeDataFeed' = 'true')",
+        "parts": "PARTITIONED BY (v)",
+    }.items():
+        lake.execute_sql(f"CREATE TABLE {name} {given} {query}").wait()
+        assert collected(lake, f"SELECT id FROM {name}") == [(1,), (2,)], name
+    grouped = "SELECT COALESCE(id, 0) AS k, COUNT(*) AS n FROM o GROUP BY COALESCE(id, 0)"
+    lake.execute_sql(f"CREATE TABLE keyed (PRIMARY KEY (k) NOT ENFORCED) AS {grouped}").wait()
+    assert collected(lake, "SELECT k, n FROM keyed") == [(1, 1), (2, 1)]
+    assert "PRIMARY KEY (`k`)" in str(rows(lake, "SHOW CREATE TABLE keyed")[0])
+    assert properties_of(tmp_path / "lake" / "default" / "feed") == {"delta.enableChangeDataFeed": "true"}
+    assert "Sink(table=[lake.default.u]" in lake.explain_sql(f"CREATE TABLE u {query}")
+    for given, code in {
+        "WITH ('mode' = 'batch')": "CAT117",
+        f"WITH ('connector' = 'delta', 'table-path' = '{tmp_path}/u')": "CAT117",
+        PRINT: "CAT117",
+        "PARTITIONED BY (id, v)": "CAT033",
+    }.items():
+        told = fails(lambda given=given: lake.execute_sql(f"CREATE TABLE u {given} {query}"))
+        assert told.startswith(f"[{code}]"), given
+    assert "u" not in rows(lake, "SHOW TABLES") and not (tmp_path / "lake" / "default" / "u").exists()
+    lake.execute_sql(f"CREATE TABLE IF NOT EXISTS plain {query}").wait()
+    assert collected(lake, "SELECT id FROM plain") == [(1,), (1,), (2,), (2,)]
+
+
+def test_create_table_like_takes_no_options_that_the_catalog_adds(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE TABLE o (id INT, v STRING) PARTITIONED BY (v) WITH ('delta.appendOnly' = 'true')")
+    lake.execute_sql("CREATE TABLE l LIKE o")
+    lake.execute_sql("CREATE TABLE more WITH ('delta.enableChangeDataFeed' = 'true') LIKE o")
+    lake.execute_sql("CREATE TABLE bare LIKE o (EXCLUDING OPTIONS)")
+    for name, properties in {"l": {}, "more": {"delta.enableChangeDataFeed": "true"}, "bare": {}}.items():
+        shown = str(rows(lake, f"SHOW CREATE TABLE {name}")[0])
+        path = tmp_path / "lake" / "default" / name
+        assert f"'table-path' = '{path}'" in shown and "PARTITIONED BY (`v`)" in shown
+        assert properties_of(path) == properties
+    lake.execute_sql("CREATE TEMPORARY TABLE beside LIKE o")
+    lake.execute_sql("CREATE TABLE default_catalog.default_database.away LIKE o")
+    for name in ("beside", "default_catalog.default_database.away"):
+        assert f"'table-path' = '{tmp_path}/lake/default/o'" in str(rows(lake, f"SHOW CREATE TABLE {name}")[0])
+    lake.execute_sql("INSERT INTO default_catalog.default_database.away VALUES (1, 'x')").wait()
+    assert collected(lake, "SELECT id FROM o") == [(1,)]
+
+
+def test_properties_that_no_table_is_created_with(lake: TableEnvironment, tmp_path: Path) -> None:
+    for given, code in {
+        "'delta.enableChangeDataFed' = 'true'": "OPT104",
+        "'delta.appendOnly' = 'maybe'": "OPT105",
+        "'delta.columnMapping.mode' = 'name'": "OPT107",
+    }.items():
+        for query in ("", " AS SELECT 1 AS id"):
+            columns = "" if query else "(id INT)"
+            told = fails(lambda text=f"CREATE TABLE t {columns} WITH ({given}){query}": lake.execute_sql(text))
+            assert told.startswith(f"[{code}]"), told
+    assert rows(lake, "SHOW TABLES") == []
+
+
+def test_a_warehouse_that_is_a_file(lake: TableEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "lake"):
+        create = f"CREATE CATALOG other WITH ('type' = 'delta', 'warehouse' = '{path}')"
+        assert fails(lambda text=create: lake.execute_sql(text)).startswith("[CAT113]")
+    (tmp_path / "lake").mkdir(exist_ok=True)
+    (tmp_path / "lake" / "file").write_text("")
+    assert rows(lake, "SHOW DATABASES") == ["default"]
 
 
 def test_catalogs_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:

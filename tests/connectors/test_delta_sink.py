@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import RowKind
+from stateplan.execnodes.connectors.delta.properties import PROPERTIES
 from stateplan.execnodes.connectors.delta.rows import statistics
+from stateplan.execnodes.connectors.options import Option, OptionType
 from stateplan.execnodes.connectors.registry import sink_changelog_mode, source_changelog_mode
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.planner.session.environment import TableEnvironment
@@ -349,11 +351,46 @@ def test_partitions_with_a_key_are_not_overwritten(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
-def test_unknown_properties(tmp_path: Path) -> None:
-    with pytest.raises(StateplanError) as raised:
-        sink_of(tmp_path / "t", **{"delta.enableChangeDataFeeed": "true"}).prepare(0)
-    assert raised.value.code == "RUN173"
-    assert "enableChangeDataFeeed" in raised.value.message
+@pytest.mark.parametrize(
+    ("key", "text", "code"),
+    [
+        ("delta.enableChangeDataFeeed", "true", "OPT104"),
+        ("delta.feature.changeDataFeed", "supported", "OPT104"),
+        ("delta.enableChangeDataFeed", "maybe", "OPT105"),
+        ("delta.isolationLevel", "Snapshot", "OPT105"),
+        ("delta.logRetentionDuration", "30 days", "OPT105"),
+        ("delta.logRetentionDuration", "interval 30 parsecs", "OPT105"),
+        ("delta.checkpointInterval", "0", "OPT105"),
+        ("delta.enableDeletionVectors", "true", "OPT107"),
+        ("delta.columnMapping.mode", "name", "OPT107"),
+        ("delta.minWriterVersion", "7", "OPT107"),
+    ],
+)
+def test_properties_that_no_table_is_created_with(tmp_path: Path, key: str, text: str, code: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        sink_of(tmp_path / "t", **{key: text})
+    assert raised.value.code == code
+    assert not (tmp_path / "t").exists()
+
+
+VALUES = {
+    OptionType.BOOLEAN: "TRUE",
+    OptionType.INTEGER: "5",
+    OptionType.INTERVAL: "interval 2 weeks",
+    OptionType.LONG: "1000000",
+    OptionType.STRING: "k",
+}
+
+
+@pytest.mark.parametrize("option", [o for o in PROPERTIES if not o.refused], ids=lambda option: option.key)
+def test_each_property_makes_a_table_that_can_be_written(tmp_path: Path, option: Option) -> None:
+    text = option.values[0].upper() if option.values else VALUES[option.type]
+    for epoch in range(2):
+        write(sink_of(tmp_path / "t", **{option.key: text}), epoch, frame((epoch, "a")))
+    assert DeltaTable(str(tmp_path / "t")).metadata().configuration == {
+        option.key: option.values[0] if option.values else text.lower()
+    }
+    assert sorted(drained(source_of(tmp_path / "t"))[0]) == [(0, "a"), (1, "a")]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -222,6 +222,8 @@ def test_what_flinks_catalog_does_not_do_is_refused(pg: TableEnvironment, databa
     refused = {
         f"CREATE TABLE n (a INT) {PRINT}": "create tables",
         "CREATE TABLE n LIKE t": "create tables",
+        "CREATE TABLE n AS SELECT a FROM t": "create tables",
+        f"CREATE OR REPLACE TABLE n {PRINT} AS SELECT a FROM t": "create tables",
         "DROP TABLE t": "drop tables",
         "ALTER TABLE t RENAME TO u": "rename tables",
         "ALTER TABLE t SET ('a' = 'b')": "change tables",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
+from stateplan.execnodes.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions
 from stateplan.execnodes.connectors.delta.sink import AppendSink, MergeSink, Target
 from stateplan.execnodes.connectors.delta.source import DeltaSource, Limits, Rules, Start, instant, partitions_of
@@ -43,12 +44,7 @@ class Delta(Connector):
             "`storage.aws_secret_access_key`, `storage.aws_region`, `storage.aws_endpoint_url` and others. Default: "
             "what the environment says.",
         ),
-        Option(
-            "delta.*",
-            OptionType.STRING,
-            "Properties of the table, such as `delta.enableChangeDataFeed`. A sink that creates the table sets them. "
-            "A table that has other values is refused.",
-        ),
+        *PROPERTIES,
         *alike(
             Option(
                 "mode",
@@ -256,7 +252,7 @@ class Delta(Connector):
             table.fields,
             table.partition_keys,
             table.primary_key,
-            {key: text for key, text in table.options.items() if key.startswith("delta.")},
+            properties_of(table.options),
             table.uid,
             table.overwrite,
             table.value("schema_evolution.mode") == "newcolumn",

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from stateplan.execnodes.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.execnodes.connectors.delta.folders import table_folders
+from stateplan.execnodes.connectors.delta.properties import properties_of
 from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions, schema_of
 from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location
 from stateplan.execnodes.connectors.extras import require
@@ -101,9 +102,16 @@ class DeltaCatalog(ExternalCatalog):
         local = self._local
         if local is None:
             return table_folders(self._location(*parts))
+        folder = local.joinpath(*parts)
         with self._disk("be read"):
-            folder = local.joinpath(*parts)
-            found = [entry.name for entry in os.scandir(folder) if entry.is_dir()] if folder.is_dir() else []
+            try:
+                found = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+            except FileNotFoundError:
+                return {}
+            except NotADirectoryError:
+                if not parts:
+                    raise
+                return {}
         return {name: folder.joinpath(name, _LOG).is_dir() for name in found if name[:1] not in ("_", ".")}
 
     def databases(self) -> list[str]:
@@ -150,7 +158,7 @@ class DeltaCatalog(ExternalCatalog):
         key = _primary_key(facts.configuration, [column.name for column in columns])
         return ExternalTable(
             tuple(columns),
-            {"connector": "delta", TABLE_PATH: location.path, **self._storage},
+            self._added(location),
             key,
             "PK_" + "_".join(key) if key else None,
             facts.partitions,
@@ -159,15 +167,22 @@ class DeltaCatalog(ExternalCatalog):
 
     # what is made here
 
-    def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
-        """Writes the log of an empty table.
+    def _added(self, location: Location) -> dict[str, str]:
+        """The options of a table that follow from where it is."""
+        return {"connector": "delta", TABLE_PATH: location.path, **self._storage}
+
+    def inherited_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return {}
+
+    def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
+        """The options that the table will have.
 
         Raises:
-            CatalogError: CAT033, all columns are partition keys; CAT102, a type that Delta does not have; CAT117, an
+            CatalogError: CAT033, all columns are partition columns; CAT102, a type that Delta does not have; CAT117, an
                 option that is no property of a Delta table; CAT118, a name that cannot be a folder.
-            DataError: DATA452, the store does not answer.
+            OptionError: as :func:`properties_of`.
         """
-        properties = {key: text for key, text in table.options.items() if key.startswith("delta.")}
+        properties = properties_of(table.options)
         for key, text in table.options.items():
             if key not in properties and (key, text) != ("connector", "delta"):
                 what = f"the option '{key}'" if key != "connector" else f"the connector '{text}'"
@@ -176,6 +191,17 @@ class DeltaCatalog(ExternalCatalog):
         fields = [(column.name, column.type) for column in table.columns]
         check_columns(fields)
         check_partitions(fields, table.partition_keys)
+        return self._added(self._location(database, name)) | properties
+
+    def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
+        """Writes the log of an empty table.
+
+        Raises:
+            CatalogError, OptionError: as :meth:`options_of_new`.
+            DataError: DATA452, the store does not answer.
+        """
+        properties = properties_of(self.options_of_new(database, name, table))
+        fields = [(column.name, column.type) for column in table.columns]
         if self._opened(database, name) is not None:
             return False
         if table.primary_key:

@@ -7,7 +7,7 @@ instant, TIMESTAMP_LTZ(6), and ``timestamp_ntz`` is TIMESTAMP(6). Importing this
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,9 +173,9 @@ def schema_of(fields: Fields) -> list[dict[str, Any]]:
     ]
 
 
-def check_partitions(fields: Fields, partitions: Sequence[str]) -> None:
+def check_partitions(columns: Sized, partitions: Sequence[str]) -> None:
     """Raises CatalogError CAT033, all columns are partition keys: files would hold no column, and so no row."""
-    if partitions and len(partitions) == len(fields):
+    if partitions and len(partitions) == len(columns):
         raise CatalogError("CAT033.all", names=", ".join(partitions))
 
 

@@ -101,11 +101,6 @@ class Target:
                 )
         except delta.exceptions.CommitFailedError:
             pass  # another job has created it just now
-        except DataError as error:
-            if "parsing property" in error.message:
-                reason = error.message.rpartition(": ")[2]
-                raise RunError("RUN173.unknown", name=self.location.name, reason=reason) from None
-            raise
 
     def _check(self, facts: Facts) -> None:
         name = self.location.name

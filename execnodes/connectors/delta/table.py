@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stateplan.execnodes.connectors.delta.schema import DeltaColumn, columns_of
+from stateplan.execnodes.connectors.delta.schema import DeltaColumn, check_partitions, columns_of
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import DataError, OptionError, RunError
@@ -44,6 +44,15 @@ _WRITABLE = frozenset(
 """Features of tables. Whether a table makes use of some that are here is a matter of its columns and properties."""
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m|↳")
+_BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:).*", re.DOTALL)
+"""What native code appends to an error: its own calls, which say nothing to a user."""
+
+_KINDS = {
+    "Kernel error: Json error: ": "DATA457",
+    "Kernel error: Invalid protocol action in the delta log: ": "DATA457",
+    "Kernel error: Unsupported: ": "DATA451.protocol",
+}
+"""How errors about what the log says begin."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Location:
 
         Raises:
             DataError: DATA450, there is none; DATA451, it has features that cannot be read; DATA452, the store does
-                not answer.
+                not answer; DATA457, its log is damaged.
             OptionError: OPT122, the library is not installed.
         """
         delta = require("delta", "deltalake", _USER)
@@ -130,7 +139,13 @@ class Location:
         except DeltaProtocolError as error:
             raise DataError("DATA451.protocol", name=self.name, reason=self.told(error)) from None
         except (DeltaError, OSError) as error:
-            unreached = DataError("DATA452", name=self.name, path=shown(self.path), reason=self.told(error))
+            reason = self.told(error)
+            for start, code in _KINDS.items():
+                if reason.startswith(start):
+                    raise DataError(code, name=self.name, reason=reason.removeprefix(start)) from None
+            if (local := local_path(self.path)) is not None and os.path.isfile(local):
+                raise DataError("DATA450", name=self.name, path=shown(self.path)) from None
+            unreached = DataError("DATA452", name=self.name, path=shown(self.path), reason=reason)
             raise self.full(error) or unreached from None
 
     def full(self, error: BaseException) -> RunError | None:
@@ -139,8 +154,8 @@ class Location:
         return None if local is None else full_disk(error, Path(local))
 
     def told(self, error: BaseException) -> str:
-        """What a library says of its error, on one line and without secrets."""
-        text = " ".join(_COLORS.sub("", str(error)).split()) or type(error).__name__
+        """What a library says of its error, on one line, without secrets and without a native backtrace."""
+        text = " ".join(_BACKTRACE.sub("", _COLORS.sub("", str(error))).split()) or type(error).__name__
         for key, value in self.storage.items():
             if is_secret(key) and value:
                 text = text.replace(value, "******")
@@ -212,12 +227,14 @@ class Facts:
         return self.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
     def check_readable(self, location: Location) -> None:
-        """Raises DataError DATA451 when the table has a feature that cannot be read."""
+        """Raises DataError DATA451 when the table has a feature that cannot be read, and CatalogError CAT033 when it
+        has partition columns only."""
         unknown = sorted(self.features - _READABLE)
         if self._is_mapped:
             unknown.append("columnMapping")
         if unknown:
             raise DataError("DATA451", name=location.name, features=unknown)
+        check_partitions(self.columns, self.partitions)
 
     def check_writable(self, location: Location) -> None:
         """Raises RunError RUN171 when the table asks something of its writers that this one does not do."""
