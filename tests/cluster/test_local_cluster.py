@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.cluster_jobs import (
     MASTER,
@@ -24,6 +26,9 @@ from tests.support.cluster_jobs import (
     run,
     started,
 )
+from tests.support.kafka import Kafka
+from tests.support.postgres import Database
+from tests.support.server_jobs import between_servers
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +53,36 @@ def test_a_job_runs_on_executors(spark: object, tmp_path: Path) -> None:
     run(here, "stats", {"parallelism.default": "2"}, "3 min")
     assert changes(here, "stats")
     assert changes(there, "stats") == changes(here, "stats")
+
+
+def test_executors_reach_servers_and_one_of_them_is_killed(kafka: Kafka, database: Database, tmp_path: Path) -> None:
+    count, accounts = 6000, 7
+    orders, copies = kafka.topic(3), kafka.topic(2)
+    rows = [{"id": i, "account": f"a{i % accounts}", "amount": i % 100} for i in range(count)]
+    for partition in range(3):
+        kafka.produce(orders, [json.dumps(row) for row in rows[partition::3]], partition=partition)
+    database.execute(
+        "CREATE TABLE accounts (account TEXT PRIMARY KEY, region TEXT)",
+        "CREATE TABLE totals (account TEXT PRIMARY KEY, n BIGINT, total BIGINT)",
+        f"INSERT INTO accounts SELECT 'a' || i, 'r' || i % 3 FROM generate_series(0, {accounts - 1}) AS i",
+    )
+    options = ", ".join(f"'{key}' = '{text}'" for key, text in database.options.items())
+    job = started(between_servers, tmp_path, kafka.servers, orders, copies, options)
+    ids = tmp_path / "ids" / "_delta_log"
+    while len(list(ids.glob("*.json"))) < 3:
+        assert job.poll() is None, job.communicate()[0]
+        time.sleep(0.05)
+    os.kill(executors(job)[0].pid, signal.SIGKILL)
+    said, _ = job.communicate(timeout=300)
+    assert job.returncode == 0, said
+    copied = sorted((row["id"], row["region"]) for row in (json.loads(m.value()) for m in kafka.consume(copies)))
+    assert copied == [(i, f"r{i % accounts % 3}") for i in range(count)]
+    expected = {a: [row["amount"] for row in rows if row["account"] == a] for a in (f"a{i}" for i in range(accounts))}
+    assert database.rows("SELECT account, n, total FROM totals ORDER BY account") == [
+        (account, len(amounts), sum(amounts)) for account, amounts in sorted(expected.items())
+    ]
+    kept = DeltaTable(str(tmp_path / "ids")).to_pyarrow_table()["id"].to_pylist()
+    assert sorted(kept) == list(range(count))
 
 
 def executors(process: subprocess.Popen[str]) -> list[psutil.Process]:
