@@ -73,6 +73,12 @@ class Change:
         return self.kind == "other" and _POSITION.fullmatch(self.pointer) is not None
 
     @property
+    def option(self) -> str | None:
+        """The key of the option of a table that differs; None where it is something else."""
+        option = _OPTION.fullmatch(self.pointer)
+        return None if option is None else split_pointer(option[1])[0]
+
+    @property
     def is_number(self) -> bool:
         """Whether it is about a number, such as the position of a field."""
         return all(value is None or value.isdecimal() for value in (self.before, self.after))

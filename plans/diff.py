@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from stateplan.execnodes.connectors.registry import known_connector
 from stateplan.execnodes.errors import Place, PlanError
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph
@@ -99,6 +100,7 @@ class OperatorDiff:
         changes: its fields that differ.
         reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
         move: how its state is rewritten, with the verdict ``rewrite``.
+        moved: of a source, the changes after which its position in the old plan means nothing in the new one.
     """
 
     verdict: Verdict
@@ -108,6 +110,7 @@ class OperatorDiff:
     changes: tuple[Change, ...] = ()
     reasons: tuple[str, ...] = ()
     move: StateMove | None = None
+    moved: tuple[Change, ...] = ()
 
     @property
     def title(self) -> str:
@@ -264,6 +267,7 @@ class _Comparison:
         was_stateful, stateful = old.id in self.old.stateful, node.id in self.new.stateful
         verdict: Verdict
         move: StateMove | None = None
+        moved: tuple[Change, ...] = ()
         if was_stateful and stateful:
             verdict, reasons, move = self.compare_state(old, node)
         elif stateful:
@@ -272,6 +276,7 @@ class _Comparison:
             verdict, reasons = "reset", ["it is no longer stateful; its state is deleted"]
         elif isinstance(node, TableSourceScan) and isinstance(old, TableSourceScan):
             verdict, reasons = self.compare_source(old, node)
+            moved = self.moved(old, node)
         else:
             verdict, reasons = "identical", []
         if verdict == "identical":
@@ -284,6 +289,7 @@ class _Comparison:
             self.changes(node),
             tuple(dict.fromkeys(reasons)),
             move,
+            moved,
         )
 
     def harmless(self, node: ExecNode, reasons: list[str]) -> tuple[Verdict, list[str]]:
@@ -315,12 +321,22 @@ class _Comparison:
         if known[0] != known[1]:
             which = "old" if known[1] else "new"
             return "unknown", [f"the {which} plan does not contain the options of {tables[0].summary}: {_NOT_TOLD}"]
-        moved = [c for c in self.changes(new) if c.moves_source]
+        moved = self.moved(old, new)
         if all(c.field == "table.identifier" for c in moved) and self._same_data(old, new):
             return "identical", ["the table was renamed; its options are the same"] if moved else []
         if moved:
             return "reset", [f"{c}: its offsets belong to the old value" for c in moved]
         return "identical", []
+
+    def moved(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
+        """The changes of a source after which its positions mean something else."""
+        told: set[str] = set()
+        for node in (old, new):
+            table = node.scan_table_source.table.resolved_table
+            options = {} if table is None or table.options is None else table.options
+            connector = known_connector(options)
+            told |= (options if connector is None else connector.position(options)).keys() | {"connector"}
+        return tuple(c for c in self.changes(new) if c.moves_source and (c.option is None or c.option in told))
 
     def _same_data(self, old: ExecNode, new: ExecNode) -> bool:
         """Whether two sources read the same data, as far as their options tell: fields that both have are equal."""

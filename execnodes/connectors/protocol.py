@@ -547,6 +547,11 @@ class Connector:
         options do not say it, and so the name of the table has to."""
         return options
 
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """What says what a position in a table means. A job whose table differs in one of these options does not go on
+        from a checkpoint; one whose table differs in others does."""
+        return options
+
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
         """The conditions that a source is given for ``FilterPushDown``, and those that the query applies itself.
 

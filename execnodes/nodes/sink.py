@@ -105,6 +105,8 @@ class Sink(StatefulNode):
 
         spec = self.dynamic_table_sink.table
         fields = self.written
+        if fields and len(fields) != len(inputs[0].fields):
+            raise PlanError("PLAN064.sink", node=self, given=len(inputs[0].fields), width=len(fields))
         options = {**session, **(self.configuration or {})}
         nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
         if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":

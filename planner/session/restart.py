@@ -78,15 +78,14 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
         assert source.new is not None
         table = table_of(document.graph.node(source.new.id))
         name = source.title if table is None else f"table '{table.summary}'"
-        moved = [change for change in source.changes if change.moves_source]
-        if source.verdict == "unknown" or not moved:
+        if source.verdict == "unknown" or not source.moved:
             raise CheckpointError("CKPT023.unknown", name=name, folder=folder, reasons="; ".join(source.reasons))
         raise CheckpointError(
             "CKPT023",
             name=name,
             folder=folder,
-            changes="; ".join(map(str, moved)),
-            before=", ".join(f"{c.field} {'left out' if c.before is None else c.before}" for c in moved),
+            changes="; ".join(map(str, source.moved)),
+            before=", ".join(f"{c.field} {'left out' if c.before is None else c.before}" for c in source.moved),
         )
 
 

@@ -33,6 +33,18 @@ def test_distinct_values_of_nothing_are_not_summed() -> None:
         local.translate(graph.input_types(local), {})
 
 
+def test_a_sink_gets_a_value_for_each_column() -> None:
+    plan = frozen("stream-exec-group-aggregate_1", "append")
+    sink = next(n for n in plan["nodes"] if "dynamicTableSink" in n)
+    sink["dynamicTableSink"]["table"]["resolvedTable"]["schema"]["columns"].pop()
+    graph = ExecGraph.from_json(plan)
+    node = graph.node(sink["id"])
+    with pytest.raises(PlanError) as raised, graph.placing(node):
+        node.translate(graph.input_types(node), {})
+    assert raised.value.code == "PLAN064"
+    assert raised.value.place is not None and raised.value.place.pointer == graph.pointer(node)
+
+
 def test_the_plans_that_follow_are_good_before() -> None:
     checked(frozen("stream-exec-group-aggregate_1", "append"))
     checked(frozen("stream-exec-over-aggregate_1", "rowtime-range"))

@@ -81,6 +81,72 @@ def test_a_source_that_reads_something_else_is_refused_whatever_is_accepted() ->
     )
 
 
+KAFKA = {
+    "connector": "kafka",
+    "topic": "orders",
+    "properties.bootstrap.servers": "one:9092",
+    "scan.startup.mode": "earliest-offset",
+    "format": "json",
+}
+DELTA = {"connector": "delta", "table-path": "/orders", "mode": "streaming"}
+CDC = {
+    "connector": "postgres-cdc",
+    "hostname": "db",
+    "username": "reader",
+    "password": "${env:PGPASSWORD}",
+    "database-name": "shop",
+    "schema-name": "public",
+    "table-name": "orders",
+    "slot.name": "orders",
+}
+JDBC = {"connector": "jdbc", "url": "jdbc:postgresql://db/shop", "table-name": "orders"}
+
+
+def reading(name: str, options: Mapping[str, str]) -> PlanDocument:
+    """A plan whose source has other options."""
+    data = json.loads((DATA / name / "plan.json").read_text())
+    data["nodes"][0]["scanTableSource"]["table"]["resolvedTable"]["options"] = dict(options)
+    return PlanDocument.parse(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        (KAFKA, {"properties.bootstrap.servers": "two:9093", "properties.security.protocol": "SSL"}),
+        (KAFKA, {"scan.max-rows-per-batch": "1000", "scan.bounded.mode": "latest-offset"}),
+        (KAFKA, {"format": "debezium-json", "scan.watermark.idle-timeout": "1 min"}),
+        (DELTA, {"ignoreDeletes": "true", "maxFilesPerTrigger": "10", "storage.aws_region": "eu-west-1"}),
+        (DELTA, {"mode": "batch"}),
+        (CDC, {"username": "writer", "scan.max-changes": "1000"}),
+        (JDBC, {"username": "reader", "password": "${env:PGPASSWORD}", "scan.fetch-size": "10"}),
+    ],
+)
+def test_options_that_leave_a_position_as_it_is(options: dict[str, str], more: dict[str, str]) -> None:
+    old, new = reading("dedup", options), reading("dedup", options | more)
+    (found, notes) = go_on(old, new)
+    assert found == {node.id: node.id for node in old.graph.nodes if node.ttls()}
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "told"),
+    [
+        (KAFKA, {"topic": "returns"}, "option topic: orders -> returns"),
+        (KAFKA, {"scan.startup.mode": "latest-offset"}, "option scan.startup.mode: earliest-offset -> latest-offset"),
+        (KAFKA, {"connector": "upsert-kafka"}, "option connector: kafka -> upsert-kafka"),
+        (DELTA, {"table-path": "/returns"}, "option table-path: /orders -> /returns"),
+        (DELTA, {"startingVersion": "3", "mode": "streaming"}, "option startingVersion: nothing -> 3"),
+        (CDC, {"slot.name": "other"}, "option slot.name: orders -> other"),
+        (JDBC, {"scan.partition.num": "4", "scan.fetch-size": "10"}, "option scan.partition.num: nothing -> 4"),
+    ],
+)
+def test_options_that_say_what_a_position_means(options: dict[str, str], more: dict[str, str], told: str) -> None:
+    with pytest.raises(CheckpointError) as raised:
+        go_on(reading("dedup", options), reading("dedup", options | more), "unknown")
+    assert raised.value.code == "CKPT023"
+    assert raised.value.message.endswith(f"reads other data than the checkpoint /ckpt has read; {told}")
+
+
 def test_a_source_without_options_cannot_be_told() -> None:
     old = load("dedup")
     data = json.loads(old.text)

@@ -179,6 +179,9 @@ class Delta(Connector):
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in (TABLE_PATH, "readChangeFeed") if key in options}
 
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: options[key] for key in (TABLE_PATH, "readChangeFeed", *_AS_OF, *_STARTING) if key in options}
+
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         check_columns(fields, place)
         self._check_modes(options, place)

@@ -17,6 +17,9 @@ from stateplan.execnodes.connectors.protocol import Connector, Lookup, Sink, Sin
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 
+_PLACE = ("connector", "url", "table-name")
+"""Options that say which table it is."""
+
 _CONNECTION = (
     Option(
         "url",
@@ -299,7 +302,10 @@ class Jdbc(Connector):
         return None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        return {key: options[key] for key in ("connector", "url", "table-name") if key in options}
+        return {key: options[key] for key in _PLACE if key in options}
+
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: text for key, text in options.items() if key in _PLACE or key.startswith("scan.partition.")}
 
     def source(self, table: SourceTable) -> Source:
         from stateplan.execnodes.connectors.jdbc.scan import source_of

@@ -236,8 +236,10 @@ class _Topics(Connector):
         return True
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        keys = ("topic", "topic-pattern", f"{PREFIX}bootstrap.servers")
-        return {key: options[key] for key in keys if key in options}
+        return {key: options[key] for key in ("topic", "topic-pattern") if key in options}
+
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: text for key, text in options.items() if key.startswith(("topic", "scan.startup."))}
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         check({k.removeprefix(PREFIX): text for k, text in options.items() if k.startswith(PREFIX)}, place)

@@ -308,13 +308,13 @@ class Planner:
         found = self.partitions()
         self.looked = time.monotonic()
         places = [(topic, number) for topic, numbers in found.items() for number in numbers]
-        return _offset(self.begins(places), self.ids(list(found)))
+        return self._offset(self.begins(places), self.ids(list(found)))
 
     def latest(self, start: Offset) -> Offset:
         """Where the micro-batch that begins at ``start`` ends; ``start`` where there is nothing to read."""
         at = offsets_of(start)
         ids = dict(start.get("ids", {}))
-        self._same_topics(ids, at)
+        self._same_topics(ids, at, start.get("servers"))
         new = self._discovered(at)
         if new:
             ids |= self.ids(sorted({topic for topic, _ in new} - ids.keys()))
@@ -350,7 +350,7 @@ class Planner:
                 return start
             turn = {"turn": time.time_ns() // 1_000_000}
         self.planned = now
-        return _offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
+        return self._offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
         """How many messages of each partition may be read; those that have to wait are left out."""
@@ -367,12 +367,29 @@ class Planner:
         """Whether the micro-batch waits for more messages; a bounded source that gives none has ended."""
         return self.end.mode == "unbounded" and self.limits.waits(rows, since, self.idle_timeout)
 
-    def _same_topics(self, ids: Mapping[str, str], at: Offsets) -> None:
+    def _same_topics(self, ids: Mapping[str, str], at: Offsets, servers: Sequence[str] | None) -> None:
         """Checks that topics are those that have been read. Raises RunError RUN112, RUN115."""
         now = self.ids(sorted({topic for topic, _ in at}))
         for topic, known in ids.items():
             if now.get(topic, known) != known:
                 raise RunError("RUN115.other", topic=topic, table=self.brokers.table)
+        if servers is not None and not set(servers) & set(self._servers):
+            raise RunError(
+                "RUN115.moved", table=self.brokers.table, servers=self.brokers.servers, before=",".join(servers)
+            )
+
+    @property
+    def _servers(self) -> list[str]:
+        return [address.strip() for address in self.brokers.servers.split(",")]
+
+    def _offset(
+        self, offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
+    ) -> Offset:
+        """What a checkpoint keeps. Of brokers that tell no ids of topics, their addresses say which topics they are."""
+        made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
+        if any(topic not in ids for topic, _ in offsets):
+            made["servers"] = self._servers
+        return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
 
     def _discovered(self, at: Offsets) -> Offsets:
         """Partitions that have not been read so far, with their first offsets. Raises RunError RUN115."""
@@ -448,13 +465,6 @@ def part_of(place: Place) -> str:
     """The name of a partition as a part of the source."""
     topic, number = place
     return f"{topic}/{number}"
-
-
-def _offset(
-    offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
-) -> Offset:
-    made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
-    return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
 
 
 def _nested(offsets: Offsets) -> dict[str, dict[str, int]]:

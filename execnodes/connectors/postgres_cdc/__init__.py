@@ -18,6 +18,9 @@ from stateplan.execnodes.errors import CatalogError, OptionError, Place
 from stateplan.execnodes.types import LogicalType
 
 _TEXT, _TIME, _NUMBER, _ENUM = OptionType.STRING, OptionType.DURATION, OptionType.INTEGER, OptionType.ENUM
+_PLACE = ("hostname", "port", "database-name", "schema-name", "table-name")
+"""Options that say which tables they are."""
+
 _CHUNKS = "the tables are copied in one transaction, without chunks"
 _DEBEZIUM = "stateplan reads the log itself, and knows no other options of Debezium"
 _SCALARS = frozenset(
@@ -222,7 +225,10 @@ class PostgresCdc(Connector):
         return True
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        keys = ("hostname", "port", "database-name", "schema-name", "table-name")
+        return {key: options[key] for key in _PLACE if key in options}
+
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        keys = (*_PLACE, "slot.name", "scan.startup.mode", "debezium.snapshot.mode")
         return {key: options[key] for key in keys if key in options}
 
     def source(self, table: SourceTable) -> Source:
