@@ -94,8 +94,13 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
                 if later
                 else f" Only the default is supported: {option.refused}."
             )
-        rows.append([f"`{option.key}`", option.type.value, default, option.role.value, note])
+        rows.append([f"`{option.key}`", _type_text(option.type.value), default, option.role.value, note])
     return rows
+
+
+def _type_text(declared: str) -> str:
+    """A type, as code where it would be taken for a tag of HTML."""
+    return f"`{declared}`" if "<" in declared else declared
 
 
 def _default(option: Any) -> str:
@@ -121,10 +126,10 @@ def _sections(things: Iterable[object], level: str) -> str:
             if formats:
                 out.append(f" Formats: {', '.join(f'`{f}`' for f in formats)}.")
             if thing.metadata:
-                out.append(" Metadata: " + ", ".join(f"`{k}` {t}" for k, t in thing.metadata) + ".")
+                out.append(" Metadata: " + ", ".join(f"`{k}` {_type_text(t)}" for k, t in thing.metadata) + ".")
             out.append("\n")
         elif thing.metadata:
-            out.append("\nMetadata: " + ", ".join(f"`value.{k}` {t}" for k, t in thing.metadata) + ".\n")
+            out.append("\nMetadata: " + ", ".join(f"`value.{k}` {_type_text(t)}" for k, t in thing.metadata) + ".\n")
         if thing.options:
             head = ["option", "type", "default", "used by", "description"]
             out.append("\n" + _table(head, _option_rows(thing.options)))

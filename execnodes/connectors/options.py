@@ -20,6 +20,7 @@ class OptionType(Enum):
     """How the text of an option is read; the value is Flink's name for it in its documentation."""
 
     STRING = "String"
+    LIST = "List<String>"
     BOOLEAN = "Boolean"
     INTEGER = "Integer"
     LONG = "Long"
@@ -93,6 +94,7 @@ def alike(*options: Option, **common: Any) -> tuple[Option, ...]:
 
 _EXPECTATIONS = {
     OptionType.STRING: "a text",
+    OptionType.LIST: "texts separated by ;, each of them with or without ' or \" around it",
     OptionType.BOOLEAN: "'true' or 'false'",
     OptionType.INTEGER: "a whole number of at most 32 bits",
     OptionType.LONG: "a whole number of at most 64 bits",
@@ -126,6 +128,50 @@ def parse_memory_size(text: str) -> int:
     if size >= 1 << 63:
         raise ValueError(text)
     return size
+
+
+_QUOTED = r"""\s*(?:'((?:[^']|'')*+)'|"((?:[^"]|"")*+)")"""
+_PART = re.compile(rf"""(?:{_QUOTED}|\s*([^;'"\s][^;]*)?)\s*(;|\Z)""")
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """The texts of a list in the grammar of Flink's ``StructuredOptionsSplitter``: ``;`` between them, blanks around
+    each do not count, and what is in quotes, doubled inside, counts as it is. One ``;`` at either end does not count.
+    Lists of YAML are lists too.
+
+    Raises:
+        ValueError: with the reason, for quotes that do not end or that something follows.
+    """
+    if text.lstrip().startswith(("[", "- ")) and (listed := _yaml_list(text)) is not None:
+        return listed
+    parts: list[str | None] = []
+    at, more = 0, True
+    while more:
+        found = _PART.match(text, at)
+        if found is None:
+            follows = re.compile(_QUOTED).match(text, at)
+            raise ValueError("something follows a quote" if follows else "a quote does not end")
+        single, double, plain, end = found.groups()
+        if single is not None or double is not None:
+            parts.append(single.replace("''", "'") if double is None else double.replace('""', '"'))
+        else:
+            parts.append(plain and plain.rstrip())
+        at, more = found.end(), end == ";"
+    for place in (0, -1):
+        if parts and parts[place] is None:
+            del parts[place]
+    return tuple(part or "" for part in parts)
+
+
+def _yaml_list(text: str) -> tuple[str, ...] | None:
+    """The texts of a list of YAML; None for anything else."""
+    import yaml
+
+    try:
+        found = yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError:
+        return None
+    return tuple(found) if isinstance(found, list) and all(isinstance(part, str) for part in found) else None
 
 
 def _boolean(text: str) -> bool:
@@ -201,6 +247,7 @@ def _regex(text: str) -> str:
 
 _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.STRING: str,
+    OptionType.LIST: parse_list,
     OptionType.BOOLEAN: _boolean,
     OptionType.INTEGER: _integer(32),
     OptionType.LONG: _integer(64),
@@ -212,10 +259,13 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.REGEX: _regex,
 }
 
+_EXPLAINED = (OptionType.DURATION, OptionType.LIST)
+"""Types whose reader says what is wrong with a text."""
+
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:
     """The value of ``option`` written as ``text``: durations in ms, sizes in bytes, enums in the table's spelling.
-    References stay in a text, and are resolved in any other value.
+    References stay in a text and in a list, and are resolved in any other value.
 
     Args:
         option: the row of the table.
@@ -229,7 +279,7 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     """
     name = key or option.key
     shown, written = redacted_value(name, text), text
-    if option.type is not OptionType.STRING:
+    if option.type not in (OptionType.STRING, OptionType.LIST):
         text = resolved(text, name, place)
     value: Any
     if option.type is OptionType.ENUM:
@@ -250,8 +300,7 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     except (ValueError, re.error) as error:
         reason = (
             f": {error}"
-            if text == written
-            and (isinstance(error, re.error) or (option.type is OptionType.DURATION and str(error) != text))
+            if text == written and (isinstance(error, re.error) or (option.type in _EXPLAINED and str(error) != text))
             else ""
         )
         raise OptionError(
@@ -293,6 +342,12 @@ def match(key: str, table: Mapping[str, Option]) -> Option | None:
         return found
     starts = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     return next((table[f"{start}.*"] for start in starts if f"{start}.*" in table), None)
+
+
+def list_of(options: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """The texts of a list among the options of a table; empty without the option. Raises OptionError OPT105."""
+    found: tuple[str, ...] = parse_value(Option(key, OptionType.LIST, ""), options[key]) if key in options else ()
+    return found
 
 
 OptionValues: TypeAlias = Mapping[str, Any]

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import connectors, find_connector, validate_table
+from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.registry import connectors, find_connector, metadata_columns, validate_table
 from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.literals import number_literal, string_literal
 from stateplan.execnodes.functions.typerules import family, is_implicit
@@ -86,24 +87,30 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
             place=place,
         )
     written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
-    writable = {key: parse_type(text) for key, text in connector.writable_metadata(table.options)}
+    texts = dict(connector.writable_metadata(table.options))
+    writable = {key: parse_type(text) for key, text in texts.items()}
     if written and not writable:
         raise CatalogError("CAT106", summary=summary, name=written[0].name, name_2=name, place=place)
+    expected = ", ".join(f"{key} {text}" for key, text in texts.items())
     for column in written:
         key = column.metadata_key or column.name
-        if key not in writable or not is_implicit(column.type, writable[key]):
-            what = "has no metadata" if key not in writable else f"takes {writable[key].summary()} for the metadata"
+        if key in writable and is_implicit(column.type, writable[key]):
+            continue
+        if key not in writable and Role.SOURCE in connector.roles and key in metadata_columns(table.options):
             raise CatalogError(
-                "CAT106.check_abilities",
-                name=name,
-                what=what,
-                key=key,
-                column=column,
-                summary=summary,
-                place=place,
-                expected=", ".join(f"{k} {t.summary()}" for k, t in writable.items()),
-                hint=nearest(key, writable),
+                "CAT106.only_read", name=name, key=key, column=column, summary=summary, place=place, expected=expected
             )
+        raise CatalogError(
+            "CAT106.check_abilities",
+            name=name,
+            what="has no metadata" if key not in writable else f"takes {texts[key]} for the metadata",
+            key=key,
+            column=column,
+            summary=summary,
+            place=place,
+            expected=expected,
+            hint=nearest(key, writable),
+        )
     keys = [c.metadata_key or c.name for c in written]
     return tuple((key, declared) for key, declared in writable.items() if key in keys)
 

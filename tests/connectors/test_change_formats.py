@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from connector_tables import cases, fields, make_decoder, make_encoder, read_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
+from stateplan.execnodes.changelog import KIND, RowKind
+from stateplan.execnodes.connectors.formats.change_formats import DebeziumJson
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
@@ -238,3 +239,39 @@ def test_metadata_of_events_in_a_query(tmp_path: Path) -> None:
     rows = list(graph.sources[0].reader.read({"path": str(path)}))
     frame = graph.sources[0].pipeline.transforms[0](rows[0], 0)
     assert frame.rows() == [(1, "d", "t.json", "1970-01-01 00:00:01.000", 0)]
+
+
+def test_metadata_of_debezium_as_flink_reads_it() -> None:
+    fmt = DebeziumJson()
+    keys = [key for key, _ in fmt.metadata]
+    for case in cases("debezium_metadata.jsonl"):
+        options = {"debezium-json.schema-include": str(case["schema-include"]).lower()}
+        for wanted in [keys, *([key] for key in keys), ["source.table", "source.timestamp"], keys[::-1]]:
+            frame, _ = fmt.message_decoder(options, fields("a INT"), [0], wanted).messages([case["event"].encode()])
+            found = [[RowKind(row[-1]).short, row[0], *map(_plain, row[1:-1])] for row in frame.rows()]
+            places = [2 + keys.index(key) for key in wanted]
+            assert found == [[*row[:2], *(row[place] for place in places)] for row in case["rows"]], wanted
+
+
+def _plain(value: Any) -> Any:
+    """A value of metadata as the cases have it: a map as an object, a time as milliseconds since 1970."""
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    return {entry["key"]: entry["value"] for entry in value} if isinstance(value, list) else value
+
+
+def test_single_fields_of_the_source_are_read_by_the_fast_reader() -> None:
+    event = {"before": None, "after": {"a": 1}, "op": "c", "source": {"db": "d", "ts_ms": 7, "x": {"y": 1}}}
+    decoder: Any = DebeziumJson().message_decoder(
+        {}, fields("a INT"), [0], ["source.database", "source.timestamp", "ingestion-timestamp"]
+    )
+    decoder.lines.slow.rows = None
+    frame, _ = decoder.messages([json.dumps(event).encode()] * 2)
+    assert [row[1] for row in frame.rows()] == ["d", "d"]
+    assert frame["c3"].null_count() == 2
+
+
+def test_a_source_that_is_no_object_is_an_error() -> None:
+    decoder = DebeziumJson().message_decoder({}, fields("a INT"), [0], ["source.properties"])
+    with pytest.raises(DataError, match=r"DATA112.*'source\.properties'"):
+        decoder.messages([b'{"before":null,"after":{"a":1},"op":"c","source":7}'])

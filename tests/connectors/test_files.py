@@ -201,6 +201,10 @@ def test_json_messages(tmp_path: Path) -> None:
         ('{"b":1}', {"json.fail-on-missing-field": "true"}, "[DATA113] the field 'a' is missing\n  --> {}, line 2\n"
          "  expected: every column of the table, because 'json.fail-on-missing-field' is set\n"
          '  hint: the line is: {"b":1}'),
+        ("5", {"json.fail-on-missing-field": "true"},
+         "[DATA111] the line is not a JSON object: not a JSON object\n  --> {}, line 2, column 1\n"
+         "  expected: one JSON object per line\n  hint: 'json.ignore-parse-errors' = 'true' without "
+         "'json.fail-on-missing-field' skips such input; the line is: 5"),
     ):  # fmt: skip
         path.write_text(f'{{"a":1}}\n{line}\n')
         with pytest.raises(DataError) as error:

@@ -8,10 +8,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.columns import layout_of
 from stateplan.execnodes.connectors.kafka.properties import SAME, check, translated
+from stateplan.execnodes.connectors.registry import find_connector
 from stateplan.execnodes.errors import OptionError, StateplanError
+from stateplan.execnodes.types import parse_type
 from tests.connectors.test_kafka_source import EARLIEST, made, table
 
+INT = parse_type("INT")
 GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "nowhere:1", "format": "json", **EARLIEST}
 UPSERT = {
     "connector": "upsert-kafka",
@@ -27,6 +31,9 @@ UPSERT = {
     [
         ({**GIVEN, "topic-pattern": "t.*"}, "OPT133", "both"),
         ({**GIVEN, "topic": "a;;b"}, "OPT133", "a name is empty"),
+        ({**GIVEN, "topic": ";"}, "OPT133", "a name is empty"),
+        ({**GIVEN, "topic": "a;'b"}, "OPT105", "'a;'b' is not a value of the option 'topic': a quote does not end"),
+        ({**GIVEN, "key.format": "json", "key.fields": "'a"}, "OPT105", "'key.fields': a quote does not end"),
         ({**GIVEN, "scan.startup.mode": "timestamp"}, "OPT134", "scan.startup.timestamp-millis"),
         ({**GIVEN, "scan.startup.mode": "group-offsets"}, "OPT136", "properties.group.id"),
         ({**GIVEN, "scan.bounded.mode": "group-offsets"}, "OPT136", "'scan.bounded.mode' = 'group-offsets'"),
@@ -34,6 +41,16 @@ UPSERT = {
             {**GIVEN, "scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "0:1"},
             "OPT134",
             "partition:0,offset:42",
+        ),
+        *(
+            ({**GIVEN, f"{what}.mode": "specific-offsets", f"{what}.specific-offsets": text}, "OPT134", shown)
+            for what in ("scan.startup", "scan.bounded")
+            for text, shown in (
+                ("partition:0,offset:1;partition:1,offset:-2", "has the offset -2 for partition 1, and offsets begin"),
+                ("partition:0,offset:--1", "is not a value of the option"),
+                ("partition:0,offset:9223372036854775808", "is not a value of the option"),
+                ("", "is not a value of the option"),
+            )
         ),
         (
             {
@@ -71,6 +88,17 @@ def test_options_that_are_refused(options: dict[str, str], code: str, text: str)
         made(table(options, key=("a",) if options["connector"] == "upsert-kafka" else ()))
     assert caught.value.code == code
     assert text in str(caught.value)
+
+
+def test_lists_may_have_blanks_quotes_and_a_separator_at_their_end() -> None:
+    both = {"key.format": "json", "key.fields": " b ; 'a' ;", "topic": " t ; u;"}
+    source = made(table({**GIVEN, **both}, "a INT, b INT"))
+    assert tuple(source.topics) == ("t", "u")
+    assert layout_of(both, [("a", INT), ("b", INT)]).key == (1, 0)
+    kafka = find_connector(GIVEN)
+    assert kafka.writable_metadata({"topic": "t;"}) == kafka.writable_metadata({"topic": "t"})
+    ends = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "partition:0,offset:3;"}
+    assert made(table({**GIVEN, "topic": "t;", **ends})).end.offsets == {0: 3}
 
 
 def test_primary_keys() -> None:

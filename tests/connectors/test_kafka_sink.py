@@ -23,7 +23,7 @@ from stateplan.execnodes.connectors.kafka.client import Brokers
 from stateplan.execnodes.connectors.kafka.sink import TransactionalSink
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format
-from stateplan.execnodes.errors import DataError, OptionError, RunError
+from stateplan.execnodes.errors import CatalogError, DataError, OptionError, RunError
 from stateplan.execnodes.types import parse_type
 from tests.support.kafka import Kafka, running
 
@@ -196,6 +196,24 @@ def test_metadata_is_written(kafka: Kafka) -> None:
     assert (one.value(), one.headers(), one.timestamp()[1]) == (b'{"v":1}', [("a", b"1")], 1_700_000_000_123)
     assert (other.value(), other.headers()) == (b'{"v":2}', None)
     assert other.timestamp()[1] >= before
+
+
+@pytest.mark.parametrize(
+    ("millis", "shown"),
+    [
+        (-1, r"'timestamp' of a row is 1969-12-31 23:59:59\.999.* UTC \(-1 ms since 1970\), and Kafka knows no times"),
+        (0, r"1970-01-01 00:00:00.* UTC \(0 ms since 1970\), which librdkafka takes for a message without a time"),
+    ],
+)
+def test_times_that_messages_cannot_have(kafka: Kafka, millis: int, shown: str) -> None:
+    topic = kafka.topic()
+    sink = make(kafka.servers, topic, columns="v INT", metadata=[("timestamp", "TIMESTAMP_LTZ(3)")])
+    frame = pl.DataFrame({"c0": [1, 2, 3], "c1": [None, 5, millis]}, {"c0": pl.Int32, "c1": pl.Datetime("ms", "UTC")})
+    with pytest.raises(DataError, match=f"DATA423.*{shown}") as caught:
+        write(sink, frame)
+    assert "or NULL for the time at which the message is sent" in (caught.value.expected or "")
+    write(sink, frame[:2])
+    assert kafka.consume(topic)[1].timestamp()[1] == 5
 
 
 def test_rows_choose_their_topic(kafka: Kafka) -> None:
@@ -531,6 +549,23 @@ def test_the_options_of_a_sink_are_checked_when_it_is_planned() -> None:
     with pytest.raises(OptionError) as caught:
         session.execute_sql("EXPLAIN INSERT INTO t VALUES ('a')")
     assert caught.value.code == "OPT141"
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("o BIGINT METADATA FROM 'offset'", "reads the metadata 'offset' and cannot write it"),
+        ("o BIGINT METADATA FROM 'timestamp'", r"takes TIMESTAMP_LTZ\(3\) for the metadata 'timestamp'"),
+        ("o BIGINT METADATA FROM 'ofset'", "has no metadata 'ofset'"),
+    ],
+)
+def test_metadata_that_cannot_be_written(column: str, text: str) -> None:
+    session = TableEnvironment.create({})
+    declare(session, "nowhere:1", "a", columns=f"k STRING, {column}")
+    with pytest.raises(CatalogError, match=rf"CAT106\] the connector 'kafka' {text}") as caught:
+        session.execute_sql("EXPLAIN INSERT INTO t VALUES ('a', 5)")
+    assert caught.value.expected == "headers MAP<STRING, BYTES>, timestamp TIMESTAMP_LTZ(3)"
+    assert ("VIRTUAL" in (caught.value.hint or "")) == ("reads" in text)
 
 
 @pytest.mark.parametrize(

@@ -402,6 +402,33 @@ def test_values(kind: OptionType, text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a;b", ("a", "b")), ("a;b;", ("a", "b")), (";a", ("a",)), ("a; ;b", ("a", "", "b")), (" a ; b\t", ("a", "b")),
+        ("a;b;;", ("a", "b", "")), (";;a", ("", "a")), ("", ()), (" ", ()), (";", ()), (";;", ("",)),
+        ("'a;b';c", ("a;b", "c")), ("'a''b' ;c", ("a'b", "c")), ('"a""\'b"', ("a\"'b",)), ("'';a", ("", "a")),
+        ("' a '", (" a ",)), ("a'b;c", ("a'b", "c")), ("a 'b';c", ("a 'b'", "c")), ("-a;b", ("-a", "b")),
+        ("[a, b]", ("a", "b")), ("['a;b','c']", ("a;b", "c")), ("- a\n- b", ("a", "b")), ("[]", ()),
+        ("[a", ("[a",)), ("[a]b", ("[a]b",)), ("{a: b}", ("{a: b}",)), ("a, b", ("a, b",)),
+    ],
+)  # fmt: skip
+def test_lists_are_split_as_flink_splits_them(text: str, parts: tuple[str, ...]) -> None:
+    assert parse_value(Option("k", OptionType.LIST, "."), text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *((text, "a quote does not end") for text in ("'a", "a;'", 'a;"b;c', "'a''")),
+        *((text, "something follows a quote") for text in ("'a'b", "'a' b;c", "a;\"b\"'c'")),
+    ],
+)
+def test_lists_with_wrong_quotes(text: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=f"OPT105.*is not a value of the option 'k': {reason}"):
+        parse_value(Option("k", OptionType.LIST, "."), text)
+
+
+@pytest.mark.parametrize(
     ("kind", "text"),
     [
         (OptionType.INTEGER, "2147483648"), (OptionType.INTEGER, "1.0"), (OptionType.LONG, "9223372036854775808"),

@@ -33,6 +33,19 @@ IGNORE_PARSE_ERRORS = flag(
 )
 
 
+def skipping(prefix: str, fail_on_missing: bool, what: str) -> str:
+    """Which options have bad input skipped: ``fail-on-missing-field`` excludes it.
+
+    Args:
+        prefix: of the options of the format.
+        fail_on_missing: whether the table has that option.
+        what: is skipped.
+    """
+    if fail_on_missing:
+        return f"'{prefix}ignore-parse-errors' = 'true' without '{prefix}fail-on-missing-field' skips {what}"
+    return f"'{prefix}ignore-parse-errors' = 'true' skips {what}"
+
+
 def format_options(options: Mapping[str, str], key: str) -> Mapping[str, str]:
     """The options of a table as the format sees them that the option ``key`` names: for ``value.format`` those that
     begin with ``value.``, without it."""

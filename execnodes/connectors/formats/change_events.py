@@ -6,7 +6,7 @@ Events of which the row before is partial are in :mod:`execnodes.connectors.form
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,8 @@ class BeforeAfter(Event):
         update, delete: those that have a row before; of the others ``after`` counts.
         expected: a whole event, for messages.
         replica: what to do about a missing row before.
-        wrapped: whether the event lies in the field ``payload`` of the line's object.
+        wrapper: as in :class:`Event`; one field at most.
+        copied: fields that are read under a second name too, with it.
     """
 
     op: str
@@ -42,18 +43,26 @@ class BeforeAfter(Event):
     delete: str
     expected: str
     replica: str
-    wrapped: bool = False
+    wrapper: tuple[str, ...] = ()
+    copied: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, columns: Fields) -> Fields:
         row = row_type(list(columns))
         envelope = [("before", row), ("after", row), (self.op, STRING)]
-        return [("payload", row_type(envelope))] if self.wrapped else envelope
+        return [(name, row_type(envelope)) for name in self.wrapper] or envelope
 
     def parts(self, df: pl.DataFrame) -> list[pl.Series]:
         """The columns before, after and op."""
-        if self.wrapped:
-            return df["c0"].struct.unnest().get_columns()
-        return df.get_columns()[:3]
+        return (df["c0"].struct.unnest() if self.wrapper else df).get_columns()[:3]
+
+    def prepare(self, event: dict[str, Any]) -> dict[str, Any]:
+        held: Any = event
+        for name in self.wrapper:
+            held = event.get(name)
+        if not self.copied or not isinstance(held, dict):
+            return event
+        made = {**held, **{second: held.get(name) for name, second in self.copied.items()}}
+        return {**event, **dict.fromkeys(self.wrapper, made)} if self.wrapper else made
 
     def frame(self, df: pl.DataFrame) -> bool:
         before, after, op = self.parts(df)
@@ -63,9 +72,9 @@ class BeforeAfter(Event):
         return not ((no_before & op.is_in([self.update, self.delete])) | (no_after & (op != self.delete))).any()
 
     def row(self, row: list[Any]) -> BadEvent | None:
-        if self.wrapped and row[0] is None:
+        if self.wrapper and row[0] is None:
             return BadEvent('there is no "payload"', '{"schema": .., "payload": ' + self.expected + "}")
-        before, after, op = row[0].values() if self.wrapped else row[:3]
+        before, after, op = [*row[0].values()][:3] if self.wrapper else row[:3]
         if op is None:
             return BadEvent(f'there is no "{self.op}"', self.expected)
         if op not in self.names:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from stateplan.execnodes.connectors.formats.json_encode import LineEncoder
 
 _OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT, *ENCODE_OPTIONS)
+SOURCE_PROPERTIES = "source.properties"
+"""Field of an event that holds the value of ``source`` once more: as a map, next to single fields of it."""
+
 _OF_EVENT = "value."
 """What the metadata of events is called in a table, as tables of Flink's Kafka connector call it."""
 
@@ -43,6 +46,8 @@ class Metadata:
         field: of the event.
         read_as: type of the field; None for ``type``.
         convert: the function of :mod:`execnodes.connectors.formats.change_events` from one type to the other.
+        within: the field of the event whose value has ``field``; None for the event itself.
+        outside: whether the field stands next to the event, where the event lies in a field of the line's object.
     """
 
     key: str
@@ -50,6 +55,13 @@ class Metadata:
     field: str
     read_as: str | None = None
     convert: str | None = None
+    within: str | None = None
+    outside: bool = False
+
+    def path(self, wrapper: tuple[str, ...]) -> tuple[str, ...]:
+        """Where its field is in the object of a line whose event lies at ``wrapper``."""
+        inner = (self.field,) if self.within is None else (self.within, self.field)
+        return inner if self.outside else (*wrapper, *inner)
 
 
 class ChangeFormat(Format):
@@ -100,14 +112,17 @@ class ChangeFormat(Format):
         from stateplan.execnodes.connectors.formats import change_events
         from stateplan.execnodes.connectors.formats.json_decode import EventValue, RowDecoder
 
+        columns = _wanted(fields, projection)
+        event = self.event(values, _names(columns))
         own = {
             _OF_EVENT + m.key: EventValue(
-                m.field, parse_type(m.read_as or m.type), getattr(change_events, m.convert) if m.convert else None
+                m.path(event.wrapper),
+                parse_type(m.read_as or m.type),
+                getattr(change_events, m.convert) if m.convert else None,
             )
             for m in self.event_metadata
         }
-        columns = _wanted(fields, projection)
-        event, sources = self.event(values, _names(columns)), [own.get(key, key) for key in metadata]
+        sources = [own.get(key, key) for key in metadata]
         return RowDecoder.of_events(self.name, values, event, columns, len(projection), sources)
 
     def stamped_decoder(
@@ -151,6 +166,15 @@ class DebeziumJson(ChangeFormat):
         flag("schema-include", "Whether events contain their schema, with the data in 'payload'.", Role.SOURCE),
         *_OPTIONS,
     )
+    event_metadata = (
+        Metadata("schema", "STRING", "schema", outside=True),
+        Metadata("ingestion-timestamp", "TIMESTAMP_LTZ(3)", "ts_ms", "BIGINT", "from_millis"),
+        Metadata("source.timestamp", "TIMESTAMP_LTZ(3)", "ts_ms", "BIGINT", "from_millis", within="source"),
+        Metadata("source.database", "STRING", "db", within="source"),
+        Metadata("source.schema", "STRING", "schema", within="source"),
+        Metadata("source.table", "STRING", "table", within="source"),
+        Metadata("source.properties", "MAP<STRING, STRING>", SOURCE_PROPERTIES),
+    )
     added = '{"before":null,"after":', ',"op":"c"}'
     gone = '{"before":', ',"after":null,"op":"d"}'
 
@@ -165,7 +189,8 @@ class DebeziumJson(ChangeFormat):
             expected='{"before": {..} or null, "after": {..} or null, "op": "c", "r", "u" or "d"}',
             replica="the whole row before the change (in PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL makes "
             "Debezium send it)",
-            wrapped=values["schema-include"],
+            wrapper=("payload",) if values["schema-include"] else (),
+            copied={"source": SOURCE_PROPERTIES},
         )
 
 

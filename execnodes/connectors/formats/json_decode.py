@@ -28,7 +28,7 @@ from stateplan.execnodes.connectors.formats.messages import Messages
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.files import Lines, line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
-from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.types import LogicalType, row_type
 
 _SMALL_PIECE = 16 << 10
 _PLACE = "@place"
@@ -135,9 +135,11 @@ class Event(ABC):
 
     Attributes:
         tree: as in :class:`RowReader`.
+        wrapper: the fields of the line's object that lead to the event.
     """
 
     tree: ClassVar[bool] = True
+    wrapper: tuple[str, ...] = ()
 
     @abstractmethod
     def fields(self, columns: Fields) -> Fields:
@@ -171,9 +173,10 @@ class Event(ABC):
 
 @dataclass(frozen=True)
 class EventValue:
-    """A metadata column that comes with every event: the event's ``field``, read as ``type`` and converted."""
+    """A metadata column that comes with every event: the field at ``path`` of the line's object, read as ``type`` and
+    converted."""
 
-    field: str
+    path: tuple[str, ...]
     type: LogicalType
     convert: Callable[[pl.Series], pl.Series] | None = None
 
@@ -183,7 +186,7 @@ class RowDecoder:
     """Decoder of the formats of lines; see :class:`execnodes.connectors.formats.base.Decoder`.
 
     Attributes:
-        lines: gives the columns, or the fields of the event; the values of ``metadata`` and the stamp come last.
+        lines: gives the columns, or the fields of the event and after them those of ``metadata``; the stamp comes last.
         width: number of columns.
         event: turns what ``lines`` gives into changes; None for plain rows.
         metadata: per metadata column a key of the file, or a value of the event.
@@ -221,8 +224,11 @@ class RowDecoder:
         stamp: tuple[str, LogicalType] | None = None,
     ) -> RowDecoder:
         """For lines that are events with rows of ``columns``, of which the first ``width`` are wanted."""
-        own = [(m.field, m.type) for m in metadata if isinstance(m, EventValue)]
-        fields = [*event.fields(columns), *own, *([] if stamp is None else [stamp])]
+        fields: Fields = event.fields(columns)
+        for value in metadata:
+            if isinstance(value, EventValue):
+                fields = _with_field(fields, value.path, value.type)
+        fields = [*fields, *([] if stamp is None else [stamp])]
         standard, ignore = values["timestamp-format.standard"], values["ignore-parse-errors"]
         reader = RowReader(fields, format_name, standard, False, ignore, event.tree, event.row, prepare=event.prepare)
         lines = LineDecoder(reader, event.frame, event.fits, event.select)
@@ -279,17 +285,28 @@ class RowDecoder:
         self, rows: pl.DataFrame, df: pl.DataFrame, origin: pl.Series, of_file: FileColumns
     ) -> pl.DataFrame:
         data = of_file.behind(rows.drop(KIND) if self.width else rows, self.width)
-        place = df.width - (len(self.metadata) - len(of_file.keys))
+        names = [name for name, _ in self.lines.slow.fields]
         made = []
         for i, source in enumerate(self.metadata):
             if isinstance(source, str):
                 series = data[column(self.width + of_file.keys.index(source))]
             else:
-                series = df[column(place)]
+                series = df[column(names.index(source.path[0]))]
+                for name in source.path[1:]:
+                    series = series.struct.field(name)
                 series = (series if source.convert is None else source.convert(series))[origin]
-                place += 1
             made.append(series.alias(column(self.width + i)))
         return pl.DataFrame([*(data[name] for name in columns(self.width)), *made, rows[KIND]])
+
+
+def _with_field(fields: Fields, path: tuple[str, ...], declared: LogicalType) -> Fields:
+    """``fields`` with one more, at ``path``: in a ROW of them where that has several names."""
+    name, *inner = path
+    if not inner:
+        return fields if name in dict(fields) else [*fields, (name, declared)]
+    row = dict(fields).get(name, row_type([]))
+    held = row_type(list(_with_field([(f.name, f.type) for f in row.fields], tuple(inner), declared)))
+    return list((dict(fields) | {name: held}).items())
 
 
 def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:

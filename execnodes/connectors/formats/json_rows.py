@@ -21,7 +21,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.formats.base import Fields, skipping
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.readable import counted
 from stateplan.execnodes.runtime.kernel import Frozen
@@ -340,7 +340,7 @@ class RowReader(Frozen):
                     raise DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
 
     def _hint(self, line: bytes) -> str:
-        return f"'{self.format_name}.ignore-parse-errors' = 'true' skips such input; the line is: {excerpt(line)}"
+        return f"{skipping(f'{self.format_name}.', self.fail_on_missing, 'such input')}; the line is: {excerpt(line)}"
 
     def _field_error(self, error: FieldError, line: bytes, place: Place) -> DataError:
         """The error of a value that does not fit its column, or of a missing one."""

@@ -15,19 +15,20 @@ from stateplan.execnodes.connectors.alignment import check_alignment
 from stateplan.execnodes.connectors.formats.base import Fields, Format
 from stateplan.execnodes.connectors.kafka.columns import layout_of
 from stateplan.execnodes.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of
-from stateplan.execnodes.connectors.kafka.tables import check_bounds, check_formats, check_topic, topics_of
+from stateplan.execnodes.connectors.kafka.tables import check_bounds, check_formats, check_group, check_topic, topics_of
 from stateplan.execnodes.connectors.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable, Source, SourceTable
 from stateplan.execnodes.errors import OptionError, Place
 
 _TEXT, _LONG, _TIME, _ENUM = OptionType.STRING, OptionType.LONG, OptionType.DURATION, OptionType.ENUM
+_LIST = OptionType.LIST
 _SETTING = "A setting of Kafka's Java client."
 _SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
 
 _COMMON = (
     Option(
         "topic",
-        _TEXT,
+        _LIST,
         "The topic. A source may read several, separated by `;`. Either this or `topic-pattern` is required.",
     ),
     Option(
@@ -248,6 +249,8 @@ class _Topics(Connector):
     def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
         if role is Role.SOURCE:
             check_alignment(options, place)
+            check_topic(options, place)
+            check_bounds(options, not self.upsert, place)
         else:
             from stateplan.execnodes.connectors.kafka.sink import check_sink
 
@@ -267,7 +270,7 @@ class _Topics(Connector):
     def source(self, table: SourceTable) -> Source:
         from stateplan.execnodes.connectors.kafka.source import KafkaSource
 
-        check_bounds(table.options, not self.upsert)
+        check_group(table.options, not self.upsert)
         return KafkaSource.of(table, self.upsert)
 
     def sink(self, table: SinkTable) -> Sink:
@@ -285,7 +288,7 @@ class Kafka(_Topics):
     options = (
         *_COMMON[:3],
         _GROUP,
-        Option("key.fields", _TEXT, "Columns that the key of a message has, separated by `;`. Needs `key.format`."),
+        Option("key.fields", _LIST, "Columns that the key of a message has, separated by `;`. Needs `key.format`."),
         *_COMMON[3:],
         *_STARTS,
         *_BOUNDS,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stateplan.execnodes.connectors.formats.base import Fields
+from stateplan.execnodes.connectors.options import list_of
 from stateplan.execnodes.errors import OptionError, Place, nearest
 
 
@@ -51,11 +52,11 @@ def layout_of(
         place: of the table.
 
     Raises:
-        OptionError: OPT140, the options of the key do not go together, or do not fit the columns.
+        OptionError: OPT140, the options of the key do not go together, or do not fit the columns; OPT105.
     """
     names = [name for name, _ in fields]
     prefix = options.get("key.fields-prefix", "")
-    wanted = list(primary_key) or [name for name in options.get("key.fields", "").split(";") if name]
+    wanted = list(primary_key) or list(list_of(options, "key.fields"))
     if "key.format" not in options:
         if "key.fields" in options:
             raise OptionError("OPT140.no_format", place=place)

@@ -76,7 +76,7 @@ class RowEncoder:
 
         Raises:
             DataError: DATA2xx, for a value that a format cannot hold; DATA420, for a topic that is not one of the
-                table's.
+                table's; DATA423, for a time that a message cannot have.
         """
         import polars as pl
 
@@ -86,7 +86,7 @@ class RowEncoder:
         for position, name in enumerate(self.metadata):
             made = frame[column(self.width + position)]
             if name == TIMESTAMP:
-                out[name] = made.dt.epoch("ms")
+                out[name] = _times(made)
             elif name == HEADERS:
                 out[name] = made
             elif name == TOPIC:
@@ -129,6 +129,16 @@ class RowEncoder:
                 code = "DATA420.missing" if topic is None else "DATA420"
                 raise DataError(code, topic=topic, topics=self.pattern or ", ".join(self.topics))
         return given
+
+
+def _times(given: pl.Series) -> pl.Series:
+    """Times of messages, in ms since 1970. Kafka knows none before, and librdkafka takes 0 for a message without a
+    time, and writes that of sending. Raises DataError DATA423."""
+    made = given.dt.epoch("ms")
+    least = made.min()
+    if isinstance(least, int) and least <= 0:
+        raise DataError("DATA423" if least else "DATA423.zero", column=TIMESTAMP, time=given.min(), millis=least)
+    return made
 
 
 def _picked(frame: pl.DataFrame, positions: tuple[int, ...]) -> pl.DataFrame:

@@ -229,8 +229,8 @@ class Planner:
         """Where partitions begin when the job has no checkpoint.
 
         Raises:
-            RunError: RUN112, a partition that the options name does not exist; RUN114, RUN115, an offset that the
-                options or the group name does not exist; RUN116, the group has no offset.
+            RunError: RUN112, a partition that the options name does not exist; RUN116, the group has no offset;
+                RUN117, an offset that the options or the group name does not exist.
         """
         mode = self.start.mode
         if mode == "earliest-offset":
@@ -262,10 +262,17 @@ class Planner:
                 out[place] = instead[place]
             elif at is None:
                 raise self._no_offset(topic, number)
-            elif at < first[place]:
-                raise lost(self.brokers, topic, number, at, first[place])
             else:
-                raise self._beyond(place, at, last[place])
+                raise RunError(
+                    "RUN117" if number in self.start.offsets else "RUN117.group",
+                    group=self.brokers.group,
+                    topic=topic,
+                    partition=number,
+                    table=self.brokers.table,
+                    offset=at,
+                    first=first[place],
+                    last=last[place],
+                )
         return out
 
     def _specific(self, places: Sequence[Place], bound: Bound) -> Offsets:

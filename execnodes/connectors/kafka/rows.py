@@ -7,12 +7,12 @@ message without a value deletes the row of its key in an ``upsert-kafka`` table,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, RowKind, column, columns
-from stateplan.execnodes.connectors.formats.base import MessageDecoder, format_options
+from stateplan.execnodes.connectors.formats.base import Format, MessageDecoder, format_options, skipping
 from stateplan.execnodes.connectors.kafka.columns import layout_of
 from stateplan.execnodes.connectors.protocol import SourceTable
 from stateplan.execnodes.errors import DataError, Place
@@ -31,6 +31,33 @@ _TIME_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
 @dataclass(frozen=True)
+class Skip:
+    """How a table skips messages that it cannot read.
+
+    Attributes:
+        prefix: of the options of the format.
+        fail_on_missing: whether a missing field is an error, and nothing can be skipped.
+    """
+
+    prefix: str
+    fail_on_missing: bool
+
+    @staticmethod
+    def of(options: Mapping[str, str], key: str, fmt: Format | None) -> Skip | None:
+        """That of the format that the option ``key`` names; None for a format that skips nothing."""
+        if fmt is None or not any(option.key == "ignore-parse-errors" for option in fmt.options):
+            return None
+        strict = fmt.values(format_options(options, key)).get("fail-on-missing-field", False)
+        return Skip(f"{key.removesuffix('format')}{fmt.name}.", strict)
+
+    def hint(self, code: str) -> str:
+        """What to do about an error."""
+        if code == "DATA113":
+            return f"without '{self.prefix}fail-on-missing-field', a missing field is NULL"
+        return skipping(self.prefix, self.fail_on_missing, "messages that cannot be read")
+
+
+@dataclass(frozen=True)
 class Rows:
     """Makes rows of messages. Picklable.
 
@@ -45,7 +72,7 @@ class Rows:
         width: of the output.
         upsert: whether a message without a value deletes the row of its key.
         changes: whether rows have kinds.
-        skip: the option that has bad values skipped; None where there is none.
+        skip: what to do about bad values; None where nothing can be done.
         key_skip: the same of keys.
     """
 
@@ -58,8 +85,8 @@ class Rows:
     metadata: tuple[tuple[int, str, LogicalType], ...]
     upsert: bool
     changes: bool
-    skip: str | None
-    key_skip: str | None
+    skip: Skip | None
+    key_skip: Skip | None
 
     @staticmethod
     def of(table: SourceTable, upsert: bool) -> Rows:
@@ -99,8 +126,8 @@ class Rows:
             tuple((places[k], k, declared[i]) for i, k in enumerate(table.metadata) if k in known),
             upsert,
             upsert or mode != INSERT_ONLY,
-            _skip(name, table.format),
-            _skip("key.format", table.key_format),
+            Skip.of(table.options, name, table.format),
+            Skip.of(table.options, "key.format", table.key_format),
         )
 
     @property
@@ -191,14 +218,14 @@ class Rows:
             values = batch.told[key]
         return pl.Series(column(place), values, dtype=declared.polars()).gather(rows)
 
-    def _bad(self, error: DataError, batch: Batch, skip: str | None) -> NoReturn:
+    def _bad(self, error: DataError, batch: Batch, skip: Skip | None) -> NoReturn:
         """Raises the error of a decoder with the place of the message in Kafka."""
         at = (error.place.line or 1) - 1 if error.place is not None else 0
         offset = batch.offsets[min(at, len(batch.offsets) - 1)]
         where = f"topic {batch.topic}, partition {batch.partition}, offset {offset}"
         was = error.place or Place()
         place = replace(was, file=where, line=None, column=None, source=None)
-        hint = error.hint if skip is None else f"'{skip}' = 'true' skips messages that cannot be read"
+        hint = error.hint if skip is None else skip.hint(error.code)
         raise DataError.with_text(error.code, error.message, place=place, expected=error.expected, hint=hint) from None
 
 
@@ -217,13 +244,6 @@ def _named(
 
     wanted = [(i, place) for i, place in enumerate(places) if place not in leave]
     return pl.DataFrame([pl.Series(_PLACE, of), *(df[column(i)].alias(column(place)) for i, place in wanted)])
-
-
-def _skip(key: str, fmt: Any) -> str | None:
-    """The option of a format that has bad messages skipped."""
-    if fmt is None or not any(option.key == "ignore-parse-errors" for option in fmt.options):
-        return None
-    return f"{key.removesuffix('format')}{fmt.name}.ignore-parse-errors"
 
 
 def _paired(df: pl.DataFrame, keys: pl.DataFrame, of: npt.NDArray[np.int64]) -> pl.DataFrame:
