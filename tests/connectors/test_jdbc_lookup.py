@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -24,6 +25,7 @@ from stateplan.execnodes.connectors.jdbc.caches import (
     time_of_day,
 )
 from stateplan.execnodes.connectors.jdbc.lookup import JdbcLookup
+from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
@@ -288,6 +290,24 @@ def test_a_connection_that_broke_is_made_again(database: Database, monkeypatch: 
     with pytest.raises(StateplanError, match="RUN146"):
         asked(once, 1)
     assert asked(once, 1) == [(1,)]
+
+
+def test_a_job_that_is_stopped_waits_for_no_connection(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    database.execute(
+        "CREATE VIEW v AS SELECT i AS id, pg_terminate_backend(pg_backend_pid()) AS b FROM generate_series(1, 9) AS i"
+    )
+    monkeypatch.setattr(lookups, "_KEYS", 1)
+    found = lookup(database, "v", "id BIGINT, b BOOLEAN", {"lookup.max-retries": "1000"})
+    began = time.monotonic()
+
+    def stop() -> None:
+        if time.monotonic() > began + 0.3:
+            raise RuntimeError("stopped")
+
+    for keys in ((1,), (1, 2)):  # the second in threads of their own
+        with interruptible(stop), pytest.raises(RuntimeError, match="stopped"):
+            asked(found, *keys)
+    assert time.monotonic() < began + 3
 
 
 def test_a_table_that_changes_between_look_ups(database: Database) -> None:

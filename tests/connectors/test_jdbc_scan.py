@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateplan.execnodes.connectors import retries
 from stateplan.execnodes.connectors.jdbc import Jdbc
 from stateplan.execnodes.connectors.jdbc import lookup as lookups
 from stateplan.execnodes.connectors.jdbc.columns import flink_type, split_name
 from stateplan.execnodes.connectors.jdbc.postgres import literal
 from stateplan.execnodes.connectors.jdbc.scan import JdbcSource, Ranges
+from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import fields, lookup, options, read, source
@@ -70,6 +72,13 @@ VALUES: list[tuple[str, str, str, object]] = [
     ("numeric", "'NaN'", "STRING", "NaN"),
     ("date", "'infinity'", "STRING", "infinity"),
     ("int[]", "'{1,NULL,3}'", "ARRAY<INT>", [1, None, 3]),
+    ("int[]", "'[5:6]={1,2}'", "ARRAY<INT>", [1, 2]),
+    (
+        "uuid[]",
+        "'[-1:-1]={5d2b9f6c-0000-4000-8000-000000000000}'",
+        "ARRAY<STRING>",
+        ["5d2b9f6c-0000-4000-8000-" + "0" * 12],
+    ),
     ("text[]", """'{a,"b c",NULL}'""", "ARRAY<STRING>", ["a", "b c", None]),
     ("numeric(6,2)[]", "'{1.50,NULL}'", "ARRAY<DECIMAL(6, 2)>", [Decimal("1.50"), None]),
     ("timestamp[]", "'{2020-01-01 01:02:03.004005}'", "ARRAY<TIMESTAMP(6)>", [dt.datetime(2020, 1, 1, 1, 2, 3, 4005)]),
@@ -156,6 +165,7 @@ def test_databases_that_do_not_answer_are_errors_in_time(database: Database) -> 
     error("RUN140", url=url.replace(server, "127.0.0.1:1"))
     error("RUN140", url=url.replace(server, "no.such.host.invalid:5432"))
     assert "wr0ng" not in str(error("RUN141", password="wr0ng"))
+    assert "password" not in str(error("RUN141", password="password"))  # which is in the words of the server
     near = error("RUN142", url=url + "0")
     assert near.hint is not None and database.name in near.hint
     error("RUN147", username="nobody_here", password="x")
@@ -310,9 +320,43 @@ def test_a_connection_that_breaks_in_the_copy_is_made_again(
         return whole(self, connection, *rest)
 
     monkeypatch.setattr(JdbcSource, "_files", breaking)
-    monkeypatch.setattr("stateplan.execnodes.connectors.jdbc.scan.time.sleep", lambda seconds: None)
+    waits: list[float] = []
+    monkeypatch.setattr(retries, "pause", waits.append)
     assert sorted(rows_of(found, splits_of(found))) == [(i,) for i in range(1, 11)]
-    assert broken == [1]
+    assert (broken, waits) == ([1], [1000])
+
+
+ENDS = "CREATE VIEW v AS SELECT i AS id, pg_terminate_backend(pg_backend_pid()) AS b FROM generate_series(1, 9) AS i"
+"""A view that no connection outlives."""
+
+
+def test_a_copy_that_never_succeeds_is_given_up(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(ENDS)
+    waits: list[float] = []
+    monkeypatch.setattr(retries, "pause", waits.append)
+    for name, more, code in (("lost", {}, "RUN146"), ("gone", {"url": "jdbc:postgresql://127.0.0.1:1/db"}, "RUN140")):
+        found = source(database, "v", "id INT, b BOOLEAN", more)
+        found.folder = tmp_path / name
+        refused(code, lambda found=found: splits_of(found))
+        assert waits == [1000, 2000, 3000]
+        waits.clear()
+
+
+def test_a_job_that_is_stopped_does_not_wait_for_the_next_copy(database: Database, tmp_path: Path) -> None:
+    database.execute(ENDS)
+    found = source(database, "v", "id INT, b BOOLEAN")
+    found.folder = tmp_path / "source"
+    began = time.monotonic()
+
+    def stop() -> None:
+        if time.monotonic() > began + 0.3:
+            raise RuntimeError("stopped")
+
+    with interruptible(stop), pytest.raises(RuntimeError, match="stopped"):
+        splits_of(found)
+    assert time.monotonic() < began + 1
 
 
 def test_a_connection_that_breaks_while_rows_come(
@@ -328,16 +372,7 @@ def test_a_connection_that_breaks_while_rows_come(
     def again(breaks: bool) -> None:
         database.execute(f"UPDATE breaks SET now = {breaks}")
 
-    sleep, reader = time.sleep, threading.current_thread()
-
-    def pause(seconds: float) -> None:
-        """What comes before the next attempt; other threads of this process sleep as ever."""
-        if threading.current_thread() is reader:
-            again(False)
-        else:
-            sleep(seconds)
-
-    monkeypatch.setattr("time.sleep", pause)
+    monkeypatch.setattr(retries, "pause", lambda ms: again(False))
     copied, there = source(database, "v", "id INT, s STRING"), source(database, "v", "id INT, s STRING")
     copied.folder = tmp_path / "source"
     assert sorted(row[0] for row in rows_of(copied, splits_of(copied))) == [*range(1, 150_001)]
@@ -446,7 +481,8 @@ CONDITIONS = [
     "i > 2", "i <> 3 AND s = 'b'", "s <> 'b'", "s = 'B' OR i = 4", "b", "b = FALSE", "b IS NULL OR i < 2",
     "d >= 2.5", "n = 1.25", "n <> 1.25", "day < DATE '2020-01-02'", "ts = TIMESTAMP '2020-01-01 00:00:00.123'",
     "c = 'x'", "c <> 'x'", "c = 'x  '", "s LIKE 'a%'", "s > 'a'", "i IN (1, 3, 5)", "NOT (i = 1)", "i IS NOT NULL",
-    "5 > i", "d = d", "x = 0.1", "n > 1 AND (s = 'a' OR d < 2 OR LOWER(s) = 'b')",
+    "d <> CAST('NaN' AS DOUBLE)", "NOT (d = CAST('NaN' AS DOUBLE))", "d > CAST('NaN' AS DOUBLE)",
+    "x IN (CAST(0.1 AS FLOAT), 0)", "5 > i", "d = d", "x = 0.1", "n > 1 AND (s = 'a' OR d < 2 OR LOWER(s) = 'b')",
 ]  # fmt: skip
 
 

@@ -75,6 +75,35 @@ def test_columns_that_are_not_declared_are_left_alone(totals: Database) -> None:
     target.close()
 
 
+KEYS: list[tuple[str, str, object, object]] = [
+    ("char(4)", "STRING", "ab", "ab  "),
+    ("char(4)", "CHAR(4)", "ab  ", "ab"),
+    ("numeric(10, 2)", "DECIMAL(10, 4)", Decimal("1.2345"), Decimal("1.2299")),
+    ("timestamp(3)", "TIMESTAMP(6)", dt.datetime(2020, 1, 1, 0, 0, 0, 400), dt.datetime(2020, 1, 1)),
+    ("timestamptz(0)", "TIMESTAMP(3)", dt.datetime(2020, 1, 1, 0, 0, 0, 400000), dt.datetime(2020, 1, 1)),
+    ("uuid", "STRING", "5D2B9F6C-0000-4000-8000-000000000000", "5d2b9f6c-0000-4000-8000-000000000000"),
+]
+
+
+@pytest.mark.parametrize(("of", "declared", "key", "same"), KEYS)
+def test_a_key_that_the_column_pads_or_rounds_is_found_again(
+    database: Database, of: str, declared: str, key: object, same: object
+) -> None:
+    database.execute(f"CREATE TABLE t (k {of} PRIMARY KEY, n int)")
+    columns = f"k {declared}, n INT"
+    target = sink(database, "t", columns, ("k",))
+    write(target, 0, changes(columns, (key, 1)))
+    write(target, 1, changes(columns, (key, 2), kinds="+U"))
+    assert [row[1] for row in rows(database, "t")] == [2]
+    for epoch, deleted in ((2, key), (4, same)):
+        write(target, epoch, changes(columns, (deleted, None), kinds="-D"))
+        assert rows(database, "t") == []
+        write(target, epoch + 1, changes(columns, (key, 1)))
+    assert "for one" in refused("DATA431", lambda: write(target, 6, changes(columns, (key, 3), (same, 4)))).message
+    assert [row[1] for row in rows(database, "t")] == [1]
+    target.close()
+
+
 def test_a_table_of_keys_alone(database: Database) -> None:
     database.execute("CREATE TABLE pairs (a int, b int, UNIQUE (b, a))", "INSERT INTO pairs VALUES (1, 1)")
     target = sink(database, "pairs", "a INT, b INT", ("a", "b"))
@@ -287,6 +316,61 @@ def test_rows_that_the_table_refuses_name_the_row_and_the_constraint(totals: Dat
     log.close()
 
 
+def test_rules_of_a_table_rewrite_what_is_added(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (id int)",
+        "CREATE TABLE elsewhere (id int)",
+        "CREATE RULE moves AS ON INSERT TO t DO INSTEAD INSERT INTO elsewhere VALUES (NEW.id)",
+        "CREATE VIEW small AS SELECT id FROM elsewhere WHERE id < 10 WITH CHECK OPTION",
+    )
+    target = sink(database, "t", "id INT")
+    write(target, 0, changes("id INT", (1,), (2,)))
+    assert (rows(database, "t"), rows(database, "elsewhere")) == ([], [(1,), (2,)])
+    target.close()
+    view = sink(database, "small", "id INT", uid="view")
+    error = refused("DATA431", lambda: write(view, 0, changes("id INT", (3,), (10,))))
+    assert "check option" in error.message
+    write(view, 0, changes("id INT", (3,), (4,)))
+    assert rows(database, "elsewhere") == [(1,), (2,), (3,), (4,)]
+    view.close()
+
+
+def test_policies_of_row_level_security_bind_the_user(database: Database) -> None:
+    columns = "id INT, name STRING"
+    database.execute(
+        "CREATE ROLE bound LOGIN PASSWORD 'low'",
+        "GRANT CREATE, USAGE ON SCHEMA public TO bound",
+        "CREATE TABLE log (id int, name text)",
+        "CREATE TABLE keyed (id int PRIMARY KEY, name text)",
+        *(
+            text.format(table)
+            for table in ("log", "keyed")
+            for text in (
+                "INSERT INTO {} VALUES (500, 'hidden')",
+                "ALTER TABLE {} ENABLE ROW LEVEL SECURITY",
+                "CREATE POLICY small ON {} USING (id < 100)",
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO bound",
+            )
+        ),
+    )
+    login = {"username": "bound", "password": "low"}
+    hidden = (500, "hidden")
+    for table, key in (("log", ()), ("keyed", ("id",))):
+        target = sink(database, table, columns, key, uid=table, more=login)
+        for wrong in (100, 500):
+            batch = changes(columns, (1, "a"), (wrong, "b"))
+            error = refused("DATA431", lambda batch=batch, to=target: write(to, 0, batch))
+            assert "row-level security" in error.message and error.hint is not None
+            assert rows(database, table) == [hidden]
+        write(target, 0, changes(columns, (1, "a"), (2, "b")))
+        assert rows(database, table) == [(1, "a"), (2, "b"), hidden]
+        if key:
+            write(target, 1, changes(columns, (1, None), (2, "c"), hidden, kinds="-D +U -D"))
+            assert rows(database, table) == [(2, "c"), hidden]
+        target.close()
+    assert read(source(database, "log", columns, login)) == [(1, "a"), (2, "b")]
+
+
 def test_tables_that_cannot_be_written_are_refused_at_the_start(database: Database) -> None:
     database.execute(
         "CREATE TABLE t (a int, b int, twice int GENERATED ALWAYS AS (a * 2) STORED)",
@@ -315,6 +399,21 @@ def test_tables_that_cannot_be_written_are_refused_at_the_start(database: Databa
     target.close()
     database.execute("ALTER DATABASE " + database.name + " SET default_transaction_read_only = on")
     refused("RUN148", lambda: sink(database, "t", "a INT", uid="late").prepare(0))
+
+
+def test_a_key_that_is_deferrable_replaces_no_rows(database: Database) -> None:
+    database.execute(
+        'CREATE TABLE t (a int, "B" int, PRIMARY KEY (a, "B") DEFERRABLE, UNIQUE (a) DEFERRABLE INITIALLY DEFERRED)'
+    )
+    columns = "a INT, B INT"
+    for key in (("a",), ("B", "a")):
+        target = sink(database, "t", columns, key)
+        error = refused("OPT153", lambda target=target: target.prepare(0))  # type: ignore[misc]
+        assert "DEFERRABLE" in error.message and error.hint is not None
+        database.execute(error.hint.partition(": ")[2])
+        write(target, 0, changes(columns, (1, 1), (1, 1), kinds="+I +U"))
+        assert rows(database, "t") == [(1, 1)]
+        target.close()
 
 
 def test_the_table_of_epochs_is_named_where_it_may_not_be_used(database: Database) -> None:

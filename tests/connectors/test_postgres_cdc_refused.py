@@ -37,6 +37,25 @@ def test_two_jobs_do_not_share_a_slot(items: Database, tmp_path: Path) -> None:
         assert len(mine.until_quiet()) == 1
 
 
+def test_a_user_from_whom_policies_hide_rows(items: Database, tmp_path: Path) -> None:
+    items.execute(
+        "CREATE ROLE filtered LOGIN REPLICATION PASSWORD 'low'",
+        "GRANT SELECT ON items TO filtered",
+        "CREATE PUBLICATION mine FOR TABLE items",
+        "ALTER TABLE items ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY small ON items USING (id < 3)",
+    )
+    given = options(items, **{"username": "filtered", "password": "low", "debezium.publication.name": "mine"})
+    error = refused("RUN147", lambda: first_offset(given, tmp_path))
+    assert error.hint is not None and "BYPASSRLS" in error.hint
+    items.execute("ALTER ROLE filtered BYPASSRLS")
+    with job(given, tmp_path) as mine:
+        mine.until_quiet()
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        mine.until_quiet()
+        assert [row[0] for row in mine.rows()] == [1, 2, 3, 4, 5, 6]
+
+
 def test_transactions_that_stay_open(items: Database, tmp_path: Path) -> None:
     with items.connect() as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO items VALUES (6, 'x')")
@@ -69,15 +88,36 @@ def test_a_publication_that_leaves_out_changes(items: Database, tmp_path: Path) 
 
 
 def test_tables_that_do_not_fit(items: Database, tmp_path: Path) -> None:
-    items.execute("CREATE UNLOGGED TABLE fleeting (id int)", "CREATE TABLE bare (id int)")
+    items.execute(
+        "CREATE UNLOGGED TABLE fleeting (id int)",
+        "CREATE TABLE bare (id int)",
+        "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE lost (id int PRIMARY KEY, n int NOT NULL CONSTRAINT ns UNIQUE)",
+        "ALTER TABLE lost REPLICA IDENTITY USING INDEX ns",
+        "ALTER TABLE lost DROP CONSTRAINT ns",
+    )
     for code, table, columns, text in (
         ("RUN143", "itms", "id INT", "public.items"),
         ("RUN144", "items", "id INT, nte STRING", "did you mean 'note'"),
         ("RUN145", "items", "id TIMESTAMP(3)", "integer"),
         ("RUN159", "fleeting", "id INT", "UNLOGGED"),
         ("RUN159", "bare", "id INT", "ALTER TABLE bare REPLICA IDENTITY FULL"),
+        ("RUN159", "late", "id INT", "ALTER TABLE late REPLICA IDENTITY FULL"),
+        ("RUN159", "lost", "id INT", "ALTER TABLE lost REPLICA IDENTITY FULL"),
     ):
         assert text in str(refused(code, lambda t=table, c=columns: first_offset(options(items, t), tmp_path, c)))
+
+
+def test_an_index_can_be_the_replica_identity(items: Database, tmp_path: Path) -> None:
+    items.execute(
+        "CREATE TABLE indexed (id int NOT NULL CONSTRAINT ids UNIQUE, note text)",
+        "ALTER TABLE indexed REPLICA IDENTITY USING INDEX ids",
+        "INSERT INTO indexed VALUES (1, 'x')",
+    )
+    with job(options(items, "indexed", changelog_mode="upsert"), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute("UPDATE indexed SET note = 'y'", "UPDATE indexed SET id = 2")
+        assert mine.until_quiet() == [("+U", 1, "y"), ("-D", 1, None), ("+I", 2, "y")]
 
 
 def test_who_may_not(items: Database, tmp_path: Path) -> None:

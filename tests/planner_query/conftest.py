@@ -24,6 +24,8 @@ CREATE TABLE cdc (id INT, k INT, v BIGINT, PRIMARY KEY (id) NOT ENFORCED)
   WITH ('connector' = 'filesystem', 'path' = '/data/cdc', 'format' = 'debezium-json');
 CREATE TABLE files (a INT, b BIGINT) WITH ('connector' = 'filesystem', 'path' = '/data/out', 'format' = 'json');
 CREATE TABLE keyed (a INT, b BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'print');
+CREATE TABLE upserted (a INT, b BIGINT, PRIMARY KEY (a) NOT ENFORCED)
+  WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://db/shop', 'table-name' = 't');
 CREATE TABLE strict (a INT NOT NULL, b BIGINT) WITH ('connector' = 'print');
 CREATE TABLE single (a INT) WITH ('connector' = 'print');
 CREATE TABLE snk (a INT, b BIGINT) WITH ('connector' = 'print');

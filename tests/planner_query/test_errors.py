@@ -260,6 +260,8 @@ INSERTS = [
      "primary key (a), upsert key (none)"),
     ("INSERT INTO keyed SELECT CAST(n AS INT), a FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a)", "SQL141", "keyed",
      "primary key (a), upsert key (b)"),
+    ("INSERT INTO upserted VALUES (1, CAST(2 AS BIGINT))", "SQL141", "upserted", "primary key (a), upsert key (none)"),
+    ("INSERT INTO upserted SELECT a, b FROM t", "SQL141", "upserted", "primary key (a), upsert key (none)"),
     ("INSERT INTO snk VALUES (1, 2), (3)", "SQL111", "(3)", "rows of 2 values and of 1"),
     ("INSERT INTO snk VALUES (1, NULL)", "SQL109", "NULL", "needs a type"),
     ("INSERT INTO snk VALUES (1, 2), (TRUE, 3)", "SQL112", "VALUES (1, 2), (TRUE, 3)", "INT NOT NULL and BOOL"),

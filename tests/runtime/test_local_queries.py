@@ -435,3 +435,25 @@ def test_constants_beyond_the_dates_of_python() -> None:
         .collect()
     )
     assert tuple(row) == ("+10000-01-01", "0000-12-31")
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("r IN (CAST(0.1 AS FLOAT), 0)", [1, 2]),
+        ("r IN (0.1, 0.3)", [1, 4]),
+        ("r IN (CAST(0.1 AS DOUBLE), CAST(0.3 AS DOUBLE))", [1, 4]),
+        ("r NOT IN (CAST(0.1 AS FLOAT), 0)", [3, 4]),
+        ("r BETWEEN CAST(0.1 AS FLOAT) AND CAST(0.3 AS FLOAT)", [1, 4]),
+        ("r > CAST(0.1 AS FLOAT) AND r < CAST(0.5 AS FLOAT)", [4]),
+        ("r >= 0.1 AND r <= 0.3", [1]),
+        ("r > 0.1 OR r < 0", [1, 3, 4]),
+        ("r = 0.1", []),
+    ],
+)
+def test_floats_are_in_ranges_of_floats(tmp_path: Path, condition: str, ids: list[int]) -> None:
+    """The rows are those of Flink 2.3: 0.1 as a FLOAT is another number than 0.1 as a DOUBLE."""
+    env = session()
+    rows = ({"i": i, "r": r} for i, r in enumerate((0.1, 0, 0.5, 0.3), 1))
+    table(env, "t", "i INT, r FLOAT", write(tmp_path / "t.json", *rows))
+    assert [row[0] for row in env.execute_sql(f"SELECT i FROM t WHERE {condition}").collect()] == ids

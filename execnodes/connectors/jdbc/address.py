@@ -5,9 +5,10 @@ Source: the URLs and connection properties of PostgreSQL's JDBC driver (pgjdbc),
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from stateplan.execnodes.connectors.jdbc.postgres import Server
 from stateplan.execnodes.connectors.protocol import server_url
@@ -16,7 +17,7 @@ from stateplan.execnodes.redaction import is_secret
 from stateplan.execnodes.secrets import resolved
 
 _LIBPQ = (
-    *("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "sslnegotiation", "channel_binding"),
+    *("sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "sslnegotiation", "channel_binding"),
     *("ssl_min_protocol_version", "ssl_max_protocol_version", "gssencmode", "krbsrvname", "target_session_attrs"),
     *("load_balance_hosts", "options", "application_name", "connect_timeout", "tcp_user_timeout", "passfile"),
     *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "require_auth", "hostaddr"),
@@ -30,20 +31,40 @@ _RENAMED = {
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",
     "loginTimeout": "connect_timeout",
-    "gssEncMode": "gssencmode",
     "channelBinding": "channel_binding",
     "kerberosServerName": "krbsrvname",
+    "requireAuth": "require_auth",
+    "sslNegotiation": "sslnegotiation",
 }
 
-_SESSIONS = {
-    "any": "any",
-    "primary": "primary",
-    "master": "primary",
-    "secondary": "standby",
-    "slave": "standby",
-    "preferSecondary": "prefer-standby",
-    "preferSlave": "prefer-standby",
+_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+_NUMBERS = frozenset(
+    ("connect_timeout", "tcp_user_timeout", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count")
+)
+
+_VALUES = {
+    "targetServerType": (
+        "target_session_attrs",
+        {
+            "any": "any",
+            "primary": "primary",
+            "master": "primary",
+            "secondary": "standby",
+            "slave": "standby",
+            "preferSecondary": "prefer-standby",
+            "preferSlave": "prefer-standby",
+        },
+    ),
+    "gssEncMode": (
+        "gssencmode",
+        {"disable": "disable", "allow": "prefer", "prefer": "prefer", "require": "require"},
+    ),
+    "sslmode": ("sslmode", {mode: mode for mode in _MODES}),
+    "loadBalanceHosts": ("load_balance_hosts", {"true": "random", "false": "disable"}),
+    "tcpKeepAlive": ("keepalives", {"true": "1", "false": "0"}),
 }
+"""Properties that have these values, to the parameter of libpq and its values."""
 
 _WITHOUT_EFFECT = frozenset(
     (
@@ -55,11 +76,16 @@ _WITHOUT_EFFECT = frozenset(
         *("adaptiveFetchMaximum", "quoteReturningIdentifiers", "hideUnprivilegedObjects", "escapeSyntaxCallMode"),
         *("cancelSignalTimeout", "maxResultBuffer", "preferQueryMode", "logServerErrorDetail", "readOnlyMode"),
         *("hostRecheckSeconds", "socketTimeout", "unknownLength", "useSpnego", "jaasLogin", "gssResponseTimeout"),
+        *("groupStartupParameters", "gsslib", "jaasApplicationName", "maxSendBufferSize", "protocolVersion"),
+        *("sslResponseTimeout", "sspiServiceClass", "tcpNoDelay", "xmlFactoryFactory"),
     )
 )
 """Properties of pgjdbc that say how it works inside, and change no row."""
 
-_URL = re.compile(r"jdbc:postgresql:(?://(?P<hosts>[^/?]*)/?)?(?P<database>[^?]*)(?:\?(?P<query>.*))?", re.S)
+_URL = re.compile(
+    r"jdbc:postgresql:(?:/|//(?P<hosts>[^/?]*)(?:/(?P<there>[^/?]*))?|(?P<here>[^/?][^?]*)?)(?:\?(?P<query>.*))?", re.S
+)
+"""As pgjdbc documents and parses it: hosts and a database ``there``, or a database ``here``."""
 
 
 def server_of(
@@ -72,7 +98,8 @@ def server_of(
     place: Place | None = None,
     time_zone: str = "UTC",
 ) -> Server:
-    """The server that a table or a catalog of the connector ``jdbc`` names.
+    """The server that a table or a catalog of the connector ``jdbc`` names. What the URL says comes first, as in
+    pgjdbc; its host is ``localhost`` and its database named as the user where it has none.
 
     Args:
         url: ``jdbc:postgresql://host:port/database?name=value``; references to secrets are resolved in it.
@@ -93,28 +120,28 @@ def server_of(
         if kind is not None and kind[1] != "postgresql":
             raise OptionError("OPT145", database=kind[1], place=place)
         raise OptionError("OPT145.malformed", place=place)
-    hosts, ports = _hosts(found["hosts"] or "", place)
-    given: dict[str, str] = {}
-    for name, value in _pairs(found["query"] or ""):
+    given = dict(_pairs(found["query"] or ""))
+    for name in given:
         if is_secret(name):
             raise OptionError("OPT147", name=name, place=place)
-        if name == "user":
-            username = username or value
-        else:
-            given[name] = value
+    username = given.pop("user", None) or username or properties.get("user")
     parameters: dict[str, str] = {}
-    for name, value in {**given, **properties}.items():
-        if name in ("user", "password"):
-            username, password = (value, password) if name == "user" else (username, value)
-        else:
-            parameters |= _parameter(name, value, place)
-    database = unquote(found["database"] or "") or None
+    merged = {**properties, **given}
+    for name, value in merged.items():
+        if name in ("user", "password") or (name == "ssl" and "sslmode" in merged):
+            continue
+        for parameter, text in _parameter(name, value, place).items():
+            before = parameters.get(parameter) if parameter == "options" else None
+            parameters[parameter] = text if before is None else f"{before} {text}"
+    serviced = "service" in parameters
+    hosts, ports = _hosts(found["hosts"] or ("" if serviced else "localhost"), place)
+    database = unquote_plus(found["there"] or found["here"] or "") or None
     return Server(
         hosts or None,
         ports,
-        database or username,
+        database or (None if serviced else username),
         username,
-        password,
+        password or properties.get("password"),
         parameters,
         timeout_ms // 1000,
         owner=owner,
@@ -147,7 +174,7 @@ def _hosts(text: str, place: Place | None) -> tuple[str, str]:
         raise OptionError("OPT147.user", place=place)
     for one in text.split(",") if text else ():
         match = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?", one.strip())
-        if match is None or int(match[2] or 5432) > 65535:
+        if match is None or not 0 < int(match[2] or 5432) <= 65535:
             raise OptionError("OPT145.malformed", place=place)
         hosts.append(match[1].strip("[]") or "localhost")
         ports.append(match[2] or "5432")
@@ -158,24 +185,30 @@ def _pairs(query: str) -> Iterator[tuple[str, str]]:
     for pair in query.split("&"):
         name, _, value = pair.partition("=")
         if name:
-            yield unquote(name), unquote(value)
+            yield unquote(name), unquote_plus(value)
 
 
 def _parameter(name: str, value: str, place: Place | None) -> dict[str, str]:
     """The parameter of libpq that a property stands for."""
-    if name in _LIBPQ:
-        return {name: value}
-    if name in _RENAMED:
-        return {_RENAMED[name]: value}
+    if name in _LIBPQ or name in _RENAMED:
+        parameter = _RENAMED.get(name, name)
+        if parameter not in _NUMBERS:
+            return {parameter: value}
+        if not re.fullmatch(r"\d{1,9}(\.\d+)?", value):
+            raise OptionError("OPT146.value", name=name, value=value, values=["a number"], place=place)
+        return {parameter: str(math.ceil(float(value)))}
     if name in _WITHOUT_EFFECT:
         return {}
     if name == "ssl":
         return {"sslmode": "verify-full"} if value.lower() in ("true", "") else {}
-    if name == "tcpKeepAlive":
-        return {"keepalives": "1" if value.lower() == "true" else "0"}
     if name == "currentSchema":
-        return {"options": f"-c search_path={value.replace(' ', '')}"}
-    if name == "targetServerType" and value in _SESSIONS:
-        return {"target_session_attrs": _SESSIONS[value]}
-    known = [*_LIBPQ, *_RENAMED, *_WITHOUT_EFFECT, "ssl", "tcpKeepAlive", "currentSchema", "targetServerType"]
+        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        return {"options": f"-c search_path={escaped}"}
+    if name in _VALUES:
+        parameter, values = _VALUES[name]
+        found = {key.lower(): text for key, text in values.items()}.get(value.lower() or "true")
+        if found is None:
+            raise OptionError("OPT146.value", name=name, value=value, values=list(values), place=place)
+        return {parameter: found}
+    known = [*_LIBPQ, *_RENAMED, *_WITHOUT_EFFECT, *_VALUES, "ssl", "currentSchema"]
     raise OptionError("OPT146", name=name, place=place, hint=nearest(name, known))

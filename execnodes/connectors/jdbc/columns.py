@@ -23,7 +23,8 @@ SELECT c.oid::bigint, n.nspname::text, c.relname::text, a.attname::text,
        CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END::text,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        format_type(a.atttypid, a.atttypmod),
-       a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', c.relkind = 'v'
+       a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a',
+       c.relkind NOT IN ('v', 'm') AND NOT c.relhasrules AND NOT row_security_active(c.oid)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -74,14 +75,15 @@ class TableInfo:
         schema: that it is in.
         name: as the database has it.
         columns: in order.
-        is_view: whether it is a view.
+        takes_copy: whether COPY does to it what INSERT does: it is no view, no rule rewrites the INSERT, and no policy
+            of row-level security applies to the user.
     """
 
     oid: int
     schema: str
     name: str
     columns: tuple[Column, ...]
-    is_view: bool
+    takes_copy: bool
 
     @property
     def sql(self) -> str:
@@ -376,8 +378,9 @@ def value_sql(column: Column, declared: LogicalType) -> str:
             name = f"{name}::text[]"
         elif element.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "_timestamptz":
             name = f"{name}::timestamp[]"
-        # A value with more dimensions would come as one long array; guards_sql finds it.
-        return f"CASE WHEN array_ndims({quoted(column.name)}) > 1 THEN NULL ELSE {name} END"
+        # A value with more dimensions would come as one long array; guards_sql finds it. A slice counts from 1: ADBC
+        # reads no arrays that begin elsewhere.
+        return f"CASE WHEN array_ndims({quoted(column.name)}) > 1 THEN NULL ELSE ({name})[:] END"
     return name
 
 

@@ -6,6 +6,8 @@ stronger: what differs between the two systems is not translated.
 
 from __future__ import annotations
 
+import math
+
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.jdbc.columns import Column, TableInfo, is_plain
 from stateplan.execnodes.connectors.jdbc.postgres import literal, quoted
@@ -69,6 +71,8 @@ def _comparison(found: tuple[Column, LogicalType] | None, operator: str, constan
             else (f"{name} {operator} {int(constant.value)}")
         )
     if column.type == "float8" and root in (*_WHOLE_ROOTS, "DECIMAL", "DOUBLE"):
+        if math.isnan(float(constant.value)):  # equal to itself there
+            return None
         return f"{name} {operator} {literal(str(float(constant.value)))}::float8"
     if column.type == "bool" and root == "BOOLEAN":
         return f"{name} {operator} {bool(constant.value)}"

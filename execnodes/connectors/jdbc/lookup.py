@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -134,7 +135,10 @@ class JdbcLookup(Lookup):
 
         if len(parts) == 1:
             return one(parts[0])
-        return pl.concat(list(kept.threads.map(one, parts)))
+        # A stop of the job reaches these threads too.
+        contexts = [copy_context() for _ in parts]
+        found: list[pl.DataFrame] = list(kept.threads.map(lambda c, part: c.run(one, part), contexts, parts))
+        return pl.concat(found)
 
 
 # ---- what a worker keeps ---------------------------------------------------------------------------------------

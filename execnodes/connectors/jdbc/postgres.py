@@ -59,7 +59,7 @@ class Server:
     :meth:`connect` resolves.
 
     Attributes:
-        host: name or address; several with commas, the first that answers.
+        host: name or address; several with commas, the first that answers. None for that of libpq's service file.
         port: of each host, with commas.
         database: its name; None for libpq's default.
         user: None for libpq's default.
@@ -85,7 +85,7 @@ class Server:
     @property
     def summary(self) -> str:
         """The database as errors name it."""
-        place = f"{self.host}:{self.port}" if self.host else "the default host"
+        place = f"{self.host}:{self.port}" if self.host else "the host of the service"
         return f"'{self.database}' at {place}" if self.database else place
 
     @cached_property
@@ -94,7 +94,7 @@ class Server:
         timeout = max(2, self.timeout)
         given = {
             "host": self.host,
-            "port": self.port,
+            "port": self.port if self.host else None,
             "dbname": self.database,
             "user": self.user,
             "password": self.password,
@@ -163,16 +163,15 @@ class Server:
                 close(opened)
 
     def _unreached(self, text: str) -> StateplanError:
-        reason = self.hidden(text).strip().partition("\n")[0]
-        reason = reason.removeprefix("IO: [libpq] Failed to connect: ")
-        server, user = self.summary, self.user or "the default user"
-        if "password authentication failed" in reason or "no password supplied" in reason or "pg_hba" in reason:
+        said = text.strip().partition("\n")[0].removeprefix("IO: [libpq] Failed to connect: ")
+        server, user, reason = self.summary, self.user or "the default user", self.hidden(said)
+        if "password authentication failed" in said or "no password supplied" in said or "pg_hba" in said:
             return RunError("RUN141", user=user, server=server, reason=reason)
-        if "role " in reason and "does not exist" in reason:
+        if "role " in said and "does not exist" in said:
             return RunError("RUN141.role", user=user, server=server, reason=reason)
-        if "database " in reason and "does not exist" in reason:
+        if "database " in said and "does not exist" in said:
             return RunError("RUN142", server=server, reason=reason, hint=self._near_database())
-        if "too many" in reason or "connection slots" in reason:
+        if "too many" in said or "connection slots" in said:
             return RunError("RUN148.connections", server=server, reason=reason)
         return RunError("RUN140", server=server, reason=reason, seconds=self.timeout)
 
@@ -218,19 +217,25 @@ class Server:
             return RunError("RUN148.connections", server=server, reason=reason)
         if found.may_pass:
             return RunError("RUN146.undone", server=server, doing=doing, reason=reason)
-        if state.startswith("23"):
+        if state.startswith(("23", "44")):
             detail = self.hidden(found.detail)
             return DataError("DATA431", what=what, constraint=found.rule, reason=reason, detail=detail)
+        if "cannot affect row a second time" in found.message:
+            return DataError("DATA431.keys", what=what)
         if state.startswith("22"):
             return DataError("DATA432", what=what, reason=reason)
         if state == "42501":
             user = self.user or "the default user"
+            if "new row violates row-level security" in found.message:
+                return DataError("DATA431.policy", what=what, user=user, reason=reason)
+            if "affected by row-level security" in found.message:
+                return RunError("RUN147.policy", user=user, what=what, server=server, reason=reason)
             return RunError("RUN147", user=user, what=what, server=server, reason=reason)
         if state in _NO_ROOM:
             return RunError("RUN148", server=server, reason=reason)
         if state in ("42P01", "3F000"):
             return RunError("RUN143.gone", server=server, reason=reason)
-        if state in ("42703", "42804") or "does not exist in target table" in reason:
+        if state in ("42703", "42804") or "does not exist in target table" in found.message:
             return RunError("RUN144.changed", what=what, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
 

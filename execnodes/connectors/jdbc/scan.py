@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,7 @@ from stateplan.execnodes.connectors.jdbc.columns import (
     value_sql,
 )
 from stateplan.execnodes.connectors.jdbc.filters import condition_sql
-from stateplan.execnodes.connectors.jdbc.postgres import Server, execute, is_lost, quoted, receiving, rows
+from stateplan.execnodes.connectors.jdbc.postgres import Server, execute, persistent, quoted, receiving, rows
 from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, SourceTable, Split
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError, nearest
@@ -47,7 +46,9 @@ _CHUNK_BYTES = 32 << 20
 """Bytes of Arrow in a file of the copy: what one task reads at once."""
 
 _BATCH_BYTES = 256 << 20
-_ATTEMPTS = 3
+_RETRIES = 3
+"""How often a copy is begun anew when the server cannot be reached or a connection is lost."""
+
 _READERS = 8
 """Ranges that are read at once."""
 
@@ -262,21 +263,11 @@ class JdbcSource(OffsetSource):
             unfinished: list[AnyPath] = [*self.folder.iterdir()]
             for left in unfinished:
                 remove_tree(left)
-            made = self._retried()
+            made = persistent(self._copied, _RETRIES)
             write_whole(manifest, json.dumps(made))
             return made
         except (OSError, ValueError) as error:
             raise full_disk(error, self.folder) or _broken(manifest, error) from None
-
-    def _retried(self) -> dict[str, Any]:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return self._copied()
-            except StateplanError as error:
-                if not is_lost(error) or attempt == _ATTEMPTS:
-                    raise
-                time.sleep(attempt)
-        raise AssertionError("unreachable")
 
     def _copied(self) -> dict[str, Any]:
         """Copies all rows, each range by a connection of its own, in one snapshot."""

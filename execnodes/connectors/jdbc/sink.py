@@ -47,8 +47,9 @@ _CREATE = (
 )
 
 _UNIQUE = """
-SELECT count(*) FROM pg_index i
-WHERE i.indrelid = {oid} AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+SELECT i.indimmediate, i.indisprimary, c.conname::text
+FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid
+WHERE i.indrelid = {oid} AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
   AND i.indexprs IS NULL
   AND (SELECT array_agg(a.attname::text ORDER BY a.attname::text) FROM pg_attribute a
        WHERE a.attrelid = i.indrelid AND a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1]))
@@ -137,18 +138,25 @@ class Target:
 
     def delete(self) -> str:
         """Removes the rows whose keys are staged."""
-        equal = " AND ".join(f"t.{self.names[i]} = {self.value(i, 'd')}" for i in self.key)
+        equal = " AND ".join(f"t.{self.names[i]} = {self._deleted(i)}" for i in self.key)
         return f"DELETE FROM {self.table.sql} AS t USING {_DELETED} AS d WHERE {equal}"
+
+    def _deleted(self, position: int) -> str:
+        """A value of a key that is removed as the column has it, which pads or rounds it when a row is added."""
+        column, value = self.columns[position][0], self.value(position, "d")
+        if column.type == "bpchar":
+            return f"{value}::bpchar"
+        rounded = column.type in ("numeric", "time", "timestamp", "timestamptz") and column.modifier >= 0
+        return f"{value}::{column.declared}" if rounded else value
 
     @property
     def is_direct(self) -> bool:
-        """Whether rows can go to the table without a stage: nothing is converted, and it is no view, which COPY does
-        not take."""
+        """Whether rows can go to the table without a stage: nothing is converted, and COPY does what INSERT does."""
         same = all(
             (column.type, declared.root != "ARRAY") == (staged_type(declared), True)
             for column, declared in self.columns
         )
-        return not self.key and not self.table.is_view and same
+        return not self.key and self.table.takes_copy and same
 
 
 @dataclass
@@ -219,8 +227,9 @@ class JdbcSink(Sink):
 
     def prepare(self, epoch: int) -> None:
         if self._owner is None:
-            self._owner = uuid.uuid4().hex
-            self._again(self._claim)
+            owner = uuid.uuid4().hex
+            self._again(lambda: self._claim(owner))
+            self._owner = owner
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         import polars as pl
@@ -289,8 +298,20 @@ class JdbcSink(Sink):
         if self.primary_key:
             keys = [columns[i][0].name for i in self._key]
             names = f"ARRAY[{', '.join(map(literal, keys))}]::text[]"
-            if not rows(connection, _UNIQUE.format(oid=table.oid, names=names))[0][0]:
+            found = rows(connection, _UNIQUE.format(oid=table.oid, names=names))
+            if not found:
                 raise OptionError("OPT153", name=table.path, keys=keys, server=self.server.summary)
+            for at_once, primary, constraint in found:
+                if not at_once:
+                    added = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({', '.join(map(quoted, keys))})"
+                    raise OptionError(
+                        "OPT153.deferrable",
+                        name=table.path,
+                        keys=keys,
+                        server=self.server.summary,
+                        constraint=constraint,
+                        statement=f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(constraint)}, ADD {added}",
+                    )
         return Target(table, columns, tuple(self._key))
 
     # ---- the transaction ---------------------------------------------------------------------------------------
@@ -320,7 +341,7 @@ class JdbcSink(Sink):
                 hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
             ) from None
 
-    def _claim(self) -> None:
+    def _claim(self, owner: str) -> None:
         """Makes this job the owner of the sink's row in the table of epochs."""
         connection, target = self._connected()
         table = self._epochs(target)
@@ -330,7 +351,7 @@ class JdbcSink(Sink):
             cursor.execute(
                 f"INSERT INTO {table} (uid, epoch, owner) VALUES ($1, -1, $2) "
                 "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner",
-                (self.uid, self._owner),
+                (self.uid, owner),
             )
         connection.commit()
 

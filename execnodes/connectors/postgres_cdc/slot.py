@@ -51,10 +51,11 @@ FROM pg_class c
 CROSS JOIN LATERAL (SELECT relid::oid FROM pg_partition_tree(c.oid) UNION SELECT c.oid) AS s
 JOIN pg_class l ON l.oid = s.relid
 JOIN pg_namespace n ON n.oid = l.relnamespace
-LEFT JOIN pg_index i ON i.indrelid = l.oid AND i.indisprimary
+LEFT JOIN pg_index i ON i.indrelid = l.oid AND i.indimmediate
+  AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
 WHERE {which} AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
   AND l.relkind = 'r' AND l.relpersistence = 'p'
-  AND (l.relreplident = 'n' OR l.relreplident = 'd' AND i.indrelid IS NULL)
+  AND l.relreplident <> 'f' AND i.indrelid IS NULL
 LIMIT 1
 """
 

@@ -174,8 +174,9 @@ def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
 
 def _against(r: Renderer, name: str, value: pl.Expr, t: LogicalType, bound_type: LogicalType, bound: Any) -> pl.Expr:
     if t.root in _APPROXIMATE and family(bound_type) == "NUMERIC":
-        double = r.literal(DOUBLE, float(plan_value(bound_type, bound)))
-        return compare(name, *_numeric_sides(value, t, double, DOUBLE)[:2], floating=True)
+        wide = FLOAT if t.root == bound_type.root == "FLOAT" else DOUBLE
+        constant = r.literal(wide, float(plan_value(bound_type, bound)))
+        return compare(name, *_numeric_sides(value, t, constant, wide)[:2], floating=True)
     constant = r.literal(bound_type, plan_value(bound_type, bound))
     a, b, floating = _typed_sides(r, value, t, constant, bound_type)
     return compare(name, a, b, floating=floating)
