@@ -33,7 +33,7 @@ def bind_insert(
     Raises:
         SqlError: SQL130 (column counts), SQL131 (unknown target column), SQL132 (named twice), SQL133 (a column that
             must not be NULL is left out), SQL134 (types that do not fit), SQL135, SQL136 (PARTITION).
-        CatalogError, OptionError: the target cannot be written, or not in this way (CAT104 to CAT106).
+        CatalogError, OptionError: the target cannot be written, or not in this way (CAT104 to CAT107).
     """
     target = node.this
     table_node = target.this if isinstance(target, exp.Schema) else target
@@ -70,13 +70,15 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
     Source: Flink's ``DynamicSinkUtils.prepareDynamicSink``.
 
     Raises:
-        CatalogError: CAT104 (buckets), CAT105 (OVERWRITE), CAT106 (metadata columns).
+        CatalogError: CAT104 (buckets), CAT105 (OVERWRITE), CAT106 (metadata columns), CAT107 (partitions).
     """
     name, summary = table.options["connector"], table.identifier.summary
     connector = find_connector(table.options)
     abilities = connector.sink_abilities
     if table.distribution is not None and "Bucketing" not in abilities:
         raise CatalogError("CAT104", summary=summary, name=name, place=place)
+    if table.partition_keys and "Partitioning" not in abilities:
+        raise CatalogError("CAT107", summary=summary, name=name, keys=table.partition_keys, place=place)
     if overwrite and "Overwrite" not in abilities:
         able = [c.name for c in connectors() if "Overwrite" in c.sink_abilities]
         raise CatalogError(

@@ -265,7 +265,7 @@ NO_PATHS = {
     ),
     *("basic-auth.credentials-source", "basic-auth.user-info", "bearer-auth.credentials-source"),
     *("bearer-auth.token", "charset", "compatible-mode", "database-name", "debezium.*"),
-    *("debezium.publication.name", "decoding.plugin.name", "delta.*", "hostname", "key.fields"),
+    *("debezium.publication.name", "decoding.plugin.name", "delta.dataSkippingStatsColumns", "hostname", "key.fields"),
     *("key.fields-prefix", "lookup.full-cache.timed-reload.iso-time", "properties"),
     *("scan.bounded.specific-offsets", "scan.partition.column", "scan.startup.specific-offsets"),
     *("scan.watermark.alignment.group", "schema-registry.schema", "schema-registry.subject"),

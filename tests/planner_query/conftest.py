@@ -31,6 +31,8 @@ CREATE TABLE single (a INT) WITH ('connector' = 'print');
 CREATE TABLE snk (a INT, b BIGINT) WITH ('connector' = 'print');
 CREATE TABLE parted (a INT, b BIGINT) PARTITIONED BY (b) WITH ('connector' = 'print');
 CREATE TABLE bucketed (a INT, b BIGINT) DISTRIBUTED BY HASH (a) INTO 3 BUCKETS WITH ('connector' = 'print');
+CREATE TABLE sliced (a INT, b BIGINT) PARTITIONED BY (b)
+  WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://db/shop', 'table-name' = 't');
 CREATE TABLE noted (a INT, b BIGINT METADATA) WITH ('connector' = 'print');
 """
 """Tables that the tests without a script of their own read and write."""

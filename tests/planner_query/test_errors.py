@@ -268,6 +268,7 @@ INSERTS = [
     ("INSERT INTO snk(a) VALUES (1, 2)", "SQL130", "snk", "its query returns 2"),
     ("INSERT OVERWRITE snk SELECT a, b FROM t", "CAT105", "snk", "the connector 'print'"),
     ("INSERT INTO bucketed SELECT a, b FROM t", "CAT104", "bucketed", "does not write buckets"),
+    ("INSERT INTO sliced SELECT a, b FROM t", "CAT107", "sliced", "is partitioned by b, and the connector 'jdbc'"),
     ("INSERT INTO noted SELECT a, b FROM t", "CAT106", "noted", "writes no metadata"),
     ("INSERT INTO parted PARTITION (b = 1) SELECT a, b FROM t", "SQL130", "parted", "its query returns 2"),
     ("INSERT INTO parted PARTITION (a = 1) SELECT b FROM t", "SQL135", "a", "is not a partition column"),
