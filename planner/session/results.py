@@ -6,7 +6,7 @@ import enum
 import itertools
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,31 @@ class ResultKind(enum.Enum):
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1
+
+
+class CloseableIterator(Iterator[Row]):
+    """Rows that come one by one. Source: PyFlink's class of this name.
+
+    Args:
+        rows: that come.
+        close: gives up what is left.
+    """
+
+    def __init__(self, rows: Iterator[Row], close: Callable[[], None]) -> None:
+        self._rows, self._close = rows, close
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Ends the job of a query, and gives its rows up."""
+        self._close()
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(repr=False)
@@ -74,13 +99,17 @@ class TableResult:
     def get_column_names(self) -> list[str]:
         return list(self.columns)
 
-    def collect(self) -> Iterator[Row]:
+    def collect(self) -> CloseableIterator:
         """The rows. Those of a query come while its job runs, once, as changes: see :meth:`Row.get_row_kind`. Leaving
-        the loop does not end the job of an unbounded query; :meth:`close` does.
+        the loop does not end the job of an unbounded query; :meth:`close` does, and so does the end of a ``with``
+        block over the rows, as in PyFlink.
 
         Raises:
             StateplanError: what made the job fail, after its last row.
         """
+        return CloseableIterator(self._changes(), self.close)
+
+    def _changes(self) -> Iterator[Row]:
         if self.channel is None:
             yield from (Row.named(self.columns, row) for row in self.rows)
             return

@@ -31,7 +31,7 @@ ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 0, 1, -5, 2**62]), st.sampled_from([None, "", "a", "ä"]), st.sampled_from([None, 0, 1, 2, 3])
 )
-KEYS = st.sampled_from([(0,), (1,), (1, 0)])
+KEYS = st.sampled_from([(0,), (1,), (1, 0), (2, 0, 1)])
 CONDITION = Call(BOOLEAN, (InputRef(INT, 2), Literal(INT.not_null(), 1)), "$>$1", "BINARY")
 CONDITIONS = st.sampled_from([(None, None), (CONDITION, lambda row: row[2] is not None and row[2] > 1)])
 

@@ -22,7 +22,7 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, "", "a", "ä", "日本"]),
     st.integers(0, 2),
 )
-KEYS = st.sampled_from([(0,), (1,), (0, 1), (1, 2), ()])
+KEYS = st.sampled_from([(0,), (1,), (0, 1), (1, 2), (2, 1, 0), ()])
 
 
 @given(inserting(ROWS, 40), KEYS, st.booleans(), st.booleans(), st.sampled_from([0, 10]), CLOCK)

@@ -28,7 +28,9 @@ ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 0, 1]), st.sampled_from([None, "a", "b"]), st.sampled_from([None, 0, 1])
 )
-KEYS = st.sampled_from([((0,), (1,)), ((0,), ()), ((0,), (0,)), ((2, 0), (1,)), ((0,), (1, 2))])
+KEYS = st.sampled_from(
+    [((0,), (1,)), ((0,), ()), ((0,), (0,)), ((2, 0), (1,)), ((0,), (1, 2)), ((0, 1, 2), (0, 1, 2)), ((1, 2, 0), ())]
+)
 CHANGES = st.one_of(anything(ROWS, 40), retracting(ROWS, 40))
 
 

@@ -16,7 +16,18 @@ ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, 0, 1]), st.sampled_from([None, "a", "b", "c"]), st.sampled_from([None, 0, 1])
 )
-KEYS = st.sampled_from([((0,), (1,)), ((0,), ()), ((0,), (0,)), ((2, 0), (1,)), ((0,), (1, 2)), ((2,), (0, 1))])
+KEYS = st.sampled_from(
+    [
+        ((0,), (1,)),
+        ((0,), ()),
+        ((0,), (0,)),
+        ((2, 0), (1,)),
+        ((0,), (1, 2)),
+        ((2,), (0, 1)),
+        ((0, 1, 2), (0, 1, 2)),
+        ((1, 2, 0), (1,)),
+    ]
+)
 CHANGES = st.one_of(anything(ROWS, 60), retracting(ROWS, 60))
 
 

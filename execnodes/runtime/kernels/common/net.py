@@ -230,6 +230,8 @@ def equal(left: pl.Series, right: pl.Series) -> Bools:
 
 def unchanged(new: pl.DataFrame, before: pl.DataFrame, old: Ints, names: Sequence[str]) -> Bools:
     """Which rows equal, as far as ``names`` go, their row ``old`` of ``before``; none does that has -1 there."""
+    if not names:
+        return old >= 0
     rows = np.flatnonzero(old >= 0)
     same = np.zeros(len(old), bool)
     if len(rows):
