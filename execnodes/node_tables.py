@@ -9,7 +9,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.secrets import Secrets
+from stateplan.execnodes.secrets import Environment, Secrets
 from stateplan.execnodes.specs import ContextResolvedTable
 
 
@@ -65,3 +65,9 @@ def with_secrets(graph: ExecGraph, secrets: Secrets) -> ExecGraph:
         OptionError: OPT123, a secret that is not known here.
     """
     return with_options(graph, lambda table, options: secrets.revealed(table.summary, options))
+
+
+def environment_of(graph: ExecGraph) -> Environment | None:
+    """The environment variables that the options of a plan's tables refer to; None if they refer to none."""
+    resolved = (table.resolved_table for node in graph.nodes if (table := table_of(node)) is not None)
+    return Environment(r.options for r in resolved if r is not None and r.options is not None) or None

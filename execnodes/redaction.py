@@ -43,6 +43,8 @@ _HINTS = r"options:\{([^{}]*)\}"
 _HINT = r"(?s)([\w.-]+)=(.*?)(?=, [\w.-]+=|$)"
 _USER = r"(?<=://)[^/\s'\"?#]+(?=@)"
 _LOGIN = r"://[^/@\s'\"?#:]*:([^/\s'\"?#]+)(?=@)"
+_HOSTS = r"(?i)(host|hostname|servers)$"
+_AT_HOST = r"(?:^|,)\s*[^\s:/@,'\"=]+:([^\s/@'\"]+)(?=@)"
 _PARAMETER = r"(?<![\w.-])([\w.-]{1,100})=(\\?\"[^\"\\]*|[^&;,\s}\"'\\]+)"
 _IN_URL = r"[?&;{]\s*$"
 _OTHER_WORDS = ("://", "pwd=", "sig=")
@@ -70,15 +72,17 @@ def _parts(key: str, value: str) -> list[Span]:
         return [] if value.lower() in _LITERALS else [(0, len(value))]
     literal = (
         (start + part.start(), start + part.end())
-        for start, end in _places(value)
+        for start, end in _places(key, value)
         for part in re.finditer(_LITERAL, value[start:end])
     )
     return [(start, end) for start, end in literal if value[start:end].lower() not in _LITERALS]
 
 
-def _places(value: str) -> list[Span]:
+def _places(key: str, value: str) -> list[Span]:
     """Where passwords stand in the value of an option that is no secret as a whole, be they written as references."""
     found = [match.span(1) for match in re.finditer(_LOGIN, value)]
+    if re.search(_HOSTS, key):
+        found += [match.span(1) for match in re.finditer(_AT_HOST, value)]
     return _merged(found + [_inside_quotes(m) for m in re.finditer(_PARAMETER, value) if _is_parameter(m[1])])
 
 
@@ -98,7 +102,7 @@ def redacted_value(key: str, value: str) -> str:
 def outline(key: str, value: str) -> str:
     """The value of an option with stars for secrets, be they written as references: what stays when a secret changes,
     or how it is written."""
-    return HIDDEN if is_secret(key) else _replaced(value, _places(_neutral(value)), lambda text: HIDDEN)
+    return HIDDEN if is_secret(key) else _replaced(value, _places(key, _neutral(value)), lambda text: HIDDEN)
 
 
 def redacted_options(options: Mapping[str, str]) -> dict[str, str]:

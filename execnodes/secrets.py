@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +71,27 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
         raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
 
     return _REFERENCE.sub(value, text)
+
+
+class Environment:
+    """The environment variables that references stand for, on their way to workers of this machine: their processes may
+    be older than a variable, or than its value. They have it as soon as this is unpickled there.
+
+    Args:
+        tables: the options of each table.
+    """
+
+    def __init__(self, tables: Iterable[Mapping[str, str]]) -> None:
+        texts = (text for options in tables for text in options.values())
+        names = {name for text in texts for kind, name in references(text) if kind == "env"}
+        self._values = {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __setstate__(self, state: dict[str, dict[str, str]]) -> None:
+        self.__dict__.update(state)
+        os.environ.update(self._values)
 
 
 @dataclass(frozen=True)

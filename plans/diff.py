@@ -330,13 +330,12 @@ class _Comparison:
 
     def moved(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
         """The changes of a source after which its positions mean something else."""
-        told: set[str] = set()
-        for node in (old, new):
-            table = node.scan_table_source.table.resolved_table
-            options = {} if table is None or table.options is None else table.options
-            connector = known_connector(options)
-            told |= (options if connector is None else connector.position(options)).keys() | {"connector"}
-        return tuple(c for c in self.changes(new) if c.moves_source and (c.option is None or c.option in told))
+        was, now = _position(old), _position(new)
+        return tuple(
+            c
+            for c in self.changes(new)
+            if c.moves_source and (c.option is None or was.get(c.option) != now.get(c.option))
+        )
 
     def _same_data(self, old: ExecNode, new: ExecNode) -> bool:
         """Whether two sources read the same data, as far as their options tell: fields that both have are equal."""
@@ -486,6 +485,15 @@ class _Comparison:
         schemas = [f.schema_hashes if f else {} for f in facts]
         for table in sorted(t for t, h in schemas[1].items() if schemas[0].get(t, h) != h):
             yield f"the schema of {table} differs"
+
+
+def _position(scan: TableSourceScan) -> Mapping[str, str | None]:
+    """What says what a position in the table of a scan means, by option."""
+    table = scan.scan_table_source.table.resolved_table
+    options = {} if table is None or table.options is None else table.options
+    connector = known_connector(options)
+    position = options if connector is None else connector.position(options)
+    return {"connector": options.get("connector"), **position}
 
 
 _NOT_TOLD = "the compatibility of its state is unknown"

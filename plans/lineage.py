@@ -79,9 +79,9 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         return _scan(node)
     if node.title == "exchange":
         return Lineage(inputs[0].rows, inputs[0].fields, "")
-    own = _resolved(node, meaningful(node), inputs)
+    own = _resolved(node, _meaningful(node), inputs)
     if own is None:
-        return _opaque(node, meaningful(node), inputs)
+        return _opaque(node, _meaningful(node), inputs)
     kind = node.title
     before = [i.rows for i in inputs]
     if kind == "calc":
@@ -130,6 +130,21 @@ def _opaque(
     return Lineage(rows, tuple(_hash("field", rows, i) for i in range(len(types))), state)
 
 
+def _meaningful(node: ExecNode) -> dict[str, Any]:
+    """The node's JSON that matters; of the options of a table that it looks up or writes, those that name it."""
+    data = meaningful(node)
+    used = data.get("dynamicTableSink") or (data.get("temporalTable") or {}).get("lookupTableSource") or {}
+    resolved = (used.get("table") or {}).get("resolvedTable") or {}
+    if resolved.get("options"):
+        resolved["options"] = _identity(resolved["options"]) or resolved["options"]
+    return data
+
+
+def _identity(options: Mapping[str, str]) -> Mapping[str, str] | None:
+    connector = known_connector(options)
+    return options if connector is None else connector.identity(options)
+
+
 def _scan(node: TableSourceScan) -> Lineage:
     spec = node.scan_table_source
     own = meaningful(node)
@@ -139,8 +154,8 @@ def _scan(node: TableSourceScan) -> Lineage:
     schema = spec.table.resolved_table.table_schema.columns if spec.table.resolved_table else ()
     physical = tuple(c.name for c in schema if c.kind == "PHYSICAL")
     metadata = {c.name: c.metadata_key or c.name for c in schema if c.kind == "METADATA"}
-    connector, fmt = known_connector(options), known_format(options)
-    own_data = options if connector is None else connector.identity(options)
+    fmt = known_format(options)
+    own_data = _identity(options)
     identity = own_data if options and own_data is not None else [table["identifier"], options]
     rows = _hash("scan", own, identity, ability_meaning(spec.abilities, physical))
     by_name = fmt is not None and fmt.by_name

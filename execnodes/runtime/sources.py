@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamReader
 
+    from stateplan.execnodes.secrets import Environment
+
 _FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 _TASK_BYTES = 128 << 20
@@ -55,12 +57,21 @@ class Sources:
         options: session options.
         markers: folder for marker files; part of the checkpoint.
         spark: what Spark wrote of it.
+        environment: that references of sources need in the processes that plan.
 
     Attributes:
         end_themselves: whether the last micro-batch of the input brings event time to its end.
     """
 
-    def __init__(self, graph: JobGraph, options: Mapping[str, str], markers: AnyPath, spark: SparkCheckpoint) -> None:
+    def __init__(
+        self,
+        graph: JobGraph,
+        options: Mapping[str, str],
+        markers: AnyPath,
+        spark: SparkCheckpoint,
+        environment: Environment | None = None,
+    ) -> None:
+        self._environment = environment
         self._graph = graph
         self._options = options
         self._markers = markers
@@ -263,7 +274,7 @@ class Sources:
         now = F.unix_millis(F.current_timestamp()).alias("now")
         tasks = parallelism(self._options)
         if isinstance(reader, OffsetSource):
-            frame = split_frame(spark, source.marks, reader, tasks)
+            frame = split_frame(spark, source.marks, reader, tasks, self._environment)
             return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
         if isinstance(reader, FileSource) and source.marks in self._lists:
             lists = self._lists[source.marks]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import environment_of
 from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.budget import Budget, Limits
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
@@ -451,7 +452,8 @@ def execute(
         )
         job = checkpoint.fit(job)
         serving = reporters(options)
-        sources = Sources(job, options, checkpoint.splits, checkpoint.spark)
+        environment = None if elsewhere else environment_of(graph)
+        sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
         sources.prepare()
         bounded = sources.bounded()
         sinks = SinkDriver(job.sinks, near=not elsewhere)
@@ -468,7 +470,7 @@ def execute(
         spark = job_session(spark, options)
         info = job_info(graph, job, options, checkpoint.next_batch())
         cache = cache_settings(options, tell, shared=not elsewhere)
-        shipped, counters = Shipped(job, cache), Counters(spark, None if elsewhere else _live_folder())
+        shipped, counters = Shipped(job, cache, environment), Counters(spark, None if elsewhere else _live_folder())
         metrics = JobMetrics(info, counters, checkpoint, tell, limits)
         notices = Notices(job.operators, cache.folder, tell)
         budget = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import io
 import json
@@ -318,6 +319,15 @@ def test_secrets_are_in_no_text(registry: SchemaRegistry) -> None:
     shown = str(caught.value) + repr(encoder)
     assert "s3cr3t" not in shown and "other" not in shown
     assert "you are ****** and ******" in shown
+
+
+def test_a_password_of_the_url_is_in_no_answer_that_is_shown(registry: SchemaRegistry) -> None:
+    sent = base64.b64encode(b"me:oth er!").decode()
+    registry.answer = (409, json.dumps({"message": f"not me:oth er!, oth%20er%21 or {sent}"}))
+    more = {"url": registry.url.replace("//", "//me:oth%20er!@")}
+    with pytest.raises(DataError, match="DATA467") as caught:
+        CONFLUENT.message_encoder(options(registry, more), COLUMNS).messages(FRAME)
+    assert "not ******, ****** or ******" in str(caught.value)
 
 
 @pytest.mark.parametrize(

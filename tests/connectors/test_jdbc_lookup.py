@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -374,3 +375,38 @@ def test_lookup_joins_ask_for_the_keys_of_their_rows(shared: Database, queries: 
         (1, None), (3, "three"), (99999, None),
     ]  # fmt: skip
     assert queries.asked == [3, 3]
+
+
+@pytest.mark.spark
+def test_workers_know_variables_that_are_younger_than_spark(
+    spark: object, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = f"{database.name}_late"
+    database.execute(
+        "CREATE TABLE names (id bigint PRIMARY KEY, name text)",
+        "INSERT INTO names VALUES (1, 'a'), (2, 'b')",
+        f"CREATE ROLE {user} LOGIN PASSWORD 'first'",
+        f"GRANT SELECT ON names TO {user}",
+    )
+    (tmp_path / "ids").mkdir()
+
+    def names(line: str) -> list[str]:
+        (tmp_path / "ids" / line).write_text(f'{{"id": {line}}}\n')
+        env = TableEnvironment.create({"execution.checkpointing.dir": str(tmp_path / "checkpoint")})
+        env.execute_sql(
+            "CREATE TABLE ids (id BIGINT, pt AS PROCTIME()) WITH ('connector' = 'filesystem', 'format' = 'json', "
+            f"'path' = '{tmp_path}/ids')"
+        )
+        env.execute_sql(
+            f"CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'jdbc', 'url' = '{database.url}', "
+            f"'table-name' = 'names', 'username' = '{user}', 'password' = '${{env:LATE_PASSWORD}}')"
+        )
+        query = "SELECT name FROM ids JOIN names FOR SYSTEM_TIME AS OF ids.pt ON ids.id = names.id"
+        return [row[0] for row in env.execute_sql(query).collect()]
+
+    monkeypatch.setenv("LATE_PASSWORD", "first")
+    assert names("1") == ["a"]
+    database.execute(f"ALTER ROLE {user} PASSWORD 'second'")
+    database.terminate(f"usename = '{user}'")
+    monkeypatch.setenv("LATE_PASSWORD", "second")
+    assert names("2") == ["b"]

@@ -9,8 +9,20 @@ import pytest
 
 from stateplan.execnodes.connectors import registry
 from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.postgres_cdc.slot import Position
+from stateplan.execnodes.types import BIGINT
 from tests.support.cdc import first_offset, job, options, refused, source_of
 from tests.support.postgres import PASSWORD, Database, running
+
+CDC = {
+    "connector": "postgres-cdc",
+    "username": "reader",
+    "password": "low",
+    "database-name": "shop",
+    "schema-name": "public",
+    "table-name": "items",
+    "slot.name": "items",
+}
 
 # ---- what is refused -------------------------------------------------------------------------------------------
 
@@ -85,6 +97,48 @@ def test_a_publication_that_leaves_out_changes(items: Database, tmp_path: Path) 
         items.execute(f"CREATE PUBLICATION {name} FOR TABLE items", "DROP TABLE items")
         items.execute("CREATE TABLE items (id int PRIMARY KEY, note text)")
         refused("RUN159", mine.step)
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        ("hostname", CDC),
+        ("properties.bootstrap.servers", {"connector": "kafka", "topic": "t", "format": "json"}),
+    ],
+)
+def test_a_login_in_front_of_a_host(key: str, given: dict[str, str]) -> None:
+    fields = (("id", BIGINT),)
+    hosts = {key: f"joe:{PASSWORD}@127.0.0.1"}
+    error = refused("OPT147", lambda: registry.validate_table({**given, **hosts}, Role.SOURCE, schema=fields))
+    assert key in error.message
+
+
+def test_a_publication_that_was_made_again(items: Database, tmp_path: Path) -> None:
+    """The server passes over changes that no publication had when they were made."""
+    name = f"stateplan_{items.name}_slot"
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute(f"DROP PUBLICATION {name}")
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        error = refused("RUN160", mine.step)
+        assert error.hint is not None and "lost" in error.hint
+        items.execute(f"CREATE PUBLICATION {name} FOR TABLE items")
+        items.execute("INSERT INTO items VALUES (7, 'x')")
+        assert "not the one" in str(refused("RUN160", mine.step))
+
+
+def test_a_job_goes_on_at_another_address_and_not_on_another_server(items: Database, tmp_path: Path) -> None:
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+    items.execute("INSERT INTO items VALUES (6, 'x')")
+    with job(options(items, hostname="localhost"), tmp_path) as moved:
+        moved.offset = mine.offset
+        assert len(moved.until_quiet()) == 1
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(moved.source.slot, "position", lambda: Position(0, 0, "another"))
+            assert "another server" in str(refused("RUN155", moved.step))
+            patch.setattr(moved.source.slot, "position", lambda: Position(0, 0, moved.offset["cluster"]))
+            assert "the log" in str(refused("RUN155", moved.step))
 
 
 def test_tables_that_do_not_fit(items: Database, tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def reading(name: str, options: Mapping[str, str]) -> PlanDocument:
         (DELTA, {"ignoreDeletes": "true", "maxFilesPerTrigger": "10", "storage.aws_region": "eu-west-1"}),
         (DELTA, {"mode": "batch"}),
         (CDC, {"username": "writer", "scan.max-changes": "1000"}),
+        (CDC, {"hostname": "standby", "port": "5433", "scan.startup.mode": "initial"}),
+        (KAFKA | {"topic": "orders;returns"}, {"topic": "returns; 'orders'"}),
+        (JDBC, {"url": "jdbc:postgresql://standby:5433/shop?sslmode=require&ApplicationName=job"}),
         (JDBC, {"username": "reader", "password": "${env:PGPASSWORD}", "scan.fetch-size": "10"}),
     ],
 )
@@ -137,6 +140,12 @@ def test_options_that_leave_a_position_as_it_is(options: dict[str, str], more: d
         (DELTA, {"table-path": "/returns"}, "option table-path: /orders -> /returns"),
         (DELTA, {"startingVersion": "3", "mode": "streaming"}, "option startingVersion: nothing -> 3"),
         (CDC, {"slot.name": "other"}, "option slot.name: orders -> other"),
+        (CDC, {"database-name": "other"}, "option database-name: shop -> other"),
+        (
+            JDBC,
+            {"url": "jdbc:postgresql://db/other"},
+            "option url: jdbc:postgresql://db/shop -> jdbc:postgresql://db/other",
+        ),
         (JDBC, {"scan.partition.num": "4", "scan.fetch-size": "10"}, "option scan.partition.num: nothing -> 4"),
     ],
 )
@@ -145,6 +154,51 @@ def test_options_that_say_what_a_position_means(options: dict[str, str], more: d
         go_on(reading("dedup", options), reading("dedup", options | more), "unknown")
     assert raised.value.code == "CKPT023"
     assert raised.value.message.endswith(f"reads other data than the checkpoint /ckpt has read; {told}")
+
+
+COUNTED = (
+    "INSERT INTO totals SELECT name, COUNT(*) FROM o JOIN c FOR SYSTEM_TIME AS OF o.pt ON o.id = c.id GROUP BY name"
+)
+
+
+def looking_up(table: Mapping[str, str]) -> PlanDocument:
+    """The plan of a count over rows of a table that are looked up."""
+    env = TableEnvironment.create()
+    columns = {
+        "o": ("id BIGINT, pt AS PROCTIME()", KAFKA),
+        "c": ("id BIGINT, name BIGINT", table),
+        "totals": ("name BIGINT, n BIGINT", {"connector": "print"}),
+    }
+    for name, (declared, options) in columns.items():
+        given = ", ".join(f"'{key}' = '{text}'" for key, text in options.items())
+        env.execute_sql(f"CREATE TABLE {name} ({declared}) WITH ({given})")
+    return env.compile_plan_sql(COUNTED).document
+
+
+def test_state_does_not_depend_on_how_a_table_is_reached_that_is_looked_up() -> None:
+    old = looking_up(JDBC)
+    moved = {"url": "jdbc:postgresql://standby:5433/shop?sslmode=require", "username": "u", "password": "p"}
+    new = looking_up({**JDBC, **moved, "lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "9"})
+    kept = {node.id: node.id for node in old.graph.nodes if node.ttls()}
+    assert kept
+    assert go_on(old, new)[0] == kept
+    with pytest.raises(CheckpointError, match="url: jdbc:postgresql://db/shop -> jdbc:postgresql://db/other"):
+        go_on(old, looking_up(JDBC | {"url": "jdbc:postgresql://db/other"}))
+
+
+def writing(options: Mapping[str, str]) -> PlanDocument:
+    """A plan whose sink keeps the rows of each key, with other options."""
+    data = json.loads((DATA / "sink_materializer" / "plan.json").read_text())
+    data["nodes"][-1]["dynamicTableSink"]["table"]["resolvedTable"]["options"] = dict(options)
+    return PlanDocument.parse(json.dumps(data))
+
+
+def test_state_of_a_sink_does_not_depend_on_how_its_table_is_reached() -> None:
+    old = writing(KAFKA)
+    new = writing(KAFKA | {"properties.bootstrap.servers": "two:9093", "sink.delivery-guarantee": "exactly-once"})
+    kept = {node.id: node.id for node in old.graph.nodes if node.ttls()}
+    assert go_on(old, new)[0] == kept
+    assert len(go_on(old, writing(KAFKA | {"topic": "other"}), "reset")[0]) < len(kept)
 
 
 def test_a_source_without_options_cannot_be_told() -> None:

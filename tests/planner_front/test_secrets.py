@@ -23,7 +23,7 @@ from stateplan.execnodes.errors import CatalogError, OptionError, Place, SqlErro
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_secrets
 from stateplan.execnodes.redaction import HIDDEN, is_secret, masked, redacted, redacted_value, secret_parts
-from stateplan.execnodes.secrets import Secrets, resolved
+from stateplan.execnodes.secrets import Environment, Secrets, resolved
 from stateplan.gateway.service.job_store import JobStore
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.session.environment import PlanReference, TableEnvironment
@@ -98,6 +98,8 @@ def test_keys_of_other_options(key: str) -> None:
         ("url", "jdbc:postgresql://joe:p@ss@h:5/db?a=b", f"jdbc:postgresql://joe:{HIDDEN}@h:5/db?a=b"),
         ("url", "jdbc:postgresql://h/db?user=joe&password=x&ssl=true", f"jdbc:postgresql://h/db?user=joe&password={HIDDEN}&ssl=true"),
         ("url", "x://${env:U}:pw@h/db?password=${file:/p}", f"x://${{env:U}}:{HIDDEN}@h/db?password=${{file:/p}}"),
+        ("hostname", "joe:pw@h", f"joe:{HIDDEN}@h"),
+        ("properties.bootstrap.servers", "joe:p:w@a:1, ann:x@b:2,c:3", f"joe:{HIDDEN}@a:1, ann:{HIDDEN}@b:2,c:3"),
         ("url", "host=h password=x user=u", f"host=h password={HIDDEN} user=u"),
         ("path", "abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
         ("path", "s3://bucket/a=b/token=", "s3://bucket/a=b/token="),
@@ -480,6 +482,22 @@ def test_what_a_reference_stands_for_is_in_no_error(declare: Declare, monkeypatc
     with pytest.raises(OptionError, match="OPT105") as raised:
         env.execute_sql("SELECT a FROM t")
     assert SECRET not in str(raised.value) and "'${env:VAULT_KEY}'" in str(raised.value)
+
+
+def test_variables_go_where_references_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATE", SECRET)
+    monkeypatch.delenv("MISSING", raising=False)
+    found = Environment(
+        [{"password": "${env:LATE}", "path": "p"}, {"password": "${env:MISSING}", "x": "${file:/LATE}"}]
+    )
+    sent = pickle.dumps(found)
+    assert SECRET not in repr(found)
+    monkeypatch.setenv("LATE", "older")
+    assert pickle.loads(sent)
+    assert resolved("${env:LATE}", "password") == SECRET
+    with pytest.raises(OptionError, match="OPT120"):
+        resolved("${env:MISSING}", "password")
+    assert not Environment([{"password": "${env:MISSING}"}, {"path": "p"}])
 
 
 def test_a_path_has_no_references() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation
+from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation, RestartCheck
 from tests.runtime.test_state_slots import NO_GRAPH, job
 
 JOB = job((1, 1), (2, 1))
@@ -23,9 +23,9 @@ def go_on(_: str) -> Continuation:
     return Continuation(NO_GRAPH, {1: 1}, {90: 90})
 
 
-def start(folder: Path, plan: str = "one", job_=JOB, adopt: bool = True) -> Checkpoint:
+def start(folder: Path, plan: str = "one", job_=JOB, adopt: bool = True, check: RestartCheck = go_on) -> Checkpoint:
     options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
-    checkpoint = Checkpoint.open(options, plan, GRAPH, go_on)
+    checkpoint = Checkpoint.open(options, plan, GRAPH, check)
     try:
         checkpoint.fit(job_)
         if adopt:
@@ -85,6 +85,33 @@ def test_a_first_start_that_failed_leaves_room_for_another_plan(tmp_path: Path) 
     folder = tmp_path / "c"
     start(folder, adopt=False)
     assert start(folder, "another", job((5, 3))).layout.levels == 3  # type: ignore[union-attr]
+
+
+def refuse(_: str) -> Continuation:
+    raise CheckpointError("CKPT023", name="t", folder="c", changes="topic: a -> b", before="topic a")
+
+
+def test_before_the_first_micro_batch_another_plan_may_read_something_else(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    start(folder)
+    for prepared in (folder / "splits" / "orders", folder / "spark" / "sources" / "0"):
+        prepared.mkdir(parents=True)
+    again = start(folder, "two", job((5, 3)), check=refuse)
+    assert again.layout.levels == 3  # type: ignore[union-attr]
+    assert not (folder / "splits").exists()
+    assert not (folder / "spark" / "sources").exists()
+    assert (folder / "plan.json").read_text() == "two"
+
+
+@pytest.mark.parametrize("there", ["offsets", "commits", "state"])
+def test_after_it_another_plan_may_not(there: str, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    start(folder)
+    (folder / "spark" / there).mkdir(parents=True)
+    (folder / "spark" / there / "0").write_text("v1\n{}\n")
+    with pytest.raises(CheckpointError) as raised:
+        start(folder, "two", check=refuse)
+    assert raised.value.code == "CKPT023"
 
 
 @pytest.mark.parametrize(

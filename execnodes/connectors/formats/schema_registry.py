@@ -7,6 +7,7 @@ is asked again until the time-out.
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import time
@@ -267,8 +268,10 @@ class Registry:
 
     def _hidden(self, text: str) -> str:
         secrets = [self.option(key) for key in ("basic-auth.user-info", "bearer-auth.token", "ssl.keystore.password")]
-        parts = (part for whole in secrets if whole for part in (whole, whole.partition(":")[2]))
-        return without(text, {part for part in parts if len(part) > SHORT})
+        known = {*filter(None, secrets), *(":".join(login) for _, login in self._urls() if login is not None)}
+        known |= {whole.partition(":")[2] for whole in known}
+        known |= {form for part in known for form in (quote(part, safe=""), base64.b64encode(part.encode()).decode())}
+        return without(text, {part for part in known if len(part) > SHORT})
 
     def _no_answer(self, status: int, answer: Any, place: Place | None) -> DataError:
         reason = f"status {status}: {self._reason(answer)}"

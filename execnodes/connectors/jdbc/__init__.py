@@ -9,16 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.execnodes.changelog import UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.jdbc.address import places_of, properties_of, server_of
+from stateplan.execnodes.connectors.jdbc.address import database_of, places_of, properties_of, server_of
 from stateplan.execnodes.connectors.jdbc.columns import check_types, split_name
 from stateplan.execnodes.connectors.jdbc.postgres import Server
 from stateplan.execnodes.connectors.options import Option, OptionType, Role, alike
 from stateplan.execnodes.connectors.protocol import Connector, Lookup, Sink, SinkTable, Source, SourceTable, Table
 from stateplan.execnodes.errors import OptionError, Place
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
-
-_PLACE = ("connector", "url", "table-name")
-"""Options that say which table it is."""
 
 _CONNECTION = (
     Option(
@@ -302,10 +299,12 @@ class Jdbc(Connector):
         return None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        return {key: options[key] for key in _PLACE if key in options}
+        found = {key: options[key] for key in ("connector", "url", "table-name") if key in options}
+        return {**found, "url": database_of(found["url"])} if "url" in found else found
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        return {key: text for key, text in options.items() if key in _PLACE or key.startswith("scan.partition.")}
+        ranges = {key: text for key, text in options.items() if key.startswith("scan.partition.")}
+        return {**(self.identity(options) or {}), **ranges}
 
     def source(self, table: SourceTable) -> Source:
         from stateplan.execnodes.connectors.jdbc.scan import source_of

@@ -88,6 +88,13 @@ _URL = re.compile(
 """As pgjdbc documents and parses it: hosts and a database ``there``, or a database ``here``."""
 
 
+def database_of(url: str) -> str:
+    """The database of a URL, wherever its server is and however one connects to it; of a URL that is none of
+    PostgreSQL, or a reference as a whole, the URL."""
+    found = _URL.fullmatch(url.strip())
+    return url if found is None else unquote_plus(found["there"] or found["here"] or "")
+
+
 def server_of(
     url: str,
     username: str | None,

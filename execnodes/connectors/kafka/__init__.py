@@ -9,6 +9,7 @@ Source: Flink's ``KafkaDynamicTableFactory``, ``UpsertKafkaDynamicTableFactory``
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.alignment import check_alignment
@@ -237,12 +238,20 @@ class _Topics(Connector):
         return True
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        return {key: options[key] for key in ("topic", "topic-pattern") if key in options}
+        found = {key: options[key] for key in ("topic", "topic-pattern") if key in options}
+        with suppress(OptionError):
+            return {**found, "topic": ";".join(sorted(topics_of(options)))} if "topic" in found else found
+        return found
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        return {key: text for key, text in options.items() if key.startswith(("topic", "scan.startup."))}
+        start = {key: text for key, text in options.items() if key.startswith("scan.startup.")}
+        return {"scan.startup.mode": "group-offsets", **(self.identity(options) or {}), **start}
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
+        servers = f"{PREFIX}bootstrap.servers"
+        if "@" in options.get(servers, ""):
+            login = [f"{PREFIX}sasl.username", f"{PREFIX}sasl.password"]
+            raise OptionError("OPT147.host", key=servers, options=login, place=place)
         check({k.removeprefix(PREFIX): text for k, text in options.items() if k.startswith(PREFIX)}, place)
         check_topic(options, place)
 

@@ -18,8 +18,8 @@ from stateplan.execnodes.errors import CatalogError, OptionError, Place
 from stateplan.execnodes.types import LogicalType
 
 _TEXT, _TIME, _NUMBER, _ENUM = OptionType.STRING, OptionType.DURATION, OptionType.INTEGER, OptionType.ENUM
-_PLACE = ("hostname", "port", "database-name", "schema-name", "table-name")
-"""Options that say which tables they are."""
+_PLACE = ("database-name", "schema-name", "table-name")
+"""Options that say which tables they are. An offset says on which server: its address may change."""
 
 _CHUNKS = "the tables are copied in one transaction, without chunks"
 _DEBEZIUM = "stateplan reads the log itself, and knows no other options of Debezium"
@@ -205,7 +205,10 @@ class PostgresCdc(Connector):
         return bool(self.value(options, "changelog-mode") == "upsert")
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
-        """Raises OptionError OPT156 or OPT157; CatalogError CAT102, a column of a type that has no values here."""
+        """Raises OptionError OPT147, OPT156 or OPT157; CatalogError CAT102, a column of a type that has no values
+        here."""
+        if "@" in options["hostname"]:
+            raise OptionError("OPT147.host", key="hostname", options=["username", "password"], place=place)
         slot = options["slot.name"]
         if re.fullmatch("[a-z0-9_]{1,63}", slot) is None:
             raise OptionError("OPT156", slot=slot, place=place)
@@ -228,8 +231,8 @@ class PostgresCdc(Connector):
         return {key: options[key] for key in _PLACE if key in options}
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        keys = (*_PLACE, "slot.name", "scan.startup.mode", "debezium.snapshot.mode")
-        return {key: options[key] for key in keys if key in options}
+        defaults = {"scan.startup.mode": "initial", "debezium.snapshot.mode": "initial"}
+        return {**defaults, **{key: options[key] for key in (*_PLACE, "slot.name", *defaults) if key in options}}
 
     def source(self, table: SourceTable) -> Source:
         """Raises OptionError OPT122, ADBC is not installed; OPT155, upserts without a primary key."""

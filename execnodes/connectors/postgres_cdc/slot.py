@@ -60,7 +60,7 @@ LIMIT 1
 """
 
 _PUBLISHED = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text, p.pubname IS NOT NULL,
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, p.oid::bigint,
        p.pubinsert AND p.pubupdate AND p.pubdelete, p.pubtruncate,
        t.tablename IS NOT NULL, to_jsonb(t) ->> 'rowfilter', to_jsonb(t) ->> 'attnames',
        CASE WHEN c.relkind = 'p' AND c.relreplident = 'f' THEN (
@@ -75,7 +75,8 @@ WHERE c.oid IN ({oids})
 
 _SLOT = """
 SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint, s.plugin::text, s.database::text, s.wal_status,
-       (s.confirmed_flush_lsn - '0/0')::bigint, s.slot_name IS NOT NULL, s.database = current_database()
+       (s.confirmed_flush_lsn - '0/0')::bigint, s.slot_name IS NOT NULL, s.database = current_database(),
+       (SELECT system_identifier::text FROM pg_control_system())
 FROM (SELECT 1) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = {slot}
 """
 
@@ -143,10 +144,12 @@ class Position:
     Attributes:
         flushed: where the log of the server ends.
         confirmed: from where on the slot keeps the log; None where there is no slot.
+        cluster: the system identifier of the server, which its standbys share.
     """
 
     flushed: int
     confirmed: int | None
+    cluster: str
 
 
 def lsn_text(lsn: int) -> str:
@@ -304,8 +307,8 @@ class Slot:
         if level != "logical":
             raise RunError("RUN156", server=self.server.summary, level=level)
 
-    def publish(self, tables: list[Captured]) -> bool:
-        """Makes the publication, unless it is there; whether it was not.
+    def publish(self, tables: list[Captured]) -> tuple[bool, int]:
+        """Makes the publication, unless it is there; whether it was not, and its OID.
 
         Raises:
             RunError: RUN160, it is missing and must not be made, or lacks something.
@@ -317,8 +320,7 @@ class Slot:
                 version = int(rows(connection, "SELECT current_setting('server_version_num')")[0][0])
                 self._check_identity(connection, tables)
                 execute(connection, self._creation(tables, version))
-        self.check_published({table.oid: table.path for table in tables})
-        return not there
+        return not there, self.check_published({table.oid: table.path for table in tables})
 
     def _check_identity(self, connection: Any, tables: list[Captured]) -> None:
         """Raises RunError RUN159 where the server would refuse updates and deletions of a table that is published."""
@@ -337,24 +339,30 @@ class Slot:
         options = f" WITH ({', '.join(settings)})" if settings else ""
         return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
 
-    def check_published(self, tables: Mapping[int, str]) -> None:
-        """Raises RunError where changes would be missing: RUN159, a table is gone; RUN160, the publication is, or
-        leaves out some of them.
+    def check_published(self, tables: Mapping[int, str], begun: bool = False) -> int:
+        """The OID of the publication.
 
         Args:
             tables: OID to name.
+            begun: whether the job has read the publication before.
+
+        Raises:
+            RunError: changes would be missing: RUN159, a table is gone; RUN160, the publication is, or leaves out some
+                of them.
         """
+        oid = 0
         with self.connection() as connection:
             query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
             found = {row[0]: row[1:] for row in rows(connection, query)}
         publication, server, name = self.origin.publication, self.server.summary, quoted(self.origin.publication)
-        for oid, path in tables.items():
-            if oid not in found:
+        for number, path in tables.items():
+            if number not in found:
                 raise RunError("RUN159", table=path, server=server)
-            schema, table, there, changes, truncates, included, condition, columns, partial = found[oid]
+            schema, table, oid, changes, truncates, included, condition, columns, partial = found[number]
             sql = f"{quoted(schema)}.{quoted(table)}"
-            if not there:
-                raise RunError("RUN160", publication=publication, table=path, server=server, name=name, sql=sql)
+            if oid is None:
+                code = "RUN160.gone" if begun else "RUN160"
+                raise RunError(code, publication=publication, table=path, server=server, name=name, sql=sql)
             if not included:
                 raise RunError("RUN160.table", publication=publication, table=path, server=server, name=name, sql=sql)
             if not (changes and truncates):
@@ -367,6 +375,7 @@ class Slot:
                 raise RunError(
                     "RUN160.column", publication=publication, table=path, server=server, name=name, column=column
                 )
+        return oid
 
     def _lacking(self, published: str, sql: str) -> str | None:
         """The first declared column that a publication does not have. Raises RunError RUN144 where the table has it
@@ -386,16 +395,16 @@ class Slot:
         """
         with self.connection() as connection:
             found = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
-        flushed, plugin, database, status, confirmed, there, here = found
+        flushed, plugin, database, status, confirmed, there, here, cluster = found
         slot, server = self.origin.slot, self.server.summary
         if not there:
-            return Position(flushed, None)
+            return Position(flushed, None, cluster)
         if plugin != "pgoutput" or not here:
             other = database or "no database"
             raise RunError("RUN155.other", plugin=plugin, database=other, slot=slot, server=server)
         if status == "lost" or confirmed is None:
             raise RunError("RUN155.lost", slot=slot, server=server)
-        return Position(flushed, confirmed)
+        return Position(flushed, confirmed, cluster)
 
     def make(self) -> None:
         """Makes the slot. Waits until transactions that are open have ended.

@@ -47,7 +47,8 @@ class ChangeSource(OffsetSource):
 
     An offset has ``tables`` (OID to name) and ``types`` from the first micro-batch on; ``copy``, the files with the
     rows that were there, of which ``copied`` have been read; ``lsn``, the place in the log up to which changes have
-    been read, and ``batch``, the files with the changes before it.
+    been read, and ``batch``, the files with the changes before it; ``cluster``, the system identifier of the server,
+    and ``publication``, the OID of the publication.
 
     Args:
         origin: of the changes.
@@ -175,27 +176,29 @@ class ChangeSource(OffsetSource):
         oids = [table.oid for table in tables]
         offset: Offset = {"tables": {str(t.oid): t.path for t in tables}, "types": slot.types(oids)}
         if not self.bounded:
-            offset["lsn"] = self._start_of_log(tables)
+            offset |= self._start_of_log(tables)
         if self.mode in ("initial", "snapshot"):
             offset |= {"copy": self._copy(tables), "copied": 0}
             offset["copied"] = min(offset["copy"]["files"], max(1, self.max_changes // _ROWS))
         self._given = time.monotonic()
         return offset
 
-    def _start_of_log(self, tables: list[Captured]) -> int:
+    def _start_of_log(self, tables: list[Captured]) -> Offset:
         slot = self.slot
         slot.check_possible()
         before = slot.position()
         if before.confirmed is None and self.mode == "committed-offset":
             raise RunError("RUN155", slot=self.origin.slot, server=self.origin.server.summary)
-        fresh = slot.publish(tables)
+        fresh, publication = slot.publish(tables)
         if before.confirmed is None:
             slot.make()
         elif fresh:
             slot.settle()
         position = slot.position()
         assert position.confirmed is not None
-        return position.flushed if self.mode == "latest-offset" and before.confirmed is not None else position.confirmed
+        latest = self.mode == "latest-offset" and before.confirmed is not None
+        lsn = position.flushed if latest else position.confirmed
+        return {"lsn": lsn, "cluster": position.cluster, "publication": publication}
 
     def _copy(self, tables: list[Captured]) -> dict[str, Any]:
         """Copies the rows that are there to files, as one snapshot of the database sees them."""
@@ -246,9 +249,16 @@ class ChangeSource(OffsetSource):
 
     def _more(self, start: Offset) -> Offset:
         slot, lsn = self.slot, start["lsn"]
-        slot.check_published({int(oid): path for oid, path in start["tables"].items()})
         position = slot.position()
         name, server = self.origin.slot, self.origin.server.summary
+        if start.get("cluster", position.cluster) != position.cluster:
+            raise RunError("RUN155.cluster", server=server)
+        if position.flushed < lsn:
+            ends = lsn_text(position.flushed)
+            raise RunError("RUN155.behind", ends=ends, lsn=lsn_text(lsn), server=server)
+        publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, begun=True)
+        if start.get("publication", publication) != publication:
+            raise RunError("RUN160.other", publication=self.origin.publication, server=server)
         if position.confirmed is None:
             raise RunError("RUN155", slot=name, server=server)
         if position.confirmed > lsn:

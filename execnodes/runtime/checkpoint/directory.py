@@ -255,9 +255,26 @@ class Checkpoint:
         try:
             return check(old)
         except CheckpointError:
-            raise
+            if not self._is_unused:
+                raise
+            self._begin_anew()
+            return Continuation.same(graph)
         except StateplanError as cause:
             raise _damaged(plan_file, cause.message) from cause
+
+    @property
+    def _is_unused(self) -> bool:
+        """Whether no run has come as far as to its first micro-batch, so that there is no position and no state."""
+        try:
+            return self.spark.is_unused
+        except OSError:  # of a damaged log, Spark's query tells
+            return False
+
+    def _begin_anew(self) -> None:
+        """Removes what sources have prepared for a first micro-batch."""
+        self.layouts = ()
+        remove_tree(self.splits)
+        self.spark.forget_sources()
 
     def fit(self, job: JobGraph) -> JobGraph:
         """The job with the slots that the checkpoint has for its operators.

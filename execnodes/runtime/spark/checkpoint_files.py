@@ -127,6 +127,10 @@ class SparkCheckpoint:
                     for name in (f".{number}.crc", str(number)):
                         (self.folder / "sources" / str(source) / name).unlink(missing_ok=True)
 
+    def forget_sources(self) -> None:
+        """Removes the logs of all sources, of a checkpoint that is unused."""
+        remove_tree(self.folder / "sources")
+
     def relocate(self) -> None:
         """Rewrites the absolute paths of the checkpoint's own files that Spark has recorded, after the checkpoint was
         moved or copied: of marker files, which Spark would read again as new ones, and of schemas of state.
@@ -184,6 +188,11 @@ class SparkCheckpoint:
     def last_done(self) -> int:
         """The last micro-batch that was committed, -1 for none. Raises OSError when the log cannot be read."""
         return _last(self.commit_log)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no micro-batch was planned. Raises OSError when a log cannot be read."""
+        return self.last_planned < 0 and self.last_done < 0 and not self.operators
 
     @property
     def done(self) -> list[int]:

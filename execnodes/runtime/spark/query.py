@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.scratch import JointScratch
     from stateplan.execnodes.runtime.sinks import SinkDriver
     from stateplan.execnodes.runtime.state.run_cache import RunCache
+    from stateplan.execnodes.secrets import Environment
 
 Count = Callable[[str, dict[str, float]], None]
 Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -51,9 +52,11 @@ class Shipped:
     Args:
         graph: the job graph.
         cache: the workers' run cache.
+        environment: that their references need; None where they have one of their own.
     """
 
-    def __init__(self, graph: JobGraph, cache: CacheSettings) -> None:
+    def __init__(self, graph: JobGraph, cache: CacheSettings, environment: Environment | None = None) -> None:
+        self.environment = environment
         self.payload = pickle.dumps(graph)
         self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
         self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module

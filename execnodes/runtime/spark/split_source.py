@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from stateplan.execnodes.secrets import Environment
+
 T = TypeVar("T")
 
 SCHEMA = "split STRING, seq STRING"
@@ -34,9 +36,11 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     Args:
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
+        environment: that its references need.
     """
 
-    def __init__(self, source: OffsetSource, tasks: int) -> None:
+    def __init__(self, source: OffsetSource, tasks: int, environment: Environment | None = None) -> None:
+        self.environment = environment
         self.source = source
         self.tasks = tasks
 
@@ -67,7 +71,9 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         _coded(lambda: self.source.committed(end))
 
 
-def split_frame(spark: SparkSession, name: str, source: OffsetSource, tasks: int) -> DataFrame:
+def split_frame(
+    spark: SparkSession, name: str, source: OffsetSource, tasks: int, environment: Environment | None
+) -> DataFrame:
     """The streaming frame of the splits of a source, with the columns :data:`SCHEMA`.
 
     Args:
@@ -75,6 +81,7 @@ def split_frame(spark: SparkSession, name: str, source: OffsetSource, tasks: int
         name: tells the sources of the session apart.
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
+        environment: that its references need.
     """
 
     planning = source.for_planning()
@@ -88,7 +95,7 @@ def split_frame(spark: SparkSession, name: str, source: OffsetSource, tasks: int
             return SCHEMA
 
         def streamReader(self, schema: Any) -> SplitReader:  # noqa: N802
-            return SplitReader(planning, tasks)
+            return SplitReader(planning, tasks, environment)
 
     spark.dataSource.register(Splits)
     return spark.readStream.format(name).load()
