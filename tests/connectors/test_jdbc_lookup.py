@@ -321,6 +321,44 @@ def test_a_table_that_changes_between_look_ups(database: Database) -> None:
             asked(found, 1)
     database.execute("ALTER TABLE people RENAME called TO name")
     assert asked(found, 1) == [(1, "a")]
+    database.execute("ALTER TABLE people ALTER id TYPE text")
+    for said in (r"RUN144.*text = bigint", r"RUN145.*'id'.* is text"):
+        with pytest.raises(StateplanError, match=said):
+            asked(found, 1)
+
+
+@pytest.mark.parametrize(
+    ("was", "declared", "now", "value"),
+    [
+        ("bigint", "BIGINT", "double precision", "7.9"),
+        ("bigint", "BIGINT", "numeric(10, 2)", "7.25"),
+        ("bigint", "BIGINT", "timestamp", "timestamp '2020-01-02'"),
+        ("bigint", "BIGINT", "boolean", "true"),
+        ("bigint", "BIGINT", "uuid", "gen_random_uuid()"),
+        ("bigint", "BIGINT", "bigint[]", "ARRAY[1, 2]"),
+        ("real", "FLOAT", "double precision", "1e300"),
+        ("date", "DATE", "timestamp", "timestamp '2020-01-02 10:30'"),
+    ],
+)
+def test_a_column_that_gets_another_type_between_look_ups(
+    database: Database, was: str, declared: str, now: str, value: str
+) -> None:
+    database.execute(f"CREATE TABLE t (id bigint, v {was})", "INSERT INTO t VALUES (1, NULL)")
+    found = lookup(database, "t", f"id BIGINT, v {declared}")
+    assert asked(found, 1) == [(1, None)]
+    database.execute(f"ALTER TABLE t ALTER v TYPE {now} USING {value}")
+    for _ in range(2):  # on the connection that knows the old table, and on a new one
+        with pytest.raises(StateplanError, match=r"RUN145.*'v'"):
+            asked(found, 1)
+
+
+def test_a_column_that_gets_a_type_that_fits_between_look_ups(database: Database) -> None:
+    database.execute("CREATE TABLE t (id bigint, v int)", "INSERT INTO t VALUES (1, 1)")
+    found = lookup(database, "t", "id BIGINT, v BIGINT")
+    assert asked(found, 1, 2) == [(1, 1)]
+    database.execute("ALTER TABLE t ALTER v TYPE bigint USING 5000000000")
+    assert asked(found, 1) == [(1, 5_000_000_000)]
+    assert asked(found, 2) == []
 
 
 def test_connections_that_nobody_uses_are_closed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,6 +268,8 @@ def test_a_connection_that_does_not_come_about(
     found, wrong = outcomes[name, way], NO_CONNECTION[name]
     assert found.code == wrong.code, found
     assert wrong.text in found.message
+    if wrong.text == ALONE:
+        assert "TLS or a login" in found.shown and "check 'properties.security.protocol'" in found.shown
 
 
 def test_errors_show_no_secret(outcomes: Mapping[tuple[str, str], Outcome]) -> None:

@@ -457,8 +457,9 @@ def test_topics_that_were_deleted_or_created_anew(kafka: Kafka) -> None:
     job = Job(source(kafka, topic))
     assert job.next() == [1, 2, 3]
     kafka.delete(topic)
-    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t does not exist"):
+    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t does not exist any more") as gone:
         job.next()
+    assert "if it is created anew, start the job without its checkpoint" in str(gone.value)
     kafka.topic(2, name=topic)
     kafka.produce(topic, numbers(4))
     with pytest.raises(RunError, match=r"RUN115.*ends at offset 1, and the job is at 3") as caught:

@@ -245,35 +245,43 @@ class _Pool:
 
 @dataclass
 class _Asked:
-    """A connection, and the table as it was when the connection was made."""
+    """A connection, and the table as it was when the connection was made.
+
+    Attributes:
+        types: of the columns in the answers so far. Others say that the table has changed.
+    """
 
     lookup: JdbcLookup
     connection: Any
     table: TableInfo
     columns: list[tuple[Column, LogicalType]]
+    types: list[Any] | None = None
 
     @classmethod
     def open(cls, lookup: JdbcLookup) -> _Asked:
         connection = lookup.server.connect(autocommit=True)
         try:
             with lookup.server.coded("is asked for its tables", lookup.name):
-                table = find_table(connection, lookup.server, lookup.name)
-                columns = [
-                    (column_of(table, lookup.server, name, declared), declared) for name, declared in lookup.fields
-                ]
+                return cls(lookup, connection, *_found(lookup, connection))
         except BaseException:
             close(connection)
             raise
-        return cls(lookup, connection, table, columns)
 
     def rows(self, end: str, parameters: Any = None) -> pl.DataFrame:
         """The rows of the table, with the end of the query."""
+        found = self._answer(end, parameters)
+        if self.types is not None and found.schema.types != self.types:
+            self.table, self.columns = _found(self.lookup, self.connection)
+            found = self._answer(end, parameters)
+        self.types = found.schema.types
+        return frame_of(found, self.lookup.fields)
+
+    def _answer(self, end: str, parameters: Any) -> Any:
         values = [value_sql(column, declared) for column, declared in self.columns]
         query = f"SELECT {select_sql([*values, *guards_sql(self.columns)])} FROM {self.table.sql} AS t{end}"
         with receiving(), self.connection.cursor() as cursor:
             cursor.execute(query, parameters)
-            found = cursor.fetch_arrow_table()
-        return frame_of(found, self.lookup.fields)
+            return cursor.fetch_arrow_table()
 
     def rows_of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of some keys; maybe more."""
@@ -294,6 +302,12 @@ class _Asked:
         unnested = ", ".join(right for _, right in sides)
         equal = " AND ".join(f"{left} = k.{name}" for (left, _), name in zip(sides, names, strict=True))
         return self.rows(f" JOIN unnest({unnested}) AS k({', '.join(names)}) ON {equal}", parameters)
+
+
+def _found(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tuple[Column, LogicalType]]]:
+    """The table and its columns, as they are now. Raises RunError RUN143, RUN144, RUN145."""
+    table = find_table(connection, lookup.server, lookup.name)
+    return table, [(column_of(table, lookup.server, name, declared), declared) for name, declared in lookup.fields]
 
 
 def _askable(keys: pl.DataFrame, fields: list[tuple[Column, LogicalType]]) -> pl.DataFrame:

@@ -235,7 +235,8 @@ class Server:
             return RunError("RUN148", server=server, reason=reason)
         if state in ("42P01", "3F000"):
             return RunError("RUN143.gone", server=server, reason=reason)
-        if state in ("42703", "42804") or "does not exist in target table" in found.message:
+        retyped = state == "42883" and "operator does not exist" in found.message  # the type of a key has changed
+        if retyped or state in ("42703", "42804") or "does not exist in target table" in found.message:
             return RunError("RUN144.changed", what=what, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
 

@@ -386,6 +386,11 @@ class JdbcSink(Sink):
             if found[0][0] > epoch:
                 raise RunError("RUN150.ahead", name=name, server=server, found=found[0][0], epoch=epoch)
             return
+        if self._described(connection) != target:  # somebody has changed the table; its columns fit
+            connection.rollback()
+            self._drop()
+            self._written(frame, epoch)
+            return
         with connection.cursor() as cursor:
             self._move(cursor, target, frame)
             with self._noting(connection, target):

@@ -75,6 +75,9 @@ _NO_ANSWER = frozenset(
         "_DESTROY_BROKER",  # the client found another broker in its place
     }
 )
+_CLOSED = ("Disconnected", "Send failed", "Receive failed")
+"""What librdkafka says, if anything, of a connection that brokers have closed."""
+
 _PASSING = frozenset(
     {
         *_NO_ANSWER,
@@ -301,7 +304,9 @@ class Brokers:
         if name in NO_TOPIC or gone is not None:
             return made("RUN112", topic=topic or (gone[1] if gone is not None else ""))
         if name in _NO_ANSWER or name in _CREDENTIALS:
-            return made("RUN110", reason=f": {reason}", seconds=wait or self.time_out)
+            closed = name == "_ALL_BROKERS_DOWN" or any(words in reason for words in _CLOSED)
+            key = "RUN110.closed" if closed else "RUN110"
+            return made(key, reason=f": {reason}", seconds=wait or self.time_out)
         return made("RUN118", reason=reason)
 
 

@@ -139,8 +139,12 @@ class Planner:
             hint=nearest(topic, own),
         )
 
-    def ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids of topics that exist, of brokers that tell."""
+    def ids(self, topics: Sequence[str], read: bool = False) -> dict[str, str]:
+        """The ids of topics that exist, of brokers that tell. ``read`` are topics that the job has begun to read.
+
+        Raises:
+            RunError: RUN112, a topic does not exist, or not any more.
+        """
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
@@ -156,6 +160,9 @@ class Planner:
                 failure = future.exception()
                 if isinstance(failure, KafkaException):
                     cause = failure.args[0]
+                    if cause.name() in NO_TOPIC and read:
+                        servers = self.brokers.servers
+                        raise RunError("RUN112.deleted", topic=name, table=self.brokers.table, servers=servers)
                     if cause.name() in NO_TOPIC:
                         raise self.brokers.error(cause, self.client.complaints, wait, name)
                     if passes(cause):
@@ -376,7 +383,7 @@ class Planner:
 
     def _same_topics(self, ids: Mapping[str, str], at: Offsets, servers: Sequence[str] | None) -> None:
         """Checks that topics are those that have been read. Raises RunError RUN112, RUN115."""
-        now = self.ids(sorted({topic for topic, _ in at}))
+        now = self.ids(sorted({topic for topic, _ in at}), read=True)
         for topic, known in ids.items():
             if now.get(topic, known) != known:
                 raise RunError("RUN115.other", topic=topic, table=self.brokers.table)
