@@ -6,6 +6,7 @@ import datetime as dt
 import pickle
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -408,7 +409,7 @@ def test_a_key_that_is_deferrable_replaces_no_rows(database: Database) -> None:
     columns = "a INT, B INT"
     for key in (("a",), ("B", "a")):
         target = sink(database, "t", columns, key)
-        error = refused("OPT153", lambda target=target: target.prepare(0))  # type: ignore[misc]
+        error = refused("OPT153", partial(target.prepare, 0))
         assert "DEFERRABLE" in error.message and error.hint is not None
         database.execute(error.hint.partition(": ")[2])
         write(target, 0, changes(columns, (1, 1), (1, 1), kinds="+I +U"))

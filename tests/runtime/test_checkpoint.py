@@ -97,7 +97,8 @@ def test_before_the_first_micro_batch_another_plan_may_read_something_else(tmp_p
     for prepared in (folder / "splits" / "orders", folder / "spark" / "sources" / "0"):
         prepared.mkdir(parents=True)
     again = start(folder, "two", job((5, 3)), check=refuse)
-    assert again.layout.levels == 3  # type: ignore[union-attr]
+    assert again.layout is not None
+    assert again.layout.levels == 3
     assert not (folder / "splits").exists()
     assert not (folder / "spark" / "sources").exists()
     assert (folder / "plan.json").read_text() == "two"

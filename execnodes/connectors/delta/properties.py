@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stateplan.execnodes.connectors.options import Option, OptionType, accepted_value, alike, flag, match
+from stateplan.execnodes.connectors.options import Option, OptionType, accepted_value, alike, flag
 from stateplan.execnodes.errors import OptionError, nearest, one_of
 
 _FOLLOWS = "it follows from the other properties"
@@ -107,7 +107,7 @@ def properties_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(key: str, text: str) -> str:
-    option = match(key, _TABLE)
+    option = _TABLE.get(key)
     if option is None:
         near = nearest(key, _TABLE)
         raise OptionError(

@@ -253,12 +253,11 @@ class _Topics(Connector):
             login = [f"{PREFIX}sasl.username", f"{PREFIX}sasl.password"]
             raise OptionError("OPT147.host", key=servers, options=login, place=place)
         check({k.removeprefix(PREFIX): text for k, text in options.items() if k.startswith(PREFIX)}, place)
-        check_topic(options, place)
 
     def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
+        check_topic(options, place)
         if role is Role.SOURCE:
             check_alignment(options, place)
-            check_topic(options, place)
             check_bounds(options, not self.upsert, place)
         else:
             from stateplan.execnodes.connectors.kafka.sink import check_sink
