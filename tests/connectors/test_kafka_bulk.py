@@ -19,6 +19,7 @@ from stateplan.execnodes.connectors.kafka import producer
 from stateplan.execnodes.connectors.kafka.bulk import Bulk
 from stateplan.execnodes.connectors.kafka.client import Brokers
 from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from stateplan.execnodes.connectors.kafka.partitioner import Partitioner, murmur2, side_by_side
 from stateplan.execnodes.connectors.kafka.properties import check
 from stateplan.execnodes.errors import OptionError
 from tests.connectors.test_kafka_sink import EXACT, make, rows, write
@@ -44,7 +45,7 @@ def outbox(servers: str, **more: str) -> producer.Outbox:
 
 def sent(out: producer.Outbox, messages: pl.DataFrame, topic: str | None, **more: Any) -> None:
     out.client.begin_transaction()
-    out.send(messages, topic, more.pop("partitioner", producer.Partitioner()), **more)
+    out.send(messages, topic, more.pop("partitioner", Partitioner()), **more)
     out.flush()
     out.client.commit_transaction(10)
 
@@ -101,17 +102,65 @@ def test_partitions(kafka: Kafka, both: producer.Outbox, kind: str) -> None:
     messages = [(b"key %d" % n, b"value") for n in range(30)]
     topics = kafka.topic(4), kafka.topic(4)
     for topic, singly in zip(topics, (False, True), strict=True):
-        sent(both, frame(messages), topic, partitioner=producer.Partitioner(kind), writer=6, singly=singly)
+        sent(both, frame(messages), topic, partitioner=Partitioner(kind), writer=6, singly=singly)
     together, alone = (found(kafka, topic) for topic in topics)
     assert together == alone
     assert {"default": 4, "fixed": 1, "round-robin": 4}[kind] == len(together)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.binary(max_size=40), max_size=30), st.integers(0, 5))
+def test_the_hash_is_that_of_kafka(keys: list[bytes], left_out: int) -> None:
+    assert murmur2(pl.Series(keys, dtype=pl.Binary)[left_out:]).tolist() == [
+        slow_murmur2(key) for key in keys[left_out:]
+    ]
+
+
+def slow_murmur2(key: bytes) -> int:
+    """Of Kafka's Java client, a byte at a time."""
+    factor, most = 0x5BD1E995, 0xFFFFFFFF
+    made = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(key[at : at + 4], "little") * factor & most
+        word = (word ^ word >> 24) * factor & most
+        made = made * factor & most ^ word
+    if key[whole:]:
+        made = (made ^ int.from_bytes(key[whole:], "little")) * factor & most
+    made = (made ^ made >> 13) * factor & most
+    return made ^ made >> 15
+
+
+@pytest.mark.parametrize("singly", [False, True])
+def test_messages_of_a_partition_stand_together_and_those_of_a_key_in_order(
+    kafka: Kafka, both: producer.Outbox, singly: bool
+) -> None:
+    messages = [(b"%d" % (n % 7) * (n % 7) if n % 5 else None, b"%d" % n) for n in range(200)]
+    messages += [(b"long" * 1000, b"%d" % n) for n in range(5)]
+    topic = kafka.topic(3)
+    sent(both, frame(messages), topic, singly=singly)
+    arrived = found(kafka, topic)
+    for key in {key for key, _ in messages} - {None}:
+        where = [part for part in arrived.values() if key in dict(part)]
+        assert [[m for m in part if m[0] == key] for part in where] == [[m for m in messages if m[0] == key]]
+    assert sorted(m for part in arrived.values() for m in part if m[0] is None) == sorted(
+        m for m in messages if m[0] is None
+    )
+    short = pl.Series([key for key, _ in messages[:200] if key is not None])
+    order = side_by_side(short, 3)
+    placed = {key: partition for partition, part in arrived.items() for key, _ in part}
+    numbers = [placed[key] for key in short[order]]
+    assert numbers == sorted(numbers)
+    for number in range(3):
+        mine = [at for at in order.tolist() if placed[short[at]] == number]
+        assert mine == sorted(mine)
 
 
 def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
     one, other = kafka.topic(2), kafka.topic(2)
     messages = [(None, b"%d" % n) for n in range(12)]
     names = [one] * 5 + [other] * 4 + [one] * 3
-    sent(both, frame(messages, **{TOPIC: names}), None, partitioner=producer.Partitioner("round-robin"))
+    sent(both, frame(messages, **{TOPIC: names}), None, partitioner=Partitioner("round-robin"))
     assert found(kafka, one) == {
         0: [messages[n] for n in (0, 2, 4, 10)],
         1: [messages[n] for n in (1, 3, 9, 11)],
@@ -156,7 +205,7 @@ def test_most_go_together_in_transactions(kafka: Kafka, monkeypatch: pytest.Monk
         assert len(kafka.consume(topic)) == 1000
         out.close()
     plain = producer.Outbox.of(Brokers("t", "kafka", {"bootstrap.servers": kafka.servers}))
-    plain.send(messages, kafka.topic(), producer.Partitioner())
+    plain.send(messages, kafka.topic(), Partitioner())
     plain.flush()
     assert counts == []
     plain.close()

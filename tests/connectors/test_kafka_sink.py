@@ -20,6 +20,7 @@ from stateplan import TableEnvironment
 from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.connectors.kafka import producer, transactions
 from stateplan.execnodes.connectors.kafka.client import Brokers
+from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
 from stateplan.execnodes.connectors.kafka.sink import TransactionalSink
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format
@@ -386,7 +387,7 @@ def test_errors_of_transactions_have_codes(kafka: Kafka, name: str, taken: int, 
 
     brokers = Brokers("t", "kafka", {"bootstrap.servers": kafka.servers})
     outbox = producer.Outbox.of(brokers, {"transactional.id": "errors", "transaction.timeout.ms": 900_000})
-    made = transactions.Transactions(brokers, "errors", "t", ("t",), None, producer.Partitioner())
+    made = transactions.Transactions(brokers, "errors", "t", ("t",), None, Partitioner())
     made._begun = time.monotonic() - taken
     name, _, message = name.partition(",")
     found = made._coded(outbox, KafkaError(getattr(KafkaError, name), "why", txn_requires_abort=bool(message)))

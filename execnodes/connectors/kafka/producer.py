@@ -1,8 +1,4 @@
-"""A producer of Kafka: messages in a frame go out, and what is not delivered is an error.
-
-Messages are spread over the partitions as by Kafka's own producer (the murmur2 hash of the key), by writer, or in turn.
-Source: Flink's ``KafkaConnectorOptionsUtil.getFlinkKafkaPartitioner``.
-"""
+"""A producer of Kafka: messages in a frame go out, and what is not delivered is an error."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stateplan.execnodes.connectors.kafka.bulk import Bulk
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from stateplan.execnodes.connectors.kafka.partitioner import Partitioner, side_by_side
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 
 if TYPE_CHECKING:
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
-
-ANY = -1
-"""The partition of messages for which the client chooses it."""
 
 DELIVERY = 120_000
 """For how many milliseconds a message may wait, where the table says nothing else; of Kafka's Java client."""
@@ -61,32 +55,6 @@ def is_idempotent(brokers: Brokers) -> bool:
     retries = given.get("retries", given.get("message.send.max.retries", "1"))
     flying = given.get("max.in.flight.requests.per.connection", given.get("max.in.flight", "5"))
     return acks in ("all", "-1") and retries != "0" and flying in ("1", "2", "3", "4", "5")
-
-
-@dataclass(frozen=True)
-class Partitioner:
-    """Which partition a message goes to.
-
-    Attributes:
-        kind: ``default``, ``fixed`` or ``round-robin``.
-    """
-
-    kind: str = "default"
-
-    def choose(self, messages: int, partitions: int, writer: int, first: int) -> NDArray[np.int32]:
-        """The partition of each of some messages.
-
-        Args:
-            messages: how many.
-            partitions: how many the topic has.
-            writer: number of the task that writes.
-            first: how many messages came before.
-        """
-        import numpy as np
-
-        if self.kind == "round-robin":
-            return np.arange(first, first + messages).astype(np.int32) % partitions
-        return np.full(messages, writer % partitions if self.kind == "fixed" else ANY, np.int32)
 
 
 @dataclass
@@ -165,7 +133,7 @@ class Outbox:
         first: int = 0,
         singly: bool = False,
     ) -> None:
-        """Hands messages to the client, those of a topic in order; it may still be sending them.
+        """Hands messages to the client, those of a partition in order; it may still be sending them.
 
         Args:
             messages: see :mod:`.encode`.
@@ -183,7 +151,10 @@ class Outbox:
             part = messages.slice(start, _SLICE)
             for some in [part] if topic is not None else part.partition_by(TOPIC, maintain_order=True):
                 name = topic or some[TOPIC][0]
-                known = 1 if partitioner.kind == "default" else self.partitions(name)
+                keyed, default = some[KEY].null_count() < some.height, partitioner.kind == "default"
+                known = self.partitions(name) if (keyed and some.height >= _MANY) or not default else 1
+                if default and known > 1:
+                    some = some[side_by_side(some[KEY], known)]
                 chosen = partitioner.choose(some.height, known, writer, first)
                 first += some.height
                 self._send(some, name, chosen, singly)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.kafka.client import Brokers
 from stateplan.execnodes.connectors.kafka.encode import RowEncoder
-from stateplan.execnodes.connectors.kafka.producer import Partitioner, forget, give_up, shared_outbox
+from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
+from stateplan.execnodes.connectors.kafka.producer import forget, give_up, shared_outbox
 from stateplan.execnodes.connectors.kafka.properties import PREFIX
 from stateplan.execnodes.connectors.kafka.tables import topics_of
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable

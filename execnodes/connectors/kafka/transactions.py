@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import TOPIC
-from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox, Partitioner
+from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
+from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox
 from stateplan.execnodes.errors import RunError, StateplanError
 
 if TYPE_CHECKING:
