@@ -451,47 +451,6 @@ def test_offsets_that_expired(kafka: Kafka) -> None:
         rows(job.reader, {"offsets": {topic: {"0": 3}}}, end)
 
 
-def test_topics_that_were_deleted_or_created_anew(kafka: Kafka) -> None:
-    topic = kafka.topic(2)
-    kafka.produce(topic, numbers(1, 2, 3))
-    job = Job(source(kafka, topic))
-    assert job.next() == [1, 2, 3]
-    kafka.delete(topic)
-    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t does not exist any more") as gone:
-        job.next()
-    assert "if it is created anew, start the job without its checkpoint" in str(gone.value)
-    kafka.topic(2, name=topic)
-    kafka.produce(topic, numbers(4))
-    with pytest.raises(RunError, match=r"RUN115.*ends at offset 1, and the job is at 3") as caught:
-        job.next()
-    assert "start the job without its checkpoint" in str(caught.value)
-    assert job.at is not None
-    with pytest.raises(RunError, match=r"RUN115.*ends at offset 1"):
-        rows(job.reader, {"offsets": {topic: {"0": 0}}}, {"offsets": {topic: {"0": 3}}})
-
-
-def test_brokers_at_another_address_must_be_those_that_were_read(kafka: Kafka) -> None:
-    """The broker of the tests tells no ids of topics."""
-    topic = kafka.topic()
-    kafka.produce(topic, numbers(1, 2))
-    job = Job(source(kafka, topic))
-    assert job.next() == [1, 2]
-    elsewhere = kafka.servers.replace("127.0.0.1", "localhost")
-    with running() as other:
-        other.topic(name=topic)
-        other.produce(topic, numbers(*range(10)))
-        for servers in (other.servers, elsewhere):
-            moved = Job(source(kafka, topic, more={"properties.bootstrap.servers": servers}), job.at)
-            with pytest.raises(RunError, match=rf"RUN115.*before {kafka.servers}, now {servers}"):
-                moved.next()
-        close_consumers()
-    kafka.produce(topic, numbers(3))
-    both = Job(source(kafka, topic, more={"properties.bootstrap.servers": f"{elsewhere}, {kafka.servers}"}), job.at)
-    assert both.next() == [3]
-    kafka.produce(topic, numbers(4))
-    assert Job(source(kafka, topic, more={"properties.bootstrap.servers": elsewhere}), both.at).next() == [4]
-
-
 def test_a_topic_that_does_not_exist(kafka: Kafka) -> None:
     topic = kafka.topic(name="measurements")
     with pytest.raises(RunError, match=r"RUN112.*the topic 'measurement' of table t does not exist") as caught:

@@ -342,14 +342,15 @@ class Shared:
     _links: Links | None = None
     _fetches: bool = True
 
-    def assign(self, brokers: Brokers, topic: str, partition: int, offset: int) -> None:
-        """Begins to read a partition. Raises RunError RUN110, RUN111, RUN118."""
+    def assign(self, brokers: Brokers, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Begins to read partitions, given by topic and number, at offsets. Raises RunError RUN110, RUN111, RUN118."""
         from confluent_kafka import TopicPartition
 
         self.poll()
         self.complaints.forget()  # what it said while nobody read may be over
-        self.leader(brokers, topic, partition)  # otherwise librdkafka looks for it only once in a second
-        self.consumer.assign([TopicPartition(topic, partition, offset)])
+        for topic, partition in offsets:
+            self.leader(brokers, topic, partition)  # otherwise librdkafka looks for it only once in a second
+        self.consumer.assign([TopicPartition(*place, offset) for place, offset in offsets.items()])
 
     def leader(self, brokers: Brokers, topic: str, partition: int) -> tuple[str, int] | None:
         """Host and port of the broker that led a partition when the topic was first read, or read again; None for none.

@@ -5,6 +5,7 @@ An offset of the source has
 
 - ``offsets``: topic -> partition -> the next offset to read,
 - ``ids``: topic -> its id, for brokers that tell: a topic that was created anew has another,
+- ``marks``: topic -> partition -> a message by which the topic is known again, for brokers that do not,
 - ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time,
 - ``waiting``: as ``offsets``: partitions that have messages, of which the micro-batch up to it reads none,
 - ``turn``: ms since 1970: of a micro-batch that only says which partitions wait.
@@ -16,11 +17,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.execnodes.connectors.alignment import Aligner
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
 from stateplan.execnodes.connectors.kafka.limits import Limits
+from stateplan.execnodes.connectors.kafka.peeking import Marks, Offsets, Place, mean_size
 from stateplan.execnodes.connectors.kafka.reading import lost
 from stateplan.execnodes.connectors.kafka.starts import Bound
 from stateplan.execnodes.connectors.protocol import Offset, Split
@@ -32,13 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Place: TypeAlias = tuple[str, int]
-"""Topic and partition."""
-
-Offsets: TypeAlias = dict[Place, int]
-
 _BEGIN, _END = -2, -1
-_SAMPLE = 200
 _SAMPLED = 1_000
 """Where there are fewer messages to read, their size does not matter."""
 
@@ -88,6 +84,7 @@ class Planner:
         self.sampled = 0.0
         self.told: Offset | None = None
         self.planned: float | None = None
+        self.marks: Marks | None = None
         self._admin: AdminClient | None = None
 
     # ---- what there is -----------------------------------------------------------------------------------------
@@ -328,7 +325,7 @@ class Planner:
         """Where the micro-batch that begins at ``start`` ends; ``start`` where there is nothing to read."""
         at = offsets_of(start)
         ids = dict(start.get("ids", {}))
-        self._same_topics(ids, at, start.get("servers"))
+        marks = self.same_topics(start)
         new = self._discovered(at)
         if new:
             ids |= self.ids(sorted({topic for topic, _ in new} - ids.keys()))
@@ -364,6 +361,7 @@ class Planner:
                 return start
             turn = {"turn": time.time_ns() // 1_000_000}
         self.planned = now
+        marks.renew({place: at[place] for place in taken if place[0] not in ids})
         return self._offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
@@ -381,16 +379,28 @@ class Planner:
         """Whether the micro-batch waits for more messages; a bounded source that gives none has ended."""
         return self.end.mode == "unbounded" and self.limits.waits(rows, since, self.idle_timeout)
 
-    def _same_topics(self, ids: Mapping[str, str], at: Offsets, servers: Sequence[str] | None) -> None:
-        """Checks that topics are those that have been read. Raises RunError RUN112, RUN115."""
-        now = self.ids(sorted({topic for topic, _ in at}), read=True)
+    def same_topics(self, start: Offset) -> Marks:
+        """Checks that topics are those that have been read. Raises RunError RUN112, RUN115.
+
+        Returns:
+            The marks of partitions.
+        """
+        places = [*offsets_of(start)]
+        now = self.ids(sorted({topic for topic, _ in places}), read=True)
+        ids: Mapping[str, str] = start.get("ids", {})
         for topic, known in ids.items():
             if now.get(topic, known) != known:
                 raise RunError("RUN115.other", topic=topic, table=self.brokers.table)
+        servers: Sequence[str] | None = start.get("servers")
         if servers is not None and not set(servers) & set(self._servers):
             raise RunError(
                 "RUN115.moved", table=self.brokers.table, servers=self.brokers.servers, before=",".join(servers)
             )
+        if self.marks is None:
+            marks = Marks(self.brokers, start.get("marks", {}))
+            marks.check(places)
+            self.marks = marks
+        return self.marks
 
     @property
     def _servers(self) -> list[str]:
@@ -399,10 +409,13 @@ class Planner:
     def _offset(
         self, offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
     ) -> Offset:
-        """What a checkpoint keeps. Of brokers that tell no ids of topics, their addresses say which topics they are."""
+        """What a checkpoint keeps. Of brokers that tell no ids of topics, addresses and marks say which topics they
+        are."""
         made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
         if any(topic not in ids for topic, _ in offsets):
             made["servers"] = self._servers
+            if self.marks is not None:
+                made["marks"] = self.marks.written()
         return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
 
     def _discovered(self, at: Offsets) -> Offsets:
@@ -431,26 +444,13 @@ class Planner:
         """How many messages a micro-batch reads at most."""
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
-            self.size, self.sampled = self._sample(at, behind) or self.size, now
+            place = max(behind, key=lambda p: behind[p])
+            found = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
+            self.size, self.sampled = found or self.size, now
         limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
         if self.size:
             limits.append(max(1, int(self.limits.max_bytes / self.size)))
         return min(limits, default=None)
-
-    def _sample(self, at: Offsets, behind: Mapping[Place, int]) -> float | None:
-        """The mean size of the last messages, in bytes; None when none come."""
-        place = max(behind, key=lambda p: behind[p])
-        client = shared_consumer(
-            self.brokers, client_id="stateplan-sample", queued_min_messages=_SAMPLE, fetch_queue_backoff_ms=20
-        )
-        count = min(_SAMPLE, behind[place])
-        client.assign(self.brokers, *place, at[place] + behind[place] - count)
-        try:
-            got = client.consumer.consume(count, 0.5)
-        finally:
-            client.consumer.unassign()
-        sizes = [len(m.value() or b"") + len(m.key() or b"") for m in got if m.error() is None]
-        return max(1.0, sum(sizes) / len(sizes)) if sizes else None
 
     def commit(self, end: Offset) -> None:
         """Tells the group how far the job has come, without waiting for an answer: the checkpoint is what counts."""

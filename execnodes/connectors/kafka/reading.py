@@ -194,7 +194,7 @@ class _Consumed:
 
     def read(self) -> Iterator[Batch]:
         consumer: Consumer = self.client.consumer
-        self.client.assign(self.brokers, self.topic, self.partition, self.at)
+        self.client.assign(self.brokers, {(self.topic, self.partition): self.at})
         fetching = True
         try:
             heard = time.monotonic()

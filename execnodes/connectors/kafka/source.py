@@ -120,6 +120,9 @@ class KafkaSource(OffsetSource):
             return self.planner.latest(start)
 
     def plan(self, start: Offset, end: Offset) -> list[Split]:
+        if self.planner.marks is None:  # a micro-batch that an earlier run has planned
+            with self._refusable():
+                self.planner.same_topics(start)
         return splits_between(start, end)
 
     def committed(self, end: Offset) -> None:

@@ -1,0 +1,97 @@
+"""Kafka topics that are not the ones that a job has read: deleted, created anew, or those of other brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from stateplan.execnodes.connectors.kafka import peeking
+from stateplan.execnodes.connectors.kafka.client import close_consumers
+from stateplan.execnodes.errors import RunError
+from tests.connectors.test_kafka_source import Job, numbers, rows, source
+from tests.support.kafka import Kafka, running
+
+
+def test_topics_that_were_deleted_or_created_anew(kafka: Kafka) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, numbers(1, 2, 3))
+    job = Job(source(kafka, topic))
+    assert job.next() == [1, 2, 3]
+    kafka.delete(topic)
+    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t does not exist any more") as gone:
+        job.next()
+    assert "if it is created anew, start the job without its checkpoint" in str(gone.value)
+    kafka.topic(2, name=topic)
+    kafka.produce(topic, numbers(4))
+    with pytest.raises(RunError, match=r"RUN115.*ends at offset 1, and the job is at 3") as caught:
+        job.next()
+    assert "start the job without its checkpoint" in str(caught.value)
+    assert job.at is not None
+    with pytest.raises(RunError, match=r"RUN115.*ends at offset 1"):
+        rows(job.reader, {"offsets": {topic: {"0": 0}}}, {"offsets": {topic: {"0": 3}}})
+
+
+def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka) -> None:
+    """The broker of the tests tells no ids of topics."""
+    topic = kafka.topic(2)
+    kafka.produce(topic, numbers(1, 2), partition=0)
+    job = Job(source(kafka, topic))
+    begin = job.reader.initial_offset()
+    assert job.next() == [1, 2]
+    assert job.at is not None
+    assert job.at["marks"][topic].keys() == {"0"}  # there is nothing in the other one
+    kafka.delete(topic)
+    kafka.topic(2, name=topic)
+    kafka.produce(topic, numbers(*range(10)), partition=0)
+    again = Job(source(kafka, topic), job.at)
+    with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created anew"):
+        again.next()
+    replayed = source(kafka, topic)
+    marks = {"marks": job.at["marks"]}
+    with pytest.raises(RunError, match=r"RUN115.*created anew"):
+        replayed.plan({**begin, **marks}, job.at)
+
+
+def test_marks_are_renewed_and_those_of_deleted_messages_say_nothing(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(1, 2))
+    job = Job(source(kafka, topic))
+    assert job.next() == [1, 2]
+    assert job.at is not None
+    first = job.at["marks"]
+    kafka.produce(topic, numbers(3))
+    assert job.next() == [3]
+    assert job.at["marks"] == first  # it is not a minute old
+    monkeypatch.setattr(peeking, "_MARKED_EVERY", 0.0)
+    kafka.produce(topic, numbers(4))
+    assert job.next() == [4]
+    assert job.at["marks"][topic]["0"][0] == 3
+    kafka.cut(topic, 0, 4)
+    kafka.produce(topic, numbers(5))
+    again = Job(source(kafka, topic), job.at)
+    assert again.next() == [5]
+    assert again.at is not None
+    assert again.at["marks"][topic]["0"][0] == 4
+
+
+def test_brokers_at_another_address_must_be_those_that_were_read(kafka: Kafka) -> None:
+    """The broker of the tests tells no ids of topics."""
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(1, 2))
+    job = Job(source(kafka, topic))
+    assert job.next() == [1, 2]
+    elsewhere = kafka.servers.replace("127.0.0.1", "localhost")
+    with running() as other:
+        other.topic(name=topic)
+        other.produce(topic, numbers(*range(10)))
+        for servers in (other.servers, elsewhere):
+            moved = Job(source(kafka, topic, more={"properties.bootstrap.servers": servers}), job.at)
+            with pytest.raises(RunError, match=rf"RUN115.*before {kafka.servers}, now {servers}"):
+                moved.next()
+        close_consumers()
+    kafka.produce(topic, numbers(3))
+    both = Job(source(kafka, topic, more={"properties.bootstrap.servers": f"{elsewhere}, {kafka.servers}"}), job.at)
+    assert both.next() == [3]
+    kafka.produce(topic, numbers(4))
+    assert Job(source(kafka, topic, more={"properties.bootstrap.servers": elsewhere}), both.at).next() == [4]
