@@ -6,6 +6,7 @@ import pytest
 
 from stateplan.execnodes.connectors.kafka import peeking
 from stateplan.execnodes.connectors.kafka.client import close_consumers
+from stateplan.execnodes.connectors.protocol import Offset
 from stateplan.execnodes.errors import RunError
 from tests.connectors.test_kafka_source import Job, numbers, rows, source
 from tests.support.kafka import Kafka, running
@@ -78,20 +79,27 @@ def test_marks_are_renewed_and_those_of_deleted_messages_say_nothing(
 def test_brokers_at_another_address_must_be_those_that_were_read(kafka: Kafka) -> None:
     """The broker of the tests tells no ids of topics."""
     topic = kafka.topic()
-    kafka.produce(topic, numbers(1, 2))
     job = Job(source(kafka, topic))
+    job.at = empty = job.reader.initial_offset()
+    kafka.produce(topic, numbers(1, 2))
     assert job.next() == [1, 2]
     elsewhere = kafka.servers.replace("127.0.0.1", "localhost")
+
+    def at(servers: str, begin: Offset | None = job.at) -> Job:
+        return Job(source(kafka, topic, more={"properties.bootstrap.servers": servers}), begin)
+
     with running() as other:
         other.topic(name=topic)
         other.produce(topic, numbers(*range(10)))
-        for servers in (other.servers, elsewhere):
-            moved = Job(source(kafka, topic, more={"properties.bootstrap.servers": servers}), job.at)
+        with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created anew"):
+            at(other.servers).next()
+        for servers in (other.servers, elsewhere):  # no message has been read by which the topic could be known
             with pytest.raises(RunError, match=rf"RUN115.*before {kafka.servers}, now {servers}"):
-                moved.next()
+                at(servers, empty).next()
         close_consumers()
     kafka.produce(topic, numbers(3))
-    both = Job(source(kafka, topic, more={"properties.bootstrap.servers": f"{elsewhere}, {kafka.servers}"}), job.at)
-    assert both.next() == [3]
+    assert at(elsewhere).next() == [3]
+    both = at(f"{elsewhere}, {kafka.servers}", empty)
+    assert both.next() == [1, 2, 3]
     kafka.produce(topic, numbers(4))
-    assert Job(source(kafka, topic, more={"properties.bootstrap.servers": elsewhere}), both.at).next() == [4]
+    assert at(elsewhere, both.at).next() == [4]

@@ -87,17 +87,25 @@ class Marks:
         self._kept |= {place: (found.offset(), _fingerprint(found)) for place, found in self._first(due).items()}
         self._renewed |= dict.fromkeys(due, now)
 
-    def check(self, places: Collection[Place]) -> None:
+    def check(self, places: Collection[Place]) -> set[Place]:
         """Checks that topics are those that were read. Messages that brokers have deleted since say nothing.
+
+        Returns:
+            The partitions that are known again.
 
         Raises:
             RunError: RUN115.
         """
+        known = set()
         marked = {place: self._kept[place] for place in places if place in self._kept}
         for place, found in self._first({place: at for place, (at, _) in marked.items()}).items():
             at, mark = marked[place]
-            if found.offset() == at and _fingerprint(found) != mark:
+            if found.offset() != at:
+                continue
+            if _fingerprint(found) != mark:
                 raise RunError("RUN115.other", topic=place[0], table=self.brokers.table)
+            known.add(place)
+        return known
 
     def _first(self, offsets: Offsets) -> dict[Place, Message]:
         """The first message of each partition from an offset on; partitions without one are left out."""
