@@ -216,6 +216,16 @@ def test_events_that_are_none(fmt: str, line: str, reason: str, tmp_path: Path) 
     assert f"{fmt}.ignore-parse-errors" in (error.value.hint or "")
 
 
+def test_events_with_their_schema_name_the_option_that_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    path.write_text('{"schema":{},"payload":{"before":null,"after":{"a":1},"op":"c"}}\n')
+    with pytest.raises(DataError, match='there is no "op"') as error:
+        read_all(table("debezium-json"), fields("a INT"), path)
+    assert "'debezium-json.schema-include' = 'true'" in str(error.value)
+    read = table("debezium-json") | {"debezium-json.schema-include": "true"}
+    assert len(read_all(read, fields("a INT"), path)) == 1
+
+
 def test_a_missing_database_is_an_error_when_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text('{"data":[{"a":1}],"type":"INSERT"}\n')

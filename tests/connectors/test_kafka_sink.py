@@ -407,27 +407,6 @@ def test_a_time_out_that_the_broker_does_not_allow(kafka: Kafka) -> None:
 # ---- errors ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, EXACT])
-def test_a_message_that_is_too_large(kafka: Kafka, options: dict[str, str]) -> None:
-    topic = kafka.topic()
-    keyed = {"key.format": "json", "key.fields": "v", "key.json.encode.ignore-null-fields": "true", **options}
-    for more, text in (
-        ({}, "producer takes 1,048,576"),
-        ({"properties.max.request.size": "9000000"}, "than the topic takes"),
-    ):
-        sink = make(kafka.servers, topic, **keyed, **more, uid=topic)
-        with pytest.raises(DataError) as caught:
-            write(sink, rows(("a", 1), ("x" * 4_000_000, 7), *(("b", n) for n in range(10, 200))))
-        assert caught.value.code == "DATA421"
-        assert text in caught.value.message
-        assert """'{"v":7}'""" in caught.value.message
-        assert "4,000,0" in caught.value.message
-    if options:
-        assert shown(kafka, topic) == []
-        write(sink, rows(("a", 1)))
-        assert len(shown(kafka, topic)) == 1
-
-
 def test_a_topic_that_is_deleted_while_a_producer_writes() -> None:
     """The text is that of librdkafka 2.16. Brokers that create topics may answer in time, so there is no such run."""
     text = (

@@ -1,4 +1,4 @@
-"""Kafka sources that do not get going: offsets that do not exist, messages that cannot be read."""
+"""Kafka sources that do not get going: offsets that do not exist or are missing, messages that cannot be read."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def test_offsets_to_begin_at_that_do_not_exist(kafka: Kafka, offset: int) -> Non
     client.close()
     with pytest.raises(RunError, match=f"RUN117.*the group 'g-{topic}' has {there}"):
         source(kafka, topic, more=group).initial_offset()
+
+
+def test_a_group_that_does_not_say_where_to_end(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    more = {"scan.bounded.mode": "group-offsets", "properties.group.id": f"none-{topic}"}
+    with pytest.raises(RunError, match=r"RUN116.*has no offset at which to end, for topic .*, partition 0") as caught:
+        Job(source(kafka, topic, more=more)).next()
+    assert "choose another 'scan.bounded.mode'" in str(caught.value)
+    assert "auto.offset.reset" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

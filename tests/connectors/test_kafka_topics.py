@@ -31,6 +31,17 @@ def test_topics_that_were_deleted_or_created_anew(kafka: Kafka) -> None:
         rows(job.reader, {"offsets": {topic: {"0": 0}}}, {"offsets": {topic: {"0": 3}}})
 
 
+def test_a_topic_that_has_fewer_partitions_while_it_is_read(kafka: Kafka) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, numbers(1), partition=1)
+    job = Job(source(kafka, topic, more={"properties.request.timeout.ms": "2000"}))
+    assert job.next() == [1]
+    kafka.delete(topic)
+    kafka.topic(1, name=topic)
+    with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t has lost partition 1"):
+        job.next()
+
+
 def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka) -> None:
     """The broker of the tests tells no ids of topics."""
     topic = kafka.topic(2)

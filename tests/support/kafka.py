@@ -123,10 +123,11 @@ class Kafka:
             self._admin = AdminClient({"bootstrap.servers": self.servers, **SILENT})
         return self._admin
 
-    def topic(self, partitions: int = 1, name: str | None = None) -> str:
-        """A new topic."""
+    def topic(self, partitions: int = 1, name: str | None = None, config: dict[str, str] | None = None) -> str:
+        """A new topic, with settings of its own."""
         name = name or f"topic{next(_NUMBERS)}"
-        for future in self.admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=10).values():
+        made = NewTopic(name, partitions, 1, config=config or {})
+        for future in self.admin.create_topics([made], request_timeout=10).values():
             future.result(10)
         return name
 

@@ -181,15 +181,17 @@ class DebeziumJson(ChangeFormat):
     def event(self, values: OptionValues, names: tuple[str, ...]) -> Event:
         from stateplan.execnodes.connectors.formats.change_events import BeforeAfter
 
+        with_schema = values["schema-include"]
+        elsewhere = "" if with_schema else "; 'debezium-json.schema-include' = 'true' finds it in \"payload\""
         return BeforeAfter(
             op="op",
             names={"c": "INSERT", "r": "READ", "u": "UPDATE", "d": "DELETE"},
             update="u",
             delete="d",
-            expected='{"before": {..} or null, "after": {..} or null, "op": "c", "r", "u" or "d"}',
+            expected='{"before": {..} or null, "after": {..} or null, "op": "c", "r", "u" or "d"}' + elsewhere,
             replica="the whole row before the change (in PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL makes "
             "Debezium send it)",
-            wrapper=("payload",) if values["schema-include"] else (),
+            wrapper=("payload",) if with_schema else (),
             copied={"source": SOURCE_PROPERTIES},
         )
 

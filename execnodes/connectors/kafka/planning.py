@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -201,13 +201,23 @@ class Planner:
         return {(one.topic, one.partition): one.offset for one in found}
 
     def _answer(self, ask: Callable[[float], T], places: Sequence[Place]) -> T:
-        """The answer to a call about partitions. Raises RunError RUN110 to RUN113, RUN118."""
+        """The answer to a call about partitions. Raises RunError RUN110 to RUN113, RUN115, RUN118."""
+        wait = self.brokers.time_out
 
         def missing() -> None:
-            for topic in sorted({topic for topic, _ in places}):
-                self._partitions_of(topic, self._listed(topic, self.brokers.time_out).get(topic), self.brokers.time_out)
+            there = {
+                topic: self._partitions_of(topic, self._listed(topic, wait).get(topic), wait)
+                for topic in sorted({topic for topic, _ in places})
+            }
+            self._all_there(places, there)
 
-        return self.brokers.ask(ask, self.client.poll, self.client.complaints, self.brokers.time_out, missing)
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait, missing)
+
+    def _all_there(self, places: Iterable[Place], there: Mapping[str, Sequence[int]]) -> None:
+        """Checks that topics which are there have all of some partitions. Raises RunError RUN115."""
+        for topic, number in sorted(places):
+            if topic in there and number not in there[topic]:
+                raise RunError("RUN115.gone", topic=topic, partition=number, table=self.brokers.table)
 
     def committed_offsets(self, places: Sequence[Place]) -> Offsets:
         """The offsets of the group; partitions without one are left out."""
@@ -305,7 +315,7 @@ class Planner:
                 found = self.committed_offsets(fresh)
                 for topic, number in fresh:
                     if (topic, number) not in found:
-                        raise self._no_offset(topic, number)
+                        raise self._no_offset(topic, number, "RUN116.end")
                 self.ends |= found
             else:
                 found = self._specific(fresh, self.end)
@@ -430,16 +440,14 @@ class Planner:
         if self.looked is not None and (bounded or not self.discovery or now - self.looked < self.discovery):
             return {}
         self.looked = now
-        there = {(topic, number) for topic, numbers in self.partitions().items() for number in numbers}
-        topics = {topic for topic, _ in there}
-        for topic, number in sorted(at.keys() - there):
-            if topic in topics:
-                raise RunError("RUN115.gone", topic=topic, partition=number, table=self.brokers.table)
+        found = self.partitions()
+        self._all_there(at, found)
+        there = {(topic, number) for topic, numbers in found.items() for number in numbers}
         return self.asked(sorted(there - at.keys()), _BEGIN)
 
-    def _no_offset(self, topic: str, number: int) -> RunError:
+    def _no_offset(self, topic: str, number: int, key: str = "RUN116") -> RunError:
         group = self.brokers.group
-        return RunError("RUN116", group=group, topic=topic, partition=number, table=self.brokers.table)
+        return RunError(key, group=group, topic=topic, partition=number, table=self.brokers.table)
 
     def _beyond(self, place: Place, at: int, last: int) -> RunError:
         topic, number = place

@@ -28,6 +28,7 @@ DELIVERY = 120_000
 """For how many milliseconds a message may wait, where the table says nothing else; of Kafka's Java client."""
 
 _LARGEST = 1_048_576
+_BATCH = 1_000_000
 _MOST_WAITING = 500_000
 _SLICE = 20_000
 _MANY = 20
@@ -65,6 +66,7 @@ class Outbox:
         brokers: of the table.
         seconds: for how long a message may wait.
         limit: bytes of the largest message that the producer takes.
+        batch: bytes of the messages that it sends together, at most; a larger message goes alone.
         client: the producer itself.
         complaints: what it last said about its connections.
         stopped: whether nothing may wait any longer.
@@ -75,6 +77,7 @@ class Outbox:
     brokers: Brokers
     seconds: float
     limit: int
+    batch: int = _BATCH
     client: Any = None
     complaints: Complaints = field(default_factory=Complaints)
     stopped: Callable[[], bool] = bool
@@ -102,7 +105,8 @@ class Outbox:
         limit = int(settings["transaction.timeout.ms"]) if "transactional.id" in settings else 0
         longest = min(longest, limit or longest)
         largest = int(settings.get("message.max.bytes", _LARGEST))
-        made = Outbox(brokers, longest / 1000, largest, stopped=stopped, transaction_seconds=limit / 1000)
+        batch = int(settings.get("batch.size", _BATCH))
+        made = Outbox(brokers, longest / 1000, largest, batch, stopped=stopped, transaction_seconds=limit / 1000)
         own = {
             "delivery.timeout.ms": longest,
             "delivery.report.only.error": True,
@@ -293,13 +297,17 @@ class Outbox:
 
         failed = self.failed.copy()
         self.failed.clear()
-        error, message = failed[0]
+        # What becomes of the other messages of a transaction says nothing about the cause.
+        blamed = [one for one in failed if not self._of_transaction(one[0])] or failed
+        error, message = blamed[0]
         topic = message.topic() or ""
         if self._of_transaction(error):
             found: Exception = KafkaException(error)
             return found
         if error.name() in LATE:
-            return self.late(topic, len(failed) + len(self.client))
+            return self.late(topic, len(failed) + len(self.client or ()))
+        if error.name() == _TOO_LARGE:
+            return self._too_large([other for cause, other in blamed if cause.name() == _TOO_LARGE])
         return self._cannot_take(error, topic, message.key(), message.value())
 
     def late(self, topic: str, count: int = 0) -> RunError:
@@ -317,16 +325,24 @@ class Outbox:
     def _refused(self, error: KafkaError, row: tuple[Any, ...]) -> StateplanError:
         topic, value, key, *_ = row
         if error.name() == _TOO_LARGE:
-            size = len(value or b"") + len(key or b"")
+            size = _size(key, value)
             return DataError("DATA421", row=_shown(key, value), topic=topic, size=size, limit=self.limit)
         return self._cannot_take(error, topic, key, value)
 
+    def _too_large(self, refused: Sequence[Message]) -> DataError:
+        """The error for messages that brokers refuse for their size. They refuse a batch as a whole, and librdkafka
+        does not try its messages again in smaller ones."""
+        largest = max(refused, key=lambda message: _size(message.key(), message.value()))
+        size = _size(largest.key(), largest.value())
+        alone = len(refused) == 1 or size > self.batch
+        key = "DATA421.broker" if alone else "DATA421.batch"
+        row = _shown(largest.key(), largest.value())
+        return DataError(key, row=row, topic=largest.topic(), size=size, limit=self.batch)
+
     def _cannot_take(self, error: KafkaError, topic: str, key: Any, value: Any) -> StateplanError:
-        row, size = _shown(key, value), len(value or b"") + len(key or b"")
-        if error.name() == _TOO_LARGE:
-            return DataError("DATA421.broker", row=row, topic=topic, size=size)
         if error.name() in _INVALID:
-            return DataError("DATA422", row=row, topic=topic, reason=self.brokers.cleaned(error.str()))
+            reason = self.brokers.cleaned(error.str())
+            return DataError("DATA422", row=_shown(key, value), topic=topic, reason=reason)
         return self.brokers.error(error, self.complaints, self.seconds, topic)
 
     def partitions(self, topic: str) -> int:
@@ -408,6 +424,10 @@ def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] 
     if given is None:
         return None
     return [(h["key"], h["value"]) for h in given if h["key"] is not None and h["value"] is not None]
+
+
+def _size(key: bytes | None, value: bytes | None) -> int:
+    return len(key or b"") + len(value or b"")
 
 
 def _shown(key: bytes | None, value: bytes | None) -> str:

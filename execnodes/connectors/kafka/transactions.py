@@ -21,7 +21,7 @@ from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import TOPIC
 from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
 from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.errors import DataError, RunError, StateplanError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -172,8 +172,8 @@ class Transactions:
                 self._transaction(outbox, parts(), epoch, singly=attempt > 1)
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                failure = self._coded(outbox, cause)
                 found = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
+                failure = self._coded(outbox, cause)
                 if found is not None and found.fatal():  # such as that another producer has taken over
                     failure = self._coded(outbox, found)
                 if failure.code != "RUN134" or attempt == _ATTEMPTS or self.stopped:
@@ -181,7 +181,9 @@ class Transactions:
             except BaseException as error:
                 away = isinstance(error, RunError) and error.code in ("RUN110", "RUN130")
                 self._abort(outbox, keep=not away)
-                raise
+                # In arrays only some messages tell what became of them, and the one to blame may be another.
+                if attempt > 1 or not isinstance(error, DataError):
+                    raise
             else:
                 self._done = epoch
                 return
@@ -189,6 +191,7 @@ class Transactions:
     def _transaction(self, outbox: Outbox, parts: Iterable[Part], epoch: int, singly: bool) -> None:
         from confluent_kafka import TopicPartition
 
+        outbox.failed.clear()
         outbox.client.begin_transaction()
         self._begun = time.monotonic()
         sent, marked = 0, self.topic or ""
@@ -246,8 +249,9 @@ class Transactions:
         return RunError("RUN134", reason=reason, table=table, servers=servers)
 
     def _abort(self, outbox: Outbox, keep: bool) -> KafkaError | None:
-        """Aborts the transaction. A producer that cannot go on, or whose fate is not known, is given up: the next one
-        aborts what it has left open, or finds out that it was committed.
+        """Aborts the transaction, and waits for the reports of its messages, of which one may be the cause. A producer
+        that cannot go on, or whose fate is not known, is given up: the next one aborts what it has left open, or finds
+        out that it was committed.
 
         Args:
             outbox: the producer.
@@ -263,7 +267,6 @@ class Transactions:
             try:
                 outbox.served(lambda: outbox.client.abort_transaction(_ABORT))
                 outbox.poll()
-                outbox.failed.clear()
                 return None
             except KafkaException as error:
                 found = error.args[0]
