@@ -305,6 +305,23 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
         source_of(path, "w INT").check("t")
 
 
+def test_a_column_that_is_younger_than_the_versions_to_be_read(table: Path) -> None:
+    """A job that is declared anew with it goes on in the versions before."""
+    _, end = drained(source_of(table, mode="streaming"))
+    append(table, (4, "d"))
+    data = pa.table({"k": [5], "v": ["e"], "w": pa.array([7], pa.int32())})
+    write_deltalake(str(table), data, mode="append", schema_mode="merge")
+    wide = {"columns": "k BIGINT, v STRING, w INT", "mode": "streaming"}
+    source = source_of(table, **wide)
+    rows, end = drained(source, end)
+    assert rows == [(4, "d", None), (5, "e", 7)]
+    everything = [(1, "a", None), (2, "b", None), (3, "c", None), *rows]
+    assert drained(source_of(table, **wide, startingVersion="0"))[0] == everything
+    write_deltalake(str(table), pa.table({"k": [6], "v": ["f"]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(DataError, match="has no column 'w' in version 5"):
+        drained(source, end)
+
+
 @pytest.mark.parametrize(
     ("columns", "code", "hint"),
     [
@@ -382,6 +399,40 @@ def test_a_table_that_was_made_anew(table: Path) -> None:
         append(table, (k, "x"))
     with pytest.raises(DataError, match="another one"):
         source_of(table, mode="streaming").latest_offset(end)
+
+
+@pytest.mark.parametrize("versions", [1, 3, 9])
+def test_a_table_that_is_made_anew_while_it_is_read(table: Path, versions: int) -> None:
+    source = source_of(table, mode="streaming")
+    _, end = drained(source)
+    assert source.latest_offset(end) == end
+    shutil.rmtree(table)
+    for k in range(versions):
+        append(table, (k, "another table"))
+    with pytest.raises(DataError, match="another one") as raised:
+        drained(source, end)
+    assert raised.value.code == "DATA454"
+
+
+def test_a_table_that_is_replaced_in_its_own_log(table: Path) -> None:
+    """A job that was down meanwhile goes on as one that was not."""
+    more = {"mode": "streaming", "skipChangeCommits": "true"}
+    running = source_of(table, **more)
+    _, end = drained(running)
+    DeltaTable.create(str(table), DeltaTable(str(table)).schema(), mode="overwrite")
+    append(table, (9, "x"))
+    found = drained(running, end)
+    assert found[0] == [(9, "x")]
+    assert drained(source_of(table, **more), end) == found
+    assert drained(source_of(table, **more), found[1])[0] == []
+
+
+def test_a_default_that_is_written_out_is_no_other_position(table: Path) -> None:
+    delta = find_connector(options(table))
+    same = [options(table, **more) for more in ({}, {"readChangeFeed": "false"}, {"readChangeFeed": "FALSE"})]
+    feed = options(table, readChangeFeed="true")
+    for said in (delta.position, delta.identity):
+        assert said(same[0]) == said(same[1]) == said(same[2]) != said(feed)
 
 
 def test_a_damaged_log(table: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -90,6 +91,25 @@ def test_a_version_of_the_feed_is_read_as_a_whole(table: Path) -> None:
     assert versions == [5, 6]
     changes, _ = drained(feed_of(table, startingVersion="5"))
     assert [kind for _, _, kind in changes] == [DEL, DEL, DEL, INS], "what was replaced goes first"
+
+
+@pytest.mark.parametrize("partitions", [None, ["v"]])
+def test_old_rows_come_before_new_ones(tmp_path: Path, partitions: list[str] | None) -> None:
+    """In whatever order a writer has them: ``deltalake`` has either. A sink that merges takes the last one of a key."""
+    path, copy = tmp_path / "t", tmp_path / "copy"
+    append(path, (1, "a"), (2, "a"), (3, "a"), partition_by=partitions, configuration=FEED)
+    DeltaTable(str(path)).update({"v": "'b'"}, predicate="k > 1")
+    for file in (path / "_change_data").rglob("*.parquet"):
+        rows = pl.read_parquet(file, hive_partitioning=False)
+        rows.sort("_change_type", "k").write_parquet(file)  # update_postimage, update_preimage
+    commit = path / "_delta_log" / f"{1:020d}.json"
+    actions = log(path, 1)
+    actions.sort(key=lambda a: a.get("cdc", {}).get("partitionValues", {}).get("v", ""), reverse=True)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    changes, _ = drained(feed_of(path, startingVersion="0"))
+    assert [kind for *_, kind in changes] == [INS] * 3 + [UB] * 2 + [UA] * 2
+    write(sink_of(copy, keys=["k"]), 0, frame(*(row[:-1] for row in changes), kinds=[row[-1] for row in changes]))
+    assert contents(copy) == contents(path) == [(1, "a"), (2, "b"), (3, "b")]
 
 
 def test_versions_without_a_feed(tmp_path: Path) -> None:

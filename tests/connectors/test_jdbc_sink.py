@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import shutil
+import subprocess
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import partial
@@ -271,6 +273,47 @@ def test_a_server_that_is_gone_too_long_is_an_error_and_the_job_goes_on_later(po
         server.start()
         write(target, 1, changes("id INT", (2,)))
         assert sorted(made.rows("SELECT id FROM log")) == [(1,), (2,)]
+        target.close()
+
+
+def test_a_commit_outlives_a_crash_of_a_server_that_answers_before_it_has_written_it(postgres: Postgres) -> None:
+    from tests.support.postgres import running
+
+    with running({"wal_writer_delay": "10s", "synchronous_commit": "off"}) as server:
+        made = server.database()
+        made.execute("CREATE TABLE log (id int)", "SET LOCAL synchronous_commit = on")
+        target = sink(made, "log", "id INT")
+        write(target, 0, changes("id INT", (1,)))
+        server.stop(crash=True)
+        server.start()
+        assert made.rows("SELECT id FROM log") == [(1,)]
+        target.close()
+
+
+def test_a_database_that_has_lost_micro_batches(postgres: Postgres) -> None:
+    """A backup was restored, or a standby promoted that did not have everything."""
+    from tests.support.postgres import running
+
+    with running() as server:
+        made = server.database()
+        made.execute("CREATE TABLE log (id int)")
+        target = sink(made, "log", "id INT")
+        write(target, 0, changes("id INT", (1,)))
+        server.stop()
+        backup, data = server.folder / "backup", server.folder / "data"
+        subprocess.run(["cp", "-a", data, backup], check=True)
+        server.start()
+        write(target, 1, changes("id INT", (2,)))
+        server.stop(crash=True)
+        shutil.rmtree(data)
+        backup.rename(data)
+        server.start()
+        error = refused("RUN150", lambda: write(target, 2, changes("id INT", (3,))))
+        assert "its last micro-batch is 0, and the job has written 1" in error.message
+        again = restarted(target)
+        write(again, 2, changes("id INT", (3,)))
+        assert sorted(made.rows("SELECT id FROM log")) == [(1,), (3,)]
+        again.close()
         target.close()
 
 

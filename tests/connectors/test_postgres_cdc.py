@@ -289,6 +289,16 @@ def test_rows_that_are_copied_have_the_values_of_changes(database: Database, tmp
         assert full["tz"].isoformat() == "2024-03-30T21:00:00+00:00"
 
 
+def test_numbers_with_more_digits_than_a_decimal_are_rounded(database: Database, tmp_path: Path) -> None:
+    database.execute("CREATE TABLE items (id int, n numeric, a numeric[])", "ALTER TABLE items REPLICA IDENTITY FULL")
+    whole = "123456789012345678901234567890123456"
+    with job(options(database), tmp_path, "id INT, n DECIMAL(38, 2), a ARRAY<DECIMAL(38, 2)>", key=()) as mine:
+        mine.until_quiet()
+        database.execute(f"INSERT INTO items VALUES (1, {whole}.785, '{{-{whole}.785, 0.{'0' * 40}5}}')")
+        ((_, _, number, array),) = mine.until_quiet()
+        assert [str(value) for value in (number, *array)] == [f"{whole}.79", f"-{whole}.79", "0.00"]
+
+
 def test_numbers_that_are_out_of_range(database: Database, tmp_path: Path) -> None:
     """Infinity itself is a number of FLOAT and DOUBLE; one that is too large for them does not become it."""
     kinds = "d double precision, n numeric, a double precision[]"
@@ -409,6 +419,14 @@ def test_columns_that_come_and_go(items: Database, tmp_path: Path) -> None:
         mine.until_quiet()
         items.execute("ALTER TABLE items RENAME COLUMN note TO remark", "INSERT INTO items VALUES ('10', 'z')")
         assert "no column 'note'" in str(refused("RUN144", mine.step))
+
+
+def test_a_column_of_a_type_that_is_made_while_the_job_runs(items: Database, tmp_path: Path) -> None:
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute("CREATE DOMAIN short AS int CHECK (VALUE < 100)", "ALTER TABLE items ALTER id TYPE short")
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        assert mine.until_quiet() == [("+I", 6, "x")]
 
 
 def test_partitions_and_several_tables(database: Database, tmp_path: Path) -> None:

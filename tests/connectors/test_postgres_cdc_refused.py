@@ -127,6 +127,39 @@ def test_a_publication_that_was_made_again(items: Database, tmp_path: Path) -> N
         assert "not the one" in str(refused("RUN160", mine.step))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DROP TABLE items", "ADD TABLE items"),
+        ("SET (publish = 'update')", "SET (publish = 'insert, update, delete, truncate')"),
+        ("SET TABLE items WHERE (id > 9)", "SET TABLE items"),
+        ("DROP TABLES IN SCHEMA public", "ADD TABLES IN SCHEMA public"),
+    ],
+)
+def test_a_publication_that_left_out_changes_while_nobody_looked(
+    items: Database, tmp_path: Path, before: str, after: str
+) -> None:
+    name = f"stateplan_{items.name}_slot"
+    of = "TABLES IN SCHEMA public" if "SCHEMA" in before else "TABLE items"
+    items.execute(f"CREATE PUBLICATION {name} FOR {of}")
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute("CREATE TABLE others (id int PRIMARY KEY)", "CREATE SCHEMA archive")
+        items.execute("INSERT INTO items VALUES (6, 'x')")
+        for other in ("TABLE others", "TABLES IN SCHEMA archive"):  # that others join does not matter
+            items.execute(f"ALTER PUBLICATION {name} ADD {other}")
+        assert mine.until_quiet() == [("+I", 6, "x")]
+        items.execute(f"ALTER PUBLICATION {name} {before}")
+        items.execute("INSERT INTO items VALUES (7, 'x')")
+        items.execute(f"ALTER PUBLICATION {name} {after}")
+        error = refused("RUN160", mine.step)
+        assert "was altered" in error.message
+        assert error.hint is not None and "new checkpoint" in error.hint
+    with job(options(items), tmp_path / "new") as again:
+        again.until_quiet()
+        assert (7, "x") in again.rows()
+
+
 def test_a_job_goes_on_at_another_address_and_not_on_another_server(items: Database, tmp_path: Path) -> None:
     with job(options(items), tmp_path) as mine:
         mine.until_quiet()
@@ -182,6 +215,14 @@ def test_who_may_not(items: Database, tmp_path: Path) -> None:
     )
     given = options(items, username=f"{items.name}_user")
     assert "REPLICATION" in str(refused("RUN156", lambda: first_offset(given, tmp_path)))
+    user = f"{items.name}_user"
+    items.execute(f"ALTER ROLE {user} REPLICATION")
+    with job({**given, "changelog-mode": "upsert"}, tmp_path) as mine:
+        mine.until_quiet()
+        items.execute(f"ALTER ROLE {user} NOREPLICATION", "INSERT INTO items VALUES (6, 'x')")
+        refused("RUN147", mine.step)
+        items.execute(f"ALTER ROLE {user} REPLICATION")
+        assert mine.until_quiet() == [("+I", 6, "x")]
     refused("RUN141", lambda: first_offset({**given, "password": "wrong"}, tmp_path))
     refused("RUN142", lambda: first_offset({**given, "database-name": items.name + "x"}, tmp_path))
     with job({**options(items), "port": "1", "connect.max-retries": "0"}, tmp_path) as mine:

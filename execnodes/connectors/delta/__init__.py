@@ -23,6 +23,7 @@ from stateplan.execnodes.files import local_path
 _AS_OF = ("versionAsOf", "timestampAsOf")
 _STARTING = ("startingVersion", "startingTimestamp")
 _REMOVING = ("ignoreDeletes", "ignoreChanges", "skipChangeCommits")
+_FEED = "readChangeFeed"
 _ROLLED = "a worker writes one file for each partition in a micro-batch"
 _NO_CHECKS = "a source looks when a micro-batch is due"
 
@@ -177,10 +178,12 @@ class Delta(Connector):
         return local_path(options[TABLE_PATH]) is None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        return {key: options[key] for key in (TABLE_PATH, "readChangeFeed") if key in options}
+        feed = {_FEED: str(self.value(options, _FEED)).lower()}
+        return {**feed, **{key: options[key] for key in (TABLE_PATH,) if key in options}}
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        return {key: options[key] for key in (TABLE_PATH, "readChangeFeed", *_AS_OF, *_STARTING) if key in options}
+        start = {key: options[key] for key in (*_AS_OF, *_STARTING) if key in options}
+        return {**(self.identity(options) or {}), **start}
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         check_columns(fields, place)

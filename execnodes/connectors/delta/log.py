@@ -22,6 +22,9 @@ from stateplan.execnodes.files import shown
 INSERT, DELETE, CHANGES = "insert", "delete", "changes"
 """What the rows of a file are: new ones, removed ones, or changes with their kind in a column."""
 
+TAKEN, GIVEN = "changes that take", "changes that give"
+"""Of changes, the rows that are removed and the old ones of updates; or those that are added and the new ones."""
+
 _LOG = "_delta_log"
 _KEPT = 64
 """Commits that are kept after reading: they are planned soon after they are counted."""
@@ -37,7 +40,7 @@ class DataFile:
         partition: partition column to its value as text; None for NULL.
         version: of the table.
         stamp: when the version was committed, ms since 1970.
-        rows: :data:`INSERT`, :data:`DELETE` or :data:`CHANGES`.
+        rows: :data:`INSERT`, :data:`DELETE`, :data:`CHANGES`, :data:`TAKEN` or :data:`GIVEN`.
         count: of its rows; None when the log does not say.
         masked: whether a deletion vector may take rows out of it.
         was_masked: of a file that a version removes and adds again with another deletion vector, whether it had one
@@ -118,6 +121,12 @@ class Log:
 
         with self.location.reaching():
             return bool(self.files.get_file_info([_file(version)])[0].type is FileType.File)
+
+    def mark(self, version: int) -> tuple[int, int] | None:
+        """Time and size of the commit of a version, which the log never changes; None where it is not there."""
+        with self.location.reaching():
+            (info,) = self.files.get_file_info([_file(version)])
+        return None if info.size is None else (int(info.mtime_ns or 0), int(info.size))
 
     def latest(self) -> int:
         """The latest version. Raises as :meth:`Location.open`."""

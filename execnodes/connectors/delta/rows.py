@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
-from stateplan.execnodes.connectors.delta.log import CHANGES, DELETE, DataFile, value_text
+from stateplan.execnodes.connectors.delta.log import DELETE, GIVEN, TAKEN, DataFile, value_text
 from stateplan.execnodes.connectors.delta.table import Location
 from stateplan.execnodes.connectors.formats.base import counted
 from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder, stored
@@ -42,6 +42,7 @@ _KINDS = {
     "update_postimage": RowKind.UPDATE_AFTER,
     "delete": RowKind.DELETE,
 }
+_TAKEN = [word for word, kind in _KINDS.items() if kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)]
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _INDEXED = 32
 """Columns with statistics, and characters of a text in them. Source: defaults of Delta's writers."""
@@ -80,7 +81,7 @@ class Reader:
             DataError: DATA453, the file is gone; DATA131 or DATA132, it cannot be read or has other types.
         """
         in_file = [(name, declared) for name, declared in self.columns if name not in file.partition]
-        wanted = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows == CHANGES else in_file
+        wanted = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (TAKEN, GIVEN) else in_file
         places = {name: column(i) for i, (name, _) in enumerate(wanted)}
         constants = {
             name: pl.lit(self._value(name, file.partition[name], declared, file.path), declared.polars())
@@ -108,11 +109,14 @@ class Reader:
                 if mask is not None:
                     rows = rows.filter(_filled(mask.slice(done, height), height, file.was_masked is None))
                 done += height
+                if file.rows in (TAKEN, GIVEN):
+                    taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
+                    rows = rows.filter(taken if file.rows == TAKEN else ~taken)
                 if rows.height:
                     yield rows if as_read else counted(_selected(rows, made))
 
     def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
-        if file.rows != CHANGES:
+        if file.rows not in (TAKEN, GIVEN):
             return pl.lit(int(RowKind.DELETE if file.rows == DELETE else RowKind.INSERT), pl.Int8)
         kinds = {word: int(kind) for word, kind in _KINDS.items()}
         return pl.col(places[_CHANGE_TYPE]).replace_strict(kinds, return_dtype=pl.Int8)

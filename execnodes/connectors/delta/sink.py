@@ -305,6 +305,9 @@ class MergeSink(DeltaSink):
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         if not frame.height:
             return b""
+        for i, (name, declared) in enumerate(self.target.fields):
+            if name in self.target.partitions and declared.is_string and (frame[column(i)] == "").any():
+                raise DataError("DATA459", name=self.location.name, column=name)
         out = io.BytesIO()
         frame.write_ipc(out)
         return out.getvalue()

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.connectors.delta.log import DELETE, Commit, DataFile, Log
+from stateplan.execnodes.connectors.delta.log import DELETE, GIVEN, TAKEN, Commit, DataFile, Log
 from stateplan.execnodes.connectors.delta.pruning import may_match
 from stateplan.execnodes.connectors.delta.schema import holds, names_of
 from stateplan.execnodes.connectors.delta.table import Facts, Location
@@ -159,9 +160,11 @@ class DeltaSource(OffsetSource):
         self.limit = limit
         self.log = Log(location)
         self._facts: dict[int, Facts] = {}
+        self._later: tuple[int, Facts] | None = None
         self._end: int | None = None
         self._seen = False
         self._looks = 0
+        self._mark: tuple[int, tuple[int, int] | None] | None = None
 
     def check(self, name: str) -> None:
         self._check(Facts.of(self.location.open()))
@@ -222,6 +225,7 @@ class DeltaSource(OffsetSource):
                 self._take(files[position["file"]], budget)
                 position["file"] += 1
             position = _offset(position["table"], position["version"] + 1)
+        self._stay(position)
         while not budget.is_used_up and self._has(position["version"]):
             try:
                 position = self._next(position, budget)
@@ -239,13 +243,36 @@ class DeltaSource(OffsetSource):
         """
         if self._seen:
             return
-        now = self.location.open()
-        latest = int(now.version())
-        if str(now.metadata().id) != start["table"] or latest < start["version"] - 1:
-            raise DataError("DATA454.recreated", name=self.location.name, version=start["version"], latest=latest)
+        latest = self._latest_after(start)
         only = self.start.snapshot is not None or self.start.snapshot_time is not None
         self._end = int(start["version"]) - (not start["snapshot"]) if only else latest
         self._seen = True
+
+    def _latest_after(self, position: Offset) -> int:
+        """The latest version of the table that has been read up to a position.
+
+        Raises:
+            DataError: DATA454, it is another table.
+        """
+        now = self.location.open()
+        latest, before = int(now.version()), max(0, position["version"] - (not position["snapshot"]))
+        if before <= latest and self.log.has(before):
+            with suppress(DataError):  # the log may have the version, and not what was before it
+                now = self.log.opened(before)
+        if str(now.metadata().id) != position["table"] or latest < position["version"] - 1:
+            raise DataError(
+                "DATA454.recreated", name=self.location.name, version=position["version"], latest=latest
+            )
+        return latest
+
+    def _stay(self, position: Offset) -> None:
+        """Looks whether the version before a position is still the one that was read. Raises as
+        :meth:`_latest_after`."""
+        before = position["version"] - 1
+        mark = self.log.mark(before) if before >= 0 else None
+        if self._mark is not None and self._mark[0] == before and self._mark[1] != mark:
+            self._latest_after(position)
+        self._mark = (before, mark)
 
     def _has(self, version: int) -> bool:
         """Whether there is a version, and it is to be read."""
@@ -330,11 +357,11 @@ class DeltaSource(OffsetSource):
         return list(commit.adds)
 
     def _changes(self, commit: Commit) -> list[DataFile]:
-        """The files with the changes of a version. Those of the change feed stand for all others; without any, files
-        that are removed are rows that are deleted, and those come before the rows that are added. A file with another
-        deletion vector than before is both."""
+        """The files with the changes of a version: rows that go come before rows that come, in the order of which
+        writers are free. Those of the change feed stand for all others; without any, files that are removed are rows
+        that are deleted. A file with another deletion vector than before is both."""
         if commit.changes:
-            return list(commit.changes)
+            return [replace(file, rows=side) for side in (TAKEN, GIVEN) for file in commit.changes]
         before = {file.path: file.masked for file in commit.removes}
         after = {file.path for file in commit.adds}
         removes = [file for file in commit.removes if file.path not in after]
@@ -363,10 +390,20 @@ class DeltaSource(OffsetSource):
             del self._facts[next(iter(self._facts))]
         return facts
 
+    def _facts_after(self, version: int) -> Facts:
+        """What held at the latest version at some time after a version was there."""
+        if self._later is None or self._later[0] < version:
+            now = self.location.open()
+            self._later = int(now.version()), Facts.of(now)
+        return self._later[1]
+
     def _check(self, facts: Facts, version: int | None = None) -> None:
         """Raises DataError DATA451, DATA455 when the table is not what has been declared."""
         facts.check_readable(self.location)
         there = {c.name: c for c in facts.columns}
+        if version is not None and not there.keys() >= {name for name, _ in self.fields}:
+            # A column that was added later is NULL in the files of this version.
+            there = {c.name: c for c in self._facts_after(version).columns} | there
         at = "" if version is None else f" in version {version}"
         for name, declared in self.fields:
             if name not in there:

@@ -348,11 +348,16 @@ def is_plain(column: Column, declared: LogicalType) -> bool:
         same = (column.type == "timestamptz") == (declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
         return same and precision <= (6 if declared.is_timestamp and (declared.precision or 0) > 3 else 3)
     if declared.root == "DECIMAL" and column.type == "numeric":
-        digits, scale = numeric_modifier(column.modifier)
-        return digits is not None and scale <= (declared.scale or 0)
+        return _is_exact(column, declared)
     if declared.is_string:
         return column.type in ("text", "varchar", "name")
     return declared.root != "ARRAY"
+
+
+def _is_exact(column: Column, declared: LogicalType) -> bool:
+    """Whether no number of a column, or of its arrays, has more digits behind the point than a DECIMAL."""
+    digits, scale = numeric_modifier(column.modifier)
+    return digits is not None and scale <= (declared.scale or 0)
 
 
 def value_sql(column: Column, declared: LogicalType) -> str:
@@ -374,7 +379,10 @@ def value_sql(column: Column, declared: LogicalType) -> str:
         return f"{name}::bigint"
     if declared.root == "ARRAY":
         element = declared.children[0]
-        if element.root == "DECIMAL" or (element.is_string and column.type[1:] not in _TEXTS):
+        if element.root == "DECIMAL" and column.type == "_numeric" and not _is_exact(column, element):
+            rounded = f"SELECT round(e, {element.scale or 0})::text FROM unnest({name}) WITH ORDINALITY AS u(e, i)"
+            name = f"CASE WHEN {name} IS NOT NULL THEN ARRAY({rounded} ORDER BY i) END"
+        elif element.root == "DECIMAL" or (element.is_string and column.type[1:] not in _TEXTS):
             name = f"{name}::text[]"
         elif element.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "_timestamptz":
             name = f"{name}::timestamp[]"

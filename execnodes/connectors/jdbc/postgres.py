@@ -25,8 +25,10 @@ _SETTINGS = {
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
+    "idle_in_transaction_session_timeout": "0",
 }
-"""Settings of every connection, on which the texts of values depend, besides ``TimeZone``."""
+"""Settings of every connection, besides ``TimeZone``: on which the texts of values depend, and that a snapshot is kept
+until all who read it have it."""
 
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}:\d{2})")
 
@@ -40,6 +42,17 @@ _LOST_TEXTS = (
     *("connection not open", "Connection reset", "could not receive data", "could not send data", "Broken pipe"),
     *("lost synchronization", "Connection timed out", "connection pointer is NULL", "SSL connection has been closed"),
 )
+
+_STATES = {
+    "permission denied": "42501",
+    "No space left on device": "53100",
+    "conflict with recovery": "40001",
+    "due to lock timeout": "55P03",
+    "due to statement timeout": "57014",
+}
+"""Words of a message to its SQLSTATE, which ADBC does not give for an error that comes with the rows."""
+
+_BEGIN = re.compile(r"(?:\[libpq\] )?Execution error \[PGRES_FATAL_ERROR\]: ERROR:\s+")
 
 
 def quoted(name: str) -> str:
@@ -317,7 +330,8 @@ class Diagnosis:
         details = {key.removeprefix("b'").removesuffix("'"): value for key, value in details.items()}
         state = getattr(error, "sqlstate", None) or ""
         text = str(error)
-        message = details.get("PG_DIAG_MESSAGE_PRIMARY") or text.strip().partition("\n")[0]
+        message = details.get("PG_DIAG_MESSAGE_PRIMARY") or _BEGIN.sub("", text.strip().partition("\n")[0])
+        state = state or next((found for words, found in _STATES.items() if words in message), "")
         constraint, column = details.get("PG_DIAG_CONSTRAINT_NAME"), details.get("PG_DIAG_COLUMN_NAME")
         rule = f"constraint '{constraint}'" if constraint else f"column '{column}'" if column else "a constraint"
         lost = state.startswith(_LOST) or (not state and any(part in text for part in _LOST_TEXTS))

@@ -36,7 +36,7 @@ from stateplan.execnodes.connectors.protocol import Offset, OffsetSource, Source
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError, nearest
 from stateplan.execnodes.paths import AnyPath, remove_tree, rename, write_whole
-from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.rex import Rex, input_refs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,6 +124,17 @@ class TableReader:
             out.append(query + (" WHERE " + " AND ".join(conditions) if conditions else "") + end)
         return out
 
+    @property
+    def asks(self) -> dict[str, Any]:
+        """What the rows depend on that it reads, besides the table. JSON-ready."""
+        return {
+            "fields": [[name, declared.summary()] for name, declared in self.fields],
+            "filters": [f.to_json() for f in self.filters],
+            "over": [self.all_fields[i][0] for f in self.filters for i in input_refs(f)],
+            "ranges": None if self.ranges is None else vars(self.ranges),
+            "limit": self.limit,
+        }
+
     def _range_column(self, table: TableInfo) -> str:
         assert self.ranges is not None
         column = table.column(self.ranges.column)
@@ -199,7 +210,7 @@ class JdbcSource(OffsetSource):
     def latest_offset(self, start: Offset) -> Offset:
         if self.folder is None:
             return {"files": 1}
-        sizes = self._copy["sizes"]
+        sizes = self._copied_for(start["files"])
         end, taken = start["files"], 0
         while end < len(sizes) and (taken == 0 or taken + sizes[end] <= self.batch_bytes):
             taken += sizes[end]
@@ -209,7 +220,7 @@ class JdbcSource(OffsetSource):
     def plan(self, start: Offset, end: Offset) -> list[Split]:
         if self.folder is None:
             return [{"number": 0, "size": 0}]
-        sizes = self._copy["sizes"]
+        sizes = self._copied_for(start["files"])
         attempt = self._copy["attempt"]
         return [{"copy": attempt, "number": n, "size": sizes[n]} for n in range(start["files"], end["files"])]
 
@@ -249,6 +260,20 @@ class JdbcSource(OffsetSource):
         self._gone = max(self._gone, end["files"])
 
     # ---- the copy ----------------------------------------------------------------------------------------------
+
+    def _copied_for(self, start: int) -> list[int]:
+        """The bytes of each file of the copy. Raises RunError RUN149, those from ``start`` on have other rows or
+        columns than the job reads now."""
+        sizes: list[int] = self._copy["sizes"]
+        if start < len(sizes) and self._copy.get("asks", self._asks) != self._asks:
+            raise RunError("RUN149.asks", name=self.reader.name)
+        return sizes
+
+    @property
+    def _asks(self) -> dict[str, Any]:
+        """As it is read from JSON."""
+        asked: dict[str, Any] = json.loads(json.dumps(self.reader.asks))
+        return asked
 
     @cached_property
     def _copy(self) -> dict[str, Any]:
@@ -296,7 +321,7 @@ class JdbcSource(OffsetSource):
         for path, size in (file for part in parts for file in part):
             rename(path, _file(len(sizes)))
             sizes.append(size)
-        return {"attempt": name, "sizes": sizes}
+        return {"attempt": name, "sizes": sizes, "asks": self._asks}
 
     def _files(self, connection: Any, query: str, folder: AnyPath, part: int) -> list[tuple[AnyPath, int]]:
         """The files with the rows of a query, and their bytes."""

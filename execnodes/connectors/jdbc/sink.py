@@ -75,6 +75,11 @@ _STAGED = {
 }
 """Root of a declared type to the type that ADBC sends its values as."""
 
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""Has the server answer a commit when no crash can undo it: the job does not write the micro-batch again."""
+
 _STAGE, _DELETED = "stateplan_stage", "stateplan_deleted"
 _REMOVES = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 
@@ -181,6 +186,7 @@ class JdbcSink(Sink):
     _connection: Any = field(default=None, repr=False, compare=False)
     _target: Target | None = field(default=None, repr=False, compare=False)
     _owner: str | None = field(default=None, repr=False, compare=False)
+    _noted: int = field(default=-1, repr=False, compare=False)
     _released: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -273,7 +279,7 @@ class JdbcSink(Sink):
             connection = self.server.connect()
             try:
                 self._target = self._described(connection)
-                execute(connection, *self._target.stages())
+                execute(connection, _DURABLE, *self._target.stages())
                 connection.commit()
             except BaseException:
                 close(connection)
@@ -350,10 +356,12 @@ class JdbcSink(Sink):
         with self._noting(connection, target), connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {table} (uid, epoch, owner) VALUES ($1, -1, $2) "
-                "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner",
+                "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner RETURNING epoch",
                 (self.uid, owner),
             )
+            noted = int(cursor.fetchall()[0][0])
         connection.commit()
+        self._noted = noted
 
     def _create(self, connection: Any, table: str) -> None:
         statement = _CREATE.format(table=table)
@@ -378,13 +386,18 @@ class JdbcSink(Sink):
         with self._noting(connection, target):
             found = rows(connection, f"SELECT epoch, owner FROM {table} WHERE uid = $1 FOR UPDATE", [self.uid])
         name, server = target.table.path, self.server.summary
-        if not found or found[0][1] != self._owner:
+        if not found or found[0][0] < self._noted:
+            connection.rollback()
+            last = found[0][0] if found else "none"
+            raise RunError("RUN150.behind", name=name, server=server, found=last, noted=self._noted)
+        if found[0][1] != self._owner:
             connection.rollback()
             raise RunError("RUN150", name=name, server=server)
         if found[0][0] >= epoch:
             connection.rollback()
             if found[0][0] > epoch:
                 raise RunError("RUN150.ahead", name=name, server=server, found=found[0][0], epoch=epoch)
+            self._noted = epoch
             return
         if self._described(connection) != target:  # somebody has changed the table; its columns fit
             connection.rollback()
@@ -396,6 +409,7 @@ class JdbcSink(Sink):
             with self._noting(connection, target):
                 cursor.execute(f"UPDATE {table} SET epoch = $1, written = now() WHERE uid = $2", (epoch, self.uid))
         connection.commit()
+        self._noted = epoch
 
     def _move(self, cursor: Any, target: Target, frame: pl.DataFrame) -> None:
         import polars as pl

@@ -63,6 +63,11 @@ _PUBLISHED = """
 SELECT c.oid::bigint, n.nspname::text, c.relname::text, p.oid::bigint,
        p.pubinsert AND p.pubupdate AND p.pubdelete, p.pubtruncate,
        t.tablename IS NOT NULL, to_jsonb(t) ->> 'rowfilter', to_jsonb(t) ->> 'attnames',
+       concat_ws(' ', p.oid, p.xmin, (
+         SELECT string_agg(d.objid::text, ' ' ORDER BY d.objid) FROM pg_depend d JOIN pg_depend m USING (classid, objid)
+         WHERE d.refclassid = 'pg_publication'::regclass AND d.refobjid = p.oid
+           AND (m.refclassid, m.refobjid)
+               IN (('pg_class'::regclass, c.oid), ('pg_namespace'::regclass, c.relnamespace)))),
        CASE WHEN c.relkind = 'p' AND c.relreplident = 'f' THEN (
          SELECT l.oid::regclass::text FROM pg_partition_tree(c.oid) AS s JOIN pg_class l ON l.oid = s.relid
          WHERE s.isleaf AND l.relreplident <> 'f' LIMIT 1) END
@@ -155,6 +160,20 @@ class Position:
 def lsn_text(lsn: int) -> str:
     """A place in the log as PostgreSQL writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A publication of tables.
+
+    Attributes:
+        oid: its number in the catalog.
+        marks: OID of a table to a text that is another one after the publication was made again or altered, or the
+            table taken out of it and added again: changes between may be missing.
+    """
+
+    oid: int
+    marks: dict[str, str]
 
 
 class Slot:
@@ -307,8 +326,8 @@ class Slot:
         if level != "logical":
             raise RunError("RUN156", server=self.server.summary, level=level)
 
-    def publish(self, tables: list[Captured]) -> tuple[bool, int]:
-        """Makes the publication, unless it is there; whether it was not, and its OID.
+    def publish(self, tables: list[Captured]) -> tuple[bool, Published]:
+        """Makes the publication, unless it is there; whether it was not, and what it is.
 
         Raises:
             RunError: RUN160, it is missing and must not be made, or lacks something.
@@ -339,8 +358,8 @@ class Slot:
         options = f" WITH ({', '.join(settings)})" if settings else ""
         return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
 
-    def check_published(self, tables: Mapping[int, str], begun: bool = False) -> int:
-        """The OID of the publication.
+    def check_published(self, tables: Mapping[int, str], begun: bool = False) -> Published:
+        """The publication.
 
         Args:
             tables: OID to name.
@@ -350,7 +369,7 @@ class Slot:
             RunError: changes would be missing: RUN159, a table is gone; RUN160, the publication is, or leaves out some
                 of them.
         """
-        oid = 0
+        oid, marks = 0, {}
         with self.connection() as connection:
             query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
             found = {row[0]: row[1:] for row in rows(connection, query)}
@@ -358,7 +377,8 @@ class Slot:
         for number, path in tables.items():
             if number not in found:
                 raise RunError("RUN159", table=path, server=server)
-            schema, table, oid, changes, truncates, included, condition, columns, partial = found[number]
+            schema, table, oid, changes, truncates, included, condition, columns, mark, partial = found[number]
+            marks[str(number)] = mark
             sql = f"{quoted(schema)}.{quoted(table)}"
             if oid is None:
                 code = "RUN160.gone" if begun else "RUN160"
@@ -375,7 +395,7 @@ class Slot:
                 raise RunError(
                     "RUN160.column", publication=publication, table=path, server=server, name=name, column=column
                 )
-        return oid
+        return Published(oid, marks)
 
     def _lacking(self, published: str, sql: str) -> str | None:
         """The first declared column that a publication does not have. Raises RunError RUN144 where the table has it

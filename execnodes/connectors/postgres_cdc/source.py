@@ -47,8 +47,8 @@ class ChangeSource(OffsetSource):
 
     An offset has ``tables`` (OID to name) and ``types`` from the first micro-batch on; ``copy``, the files with the
     rows that were there, of which ``copied`` have been read; ``lsn``, the place in the log up to which changes have
-    been read, and ``batch``, the files with the changes before it; ``cluster``, the system identifier of the server,
-    and ``publication``, the OID of the publication.
+    been read, and ``batch``, the files with the changes before it; ``cluster``, the system identifier of the server;
+    ``publication``, the OID of the publication, and ``marks``, those of its tables (see :class:`Published`).
 
     Args:
         origin: of the changes.
@@ -198,7 +198,7 @@ class ChangeSource(OffsetSource):
         assert position.confirmed is not None
         latest = self.mode == "latest-offset" and before.confirmed is not None
         lsn = position.flushed if latest else position.confirmed
-        return {"lsn": lsn, "cluster": position.cluster, "publication": publication}
+        return {"lsn": lsn, "cluster": position.cluster, "publication": publication.oid, "marks": publication.marks}
 
     def _copy(self, tables: list[Captured]) -> dict[str, Any]:
         """Copies the rows that are there to files, as one snapshot of the database sees them."""
@@ -257,8 +257,12 @@ class ChangeSource(OffsetSource):
             ends = lsn_text(position.flushed)
             raise RunError("RUN155.behind", ends=ends, lsn=lsn_text(lsn), server=server)
         publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, begun=True)
-        if start.get("publication", publication) != publication:
+        if start.get("publication", publication.oid) != publication.oid:
             raise RunError("RUN160.other", publication=self.origin.publication, server=server)
+        for oid, mark in start.get("marks", publication.marks).items():
+            if publication.marks[oid] != mark:
+                table = start["tables"][oid]
+                raise RunError("RUN160.altered", publication=self.origin.publication, server=server, table=table)
         if position.confirmed is None:
             raise RunError("RUN155", slot=name, server=server)
         if position.confirmed > lsn:
@@ -274,6 +278,8 @@ class ChangeSource(OffsetSource):
                 return start
         self._given = time.monotonic()
         more: Offset = {**start, "lsn": end, "batch": [attempt, count]}
+        if count:  # a column may have got a type that was created meanwhile
+            more["types"] = {**start["types"], **slot.types(list(map(int, start["tables"])))}
         copy = start.get("copy", {})
         if end >= copy.get("until", end + 1):
             more["copy"] = {"id": copy["id"], "files": copy["files"]}

@@ -8,7 +8,7 @@ The texts are those of the output functions of PostgreSQL, in the settings of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 import polars as pl
@@ -66,6 +66,10 @@ _FITS: Mapping[str, tuple[str, ...]] = {
 
 _INFINITE = ("Infinity", "-Infinity")
 _FIRST_NS, _LAST_NS = -9_223_372_036_854_775, 9_223_372_036_854_775  # microseconds that fit 64 bits of nanoseconds
+
+
+_EXACT = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Rounds numbers of any length."""
 
 
 def fits(type_name: str, declared: LogicalType) -> bool:
@@ -150,7 +154,7 @@ def _decimal(text: pl.Series, declared: LogicalType) -> pl.Series:
     long = text.str.contains(rf"\.[0-9]{{{scale + 1}}}").fill_null(False)
     if long.any():
         step = Decimal(1).scaleb(-scale)
-        rounded = [str(Decimal(t).quantize(step, ROUND_HALF_UP)) for t in text.filter(long)]
+        rounded = [f"{Decimal(t).quantize(step, context=_EXACT):f}" for t in text.filter(long)]
         text = text.clone().scatter(long.arg_true(), rounded)
     return text.cast(declared.polars(), strict=False)
 
