@@ -15,7 +15,8 @@ SENSITIVE = (
 )
 """An option whose key has one of these in it has a secret as its value; ``.``, ``-``, ``_`` and nothing between two
 words are alike. Source: Flink's ``GlobalConfiguration``, all but the last line, which Delta, HTTP and Kafka
-have."""
+have. ``password`` and ``secret`` with a slip of the pen, and ``pass``, ``pwd`` and ``pw`` at the end of a key, count
+too: no connector has such options, and messages that refuse them show the statement."""
 
 HIDDEN = "******"
 """Stands for a secret. Source: Flink's ``GlobalConfiguration``."""
@@ -26,7 +27,27 @@ SHORT = 3
 Span: TypeAlias = tuple[int, int]
 """Characters of a text, from the first to the one behind the last."""
 
-_KEY = re.compile("|".join(re.sub("[.-]", "[._-]?", word) for word in SENSITIVE), re.I)
+_WORD = r"(?<![a-z]){}(?![a-z])"
+
+
+def _misspelled(word: str) -> Iterator[str]:
+    """Patterns of the word with one letter left out, put in, exchanged, or two in the wrong order."""
+    for i in range(len(word)):
+        before, letter, after = word[:i], word[i], word[i + 1 :]
+        yield from (before + after, f"{before}[a-z]{letter}{after}", f"{before}[a-z]{after}")
+        yield before + after[:1] + letter + after[1:]
+
+
+_KEY = re.compile(
+    "|".join(
+        [
+            *(re.sub("[.-]", "[._-]?", word) for word in SENSITIVE),
+            *(_WORD.format(f"(?:{'|'.join(_misspelled(word))})") for word in ("password", "secret")),
+            r"(?<![a-z])(?:pass|pwd|pw)(?=['\"]|$)",
+        ]
+    ),
+    re.I,
+)
 # Patterns are compiled when they are first used: most commands never do.
 _REFERENCE = r"\$\{\w+:[^}]*\}"
 _REFERRED = "\0"
@@ -36,6 +57,9 @@ _LITERALS = frozenset({"", "true", "false"})
 
 _SQL = r"(?='([^'\n]{1,300})'(\s*=\s*|\s+)'([^']*(?:''[^']*)*))"
 """Also pairs that begin within another one: which quote opens a text is not known in a part of a statement."""
+_WITH = r"(?i)\bWITH\s*\("
+_LOOSE = r"(?<=[(,])\s*([`\"']?)([\w.-]{1,300})\1\s*=\s*(?:'([^']*(?:''[^']*)*)|\"([^\"\n]*)|([^\s,)'\"]+))"
+"""A pair of WITH whose quotes are not those of SQL, or are missing."""
 _JSON = r"(?s)([\"'])([\w.-]{1,300})\1(?:\s*:|(?<=\")\s*,)\s*([\"'])((?:(?!\3)[^\\]|\\.)*)"
 _BARE = r"(?i)\bSET\s+([\w.-]+)\s*=\s*([^\s;']+)"
 _ARGUMENT = r"(?<![\w.-])-D\s*([\w.-]+)=(\S+)"
@@ -122,9 +146,11 @@ def masked(text: str) -> str:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """A text without these secrets, the longest first: one may be a part of another."""
+    """A text without these secrets, the longest first: one may be a part of another. Short ones count where they stand
+    alone: stars within words would tell them."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+        alone = rf"(?<!\w){re.escape(secret)}(?!\w)"
+        text = text.replace(secret, HIDDEN) if len(secret) > SHORT else re.sub(alone, HIDDEN, text)
     return text
 
 
@@ -154,6 +180,9 @@ def _spans(text: str) -> Iterator[Span]:
     pairs = [(match[1], match.span(3)) for match in re.finditer(_SQL, text) if match[2].strip() or is_secret(match[1])]
     pairs += [(match[2], match.span(4)) for match in re.finditer(_JSON, text)]
     pairs += [(match[1], match.span(2)) for match in (*re.finditer(_BARE, text), *re.finditer(_ARGUMENT, text))]
+    for options in re.finditer(_WITH, text):
+        inside = re.compile(_LOOSE).finditer(text, options.end() - 1)
+        pairs += [(match[2], match.span(match.lastindex or 0)) for match in inside]
     for hints in re.finditer(_HINTS, text):
         inside = re.compile(_HINT).finditer(text, hints.start(1), hints.end(1))
         pairs += [(match[1], match.span(2)) for match in inside]

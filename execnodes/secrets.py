@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
-from stateplan.execnodes.redaction import secret_parts
+from stateplan.execnodes.redaction import SHORT, is_secret, secret_parts
 
 _SESSION = "session"
 _REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
@@ -71,6 +71,22 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
         raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
 
     return _REFERENCE.sub(value, text)
+
+
+def unresolved(text: str, options: Mapping[str, str]) -> str:
+    """A text of a library or a server, with the references of options that are no secrets as they are written in place
+    of what they stand for.
+
+    Args:
+        text: what is shown.
+        options: with references. Raises as :func:`resolved`.
+    """
+    shown = {key: value for key, value in options.items() if not is_secret(key)}
+    found = ((key, match[0]) for key, value in shown.items() for match in _REFERENCE.finditer(value))
+    known = {resolved(reference, key): reference for key, reference in found}
+    for value in sorted(known, key=len, reverse=True):
+        text = text.replace(value, known[value]) if len(value) > SHORT else text
+    return text
 
 
 class Environment:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
 from stateplan.execnodes.connectors.registry import source_changelog_mode
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import InputRef, Rex, input_refs
 from stateplan.execnodes.rex import Literal as Constant
 from stateplan.planner.algebra.phased import GlobalAggregate
 from stateplan.planner.algebra.relations import (
@@ -34,7 +34,12 @@ from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, conjunction
 from stateplan.planner.expressions.search import expand_search
 from stateplan.planner.metadata.predicates import predicates_of
 
-Monotonicity: TypeAlias = Literal["CONSTANT", "INCREASING", "DECREASING", "NOT_MONOTONIC"]
+Monotonicity: TypeAlias = Literal["CONSTANT", "PADDED", "INCREASING", "DECREASING", "NOT_MONOTONIC"]
+"""``PADDED`` is a constant that an outer join sets to NULL until a row is there. Flink takes it for ``CONSTANT``: MIN
+and MAX of it are right, as they leave NULL out, but those of COALESCE keep a value that is gone."""
+
+_STRICT = (*COMPARISONS, "+", "-", "*", "/", "%")
+"""Calls that are NULL when an operand is."""
 
 
 def monotonicity(rel: Rel) -> list[Monotonicity] | None:
@@ -66,8 +71,17 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         below = monotonicity(rel.input)
         return ["NOT_MONOTONIC"] * rel.width if below is not None and _changes(below) else below
     if isinstance(rel, ChangelogNormalize):
+        if _is_deleted_from(rel):
+            return None
         return ["CONSTANT" if i in rel.key else "NOT_MONOTONIC" for i in range(rel.width)]
     return None
+
+
+def _is_deleted_from(rel: Rel) -> bool:
+    """Whether a table below deletes rows. Flink does not ask for this, and its MIN, MAX and top-N keep what is gone."""
+    if isinstance(rel, Scan):
+        return RowKind.DELETE in source_changelog_mode(rel.table.options)
+    return any(map(_is_deleted_from, rel.inputs))
 
 
 def _changes(known: list[Monotonicity]) -> bool:
@@ -102,14 +116,20 @@ def _ranked(rel: Rank) -> list[Monotonicity] | None:
 def _projected(exprs: tuple[Rex, ...], below: list[Monotonicity] | None) -> list[Monotonicity] | None:
     if below is None:
         return None
-    if all(m == "CONSTANT" for m in below):
-        return ["CONSTANT"] * len(exprs)
-    out: list[Monotonicity] = []
-    for e in exprs:
-        while kind(e) == "CAST":
-            e = e.children[0]
-        out.append(below[e.index] if isinstance(e, InputRef) else "NOT_MONOTONIC")
-    return out
+    return [_of_expression(e, below) for e in exprs]
+
+
+def _of_expression(e: Rex, below: list[Monotonicity]) -> Monotonicity:
+    if isinstance(e, InputRef):
+        return below[e.index]
+    if kind(e) == "CAST":
+        return _of_expression(e.children[0], below)
+    if any(m not in ("CONSTANT", "PADDED") for m in below):
+        return "NOT_MONOTONIC"
+    if all(below[i] == "CONSTANT" for i in input_refs(e)):
+        return "CONSTANT"
+    strict = kind(e) in _STRICT and all(_of_expression(o, below) != "NOT_MONOTONIC" for o in e.children)
+    return "PADDED" if strict else "NOT_MONOTONIC"
 
 
 def _filtered(rel: Calc, below: list[Monotonicity] | None) -> list[Monotonicity] | None:
@@ -150,7 +170,7 @@ def _aggregated(rel: Aggregate) -> list[Monotonicity] | None:
     below = monotonicity(rel.input)
     if below is None or any(below[g] != "CONSTANT" for g in rel.group):
         return None
-    updates = any(m != "CONSTANT" for m in below)
+    updates = any(m not in ("CONSTANT", "PADDED") for m in below)
     out: list[Monotonicity] = ["CONSTANT"] * len(rel.group)
     for c in rel.calls:
         own = _of_call(c, rel.input)
@@ -180,13 +200,22 @@ def _joined(rel: Join) -> list[Monotonicity] | None:
     left, right = monotonicity(rel.left), monotonicity(rel.right)
     if rel.join_type == "ANTI" or left is None or right is None:
         return None
-    pairs = equi_keys(rel.condition, rel.left.width)
-    if any(left[a] != "CONSTANT" or right[b] != "CONSTANT" for a, b in pairs):
+    keys = {m for a, b in equi_keys(rel.condition, rel.left.width) for m in (left[a], right[b])}
+    terms = conjunctions(rel.condition)
+    if keys - {"CONSTANT", "PADDED"} or ("PADDED" in keys and any(kind(c) != "=" for c in terms)):
         return None
-    only_keys = all(is_equi_key(c, rel.left.width) for c in conjunctions(rel.condition))
+    only_keys = all(is_equi_key(c, rel.left.width) for c in terms)
     if not only_keys and any(m != "CONSTANT" for m in (*left, *right)):
         return None
-    return left if rel.join_type == "SEMI" else [*left, *right]
+    if rel.join_type == "SEMI":
+        return left
+    left = _padded(left) if rel.join_type in ("RIGHT", "FULL") else left
+    right = _padded(right) if rel.join_type in ("LEFT", "FULL") else right
+    return [*left, *right]
+
+
+def _padded(known: list[Monotonicity]) -> list[Monotonicity]:
+    return ["PADDED" if m == "CONSTANT" else m for m in known]
 
 
 def _interval(rel: Rel, index: int) -> tuple[float | None, float | None]:

@@ -210,6 +210,7 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("subqueries to correlates", "collection", (subqueries_to_correlates,)),
     Phase("correlates to joins", "whole", function=decorrelate),
+    Phase("keys of these joins", "sequence", (coerce_join_conditions, push_join_expressions)),
     Phase("bounded input", "whole", function=bounded_input, enabled=is_batch),
     Phase(
         "default rewrite",

@@ -30,7 +30,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
 from stateplan.planner.expressions.fold import evaluate_constant
-from stateplan.planner.expressions.normal import collapsed, to_cnf
+from stateplan.planner.expressions.normal import collapsed, not_distinct, to_cnf
 from stateplan.planner.expressions.ops import (
     MIRRORED,
     TRUE,
@@ -56,7 +56,7 @@ from stateplan.planner.physical import Physical
 
 # Gives both sides of an equality in a join's condition one type.
 #
-# Source: Flink's ``JoinConditionTypeCoerceRule``.
+# Source: Flink's ``JoinConditionTypeCoerceRule``, which leaves IS NOT DISTINCT FROM out: its key has two types there.
 
 
 def coerce_join_conditions(rel: Rel) -> Rel | None:
@@ -69,15 +69,17 @@ def coerce_join_conditions(rel: Rel) -> Rel | None:
 
 
 def _coerced(term: Rex) -> Rex:
-    if kind(term) != "=":
+    equality = collapsed(term)
+    if kind(equality) not in ("=", "IS NOT DISTINCT FROM"):
         return term
-    a, b = term.children
+    a, b = equality.children
     if not isinstance(a, InputRef) or not isinstance(b, InputRef) or same_type(a.type, b.type):
         return term
     common = least_restrictive([a.type, b.type])
     if common is None:
         raise SqlError("SQL203.coerced", left=a.type, right=b.type)
-    return compare("=", _ensured(a, common), _ensured(b, common))
+    left, right = _ensured(a, common), _ensured(b, common)
+    return compare("=", left, right) if kind(equality) == "=" else not_distinct(left, right)
 
 
 def _ensured(field: Rex, target: LogicalType) -> Rex:

@@ -194,12 +194,15 @@ def _told(rel: Rel) -> frozenset[int]:
 
 def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
     """What is computed below the window: the fields not ``told`` that are used above or by it, then other
-    expressions, each after its own operands; the window's order comes before its partition."""
+    expressions, each after its own operands; the window's order comes before its partition. Constants are there if
+    the window is ordered by them."""
+    orders: list[Rex] = []
     program: list[Rex] = []
     used: list[Rex] = []
 
     def register(e: Rex) -> None:
         if isinstance(e, Over):
+            orders.extend(o[0] for o in e.order)
             for operand in (*e.operands, *(o[0] for o in e.order), *e.partition):
                 register(operand)
             return
@@ -218,7 +221,7 @@ def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
     for e in rel.exprs:
         register(e)
         use(e)
-    wanted = [e for e in program if member(e, used) and not isinstance(e, Literal)]
+    wanted = [e for e in program if member(e, used) and (not isinstance(e, Literal) or member(e, orders))]
     refs = sorted((e for e in wanted if isinstance(e, InputRef) and e.index not in told), key=lambda e: e.index)
     return [*refs, *(e for e in wanted if not isinstance(e, InputRef) or e.index in told)]
 

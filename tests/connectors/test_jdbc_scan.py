@@ -156,7 +156,7 @@ def test_tables_that_are_not_as_declared_are_refused(database: Database) -> None
         refused("CAT102", lambda declared=declared: source(database, "orders", f"id {declared}"))  # type: ignore[misc]
 
 
-def test_databases_that_do_not_answer_are_errors_in_time(database: Database) -> None:
+def test_databases_that_do_not_answer_are_errors_in_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     database.execute("CREATE TABLE t (id bigint)", "CREATE ROLE nobody_here LOGIN PASSWORD 'x'")
     url = database.url
 
@@ -169,6 +169,10 @@ def test_databases_that_do_not_answer_are_errors_in_time(database: Database) -> 
     error("RUN140", url=url.replace(server, "no.such.host.invalid:5432"))
     assert "wr0ng" not in str(error("RUN141", password="wr0ng"))
     assert "password" not in str(error("RUN141", password="password"))  # which is in the words of the server
+    assert "authentication failed" in str(error("RUN141", password="a"))  # one letter is in any text
+    monkeypatch.setenv("LOGIN", "wr0ng-x-too")
+    by_reference = str(error("RUN141", username="${env:LOGIN}", password="x"))
+    assert "wr0ng" not in by_reference and 'user "${env:LOGIN}"' in by_reference
     near = error("RUN142", url=url + "0")
     assert near.hint is not None and database.name in near.hint
     error("RUN147", username="nobody_here", password="x")

@@ -59,6 +59,17 @@ QUERIES = {
         "WHERE place <= 2",
         DEDUPLICATED,
     ),
+    "newest": (
+        "id INT PRIMARY KEY, name TEXT",
+        "SELECT id, name FROM customers ORDER BY id DESC LIMIT 3",
+        "",
+    ),
+    "tiers": (
+        "tier INT PRIMARY KEY, lo INT, hi INT, least INT",
+        "SELECT c.tier, MIN(c.id), MAX(c.id), MIN(COALESCE(o.amount, -1)) FROM customers AS c "
+        "LEFT JOIN orders AS o ON o.customer = c.id WHERE c.tier IS NOT NULL GROUP BY c.tier",
+        "",
+    ),
     "sizes": (
         "n BIGINT PRIMARY KEY, regions BIGINT",
         "SELECT n, COUNT(*) FROM (SELECT region, COUNT(*) AS n FROM customers GROUP BY region) AS t GROUP BY n",

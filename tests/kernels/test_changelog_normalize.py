@@ -64,6 +64,16 @@ def test_batches_give_the_same_rows(changes, keys, update_before, condition, ttl
     assert not update_before or legal(out)
 
 
+@given(anything(ROWS, 40), KEYS, st.booleans(), CONDITIONS, st.sampled_from([0, 10_000]), CUTS)
+def test_every_version_in_batches(changes, keys, update_before, condition, ttl, cuts) -> None:
+    kernel = ChangelogNormalizeKernel(ROW, keys, update_before, condition[0])
+    state = MemoryState(kernel.with_every_version())
+    flink = ChangelogNormalize(keys, update_before, ttl, condition[1])
+    for now, batch in enumerate(split(changes, cuts)):
+        mine = changes_of(state.step([frame(ROW, batch)], now, [ttl]))
+        assert mine == [c for change in batch for c in flink.add(change, now)]
+
+
 @given(anything(ROWS, 30), st.sampled_from([5, 10]), CLOCK, CUTS)
 def test_state_expires_between_batches(changes, ttl, clock, cuts) -> None:
     """A batch is what its last change of each key is, whatever has expired before it."""

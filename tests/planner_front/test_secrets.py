@@ -75,14 +75,26 @@ def rows(env: TableEnvironment, query: str) -> list[int]:
     "key",
     ["password", "properties.ssl.keystore.password", "storage.aws_secret_access_key", "storage.account_key", "api.key",
      "properties.sasl.jaas.config", "avro-confluent.basic-auth.user-info", "spark.hadoop.fs.s3a.access.key",
-     "properties.basic.auth.user.info", "http-headers", "fs.azure.sas-token"],
+     "properties.basic.auth.user.info", "http-headers", "fs.azure.sas-token",
+     "pasword", "passwrod", "passwort", "a.Ppassword", "sceret", "properties.pwd", "pass", "db-pw"],
 )  # fmt: skip
 def test_keys_of_secrets(key: str) -> None:
     assert is_secret(key)
 
 
 @pytest.mark.parametrize(
-    "key", ["path", "username", "url", "properties.bootstrap.servers", "format", "sink.parallelism", "key.fields"]
+    "key",
+    [
+        "path",
+        "username",
+        "url",
+        "properties.bootstrap.servers",
+        "format",
+        "sink.parallelism",
+        "key.fields",
+        "bypass",
+        "fields.pass.kind",
+    ],
 )
 def test_keys_of_other_options(key: str) -> None:
     assert not is_secret(key)
@@ -116,6 +128,10 @@ def test_values_as_they_are_shown(key: str, value: str, shown: str) -> None:
     [
         ("('connector' = 'j', 'password' = 'it''s', 'a'='')", f"('connector' = 'j', 'password' = '{HIDDEN}', 'a'='')"),
         ("WITH ('password' 'x')", f"WITH ('password' '{HIDDEN}')"),
+        ("WITH ('a' = 'b', password = 'it''s', 'c'='d')", f"WITH ('a' = 'b', password = '{HIDDEN}', 'c'='d')"),
+        ("with (`pasword`='x')", f"with (`pasword`='{HIDDEN}')"),
+        ("WITH ('password' = \"x y\", 'a'='b')", f"WITH ('password' = \"{HIDDEN}\", 'a'='b')"),
+        ("WITH ('password' = x, 'a'='b')", f"WITH ('password' = {HIDDEN}, 'a'='b')"),
         ("don't; 'password' = 'x y", f"don't; 'password' = '{HIDDEN}"),
         ("'='=' WITH ('password' = 'Q:Z')", f"'='=' WITH ('password' = '{HIDDEN}')"),
         ("SET spark.x.secret.key = abc;", f"SET spark.x.secret.key = {HIDDEN};"),
@@ -195,6 +211,11 @@ def test_statements_with_secrets_that_are_wrong(declare: Declare) -> None:
         declare("u", password=SECRET, passwordd="x"),
         f"CREATE TABLE u (a INT) WITH ('password' = '{SECRET}', 'password' = '{SECRET}x')",
         f"CREATE TABLE u (a INT) WITH ('password' '{SECRET}')",
+        f"CREATE TABLE u (a INT) WITH ('connector' = 'vault', 'pasword' = '{SECRET}')",
+        f"CREATE TABLE u (a INT) WITH ('connector' = 'vault', 'pwd' = '{SECRET}')",
+        f"CREATE TABLE u (a INT) WITH ('connector' = 'vault', password = '{SECRET}')",
+        f"CREATE TABLE u (a INT) WITH ('connector' = 'vault', 'password' = \"{SECRET}\")",
+        f"CREATE TABLE u (a INT) WITH ('connector' = 'vault', 'password' = {SECRET})",
         f"CREATE TABLE u (a INT) WITH ('password' = '{SECRET}'",
         f"CREATE TABLE u WITH ('password' = '{SECRET}-2') LIKE base (INCLUDING OPTIONS)",
         f"CREATE TABLE u (a NOSUCH) WITH ('connector' = 'vault', 'password' = '{SECRET}')",

@@ -64,6 +64,10 @@ QUERIES = [
     "SELECT a, SUM(b + (SELECT MIN(b) FROM u)) FROM t GROUP BY a",
     "SELECT a, n FROM (SELECT a, COUNT(*) AS n FROM r GROUP BY a) AS x WHERE n IN (SELECT b FROM t)",
     "SELECT DISTINCT a, b FROM t WHERE b < (SELECT MAX(b) FROM r WHERE r.a = t.a)",
+    "SELECT t.a, r.b FROM t LEFT JOIN r ON t.b IS NOT DISTINCT FROM r.a",
+    "SELECT t.a, u.b FROM t RIGHT JOIN u ON t.a IS NOT DISTINCT FROM u.b AND t.b > u.a",
+    "SELECT a, b FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY k, b DESC) AS n "
+    "FROM (SELECT a, b, 1 AS k FROM u) AS x) AS y WHERE n <= 2",
     "SELECT a, b FROM t INTERSECT SELECT a, b FROM r",
     "SELECT a, b FROM r EXCEPT SELECT a, b FROM t",
     "SELECT a, b FROM t UNION SELECT a, b FROM r EXCEPT SELECT a, b FROM u",
@@ -128,3 +132,27 @@ def test_rows_equal_sqlites(query: str, step: int, sqlite: sqlite3.Connection, t
         "[" + ", ".join("null" if v is None else str(v) for v in row) + "]" for row in sqlite.execute(query)
     )
     assert sorted(fold(printed(translate(graph, {}, 2)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT a, (SELECT MAX(b) FROM u WHERE u.e = t.d) FROM t", [(1, 5), (2, None)]),
+        ("SELECT b, (SELECT MAX(a) FROM t WHERE t.d = u.e) FROM u", [(5, 1), (6, None)]),
+        ("SELECT a, b FROM t FULL JOIN u ON d IS NOT DISTINCT FROM e", [(1, 5), (2, 6)]),
+    ],
+)
+def test_decimals_of_other_scales_are_keys(query: str, expected: list[object], tmp_path: Path) -> None:
+    environment = TableEnvironment.create()
+    tables = {"t": ("a INT, d DECIMAL(10, 2)", "ad", [(1, 10.5), (2, None)])}
+    tables["u"] = ("b INT, e DECIMAL(10, 1)", "be", [(5, 10.5), (6, None)])
+    for name, (columns, names, rows) in tables.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+        environment.execute_sql(
+            f"CREATE TABLE {name} ({columns}) WITH ('connector'='filesystem', 'path'='{path}', 'format'='json')"
+        )
+    left: Counter[tuple[Any, ...]] = Counter()
+    for row in environment.execute_sql(query).collect():
+        left[tuple(row)] += 1 if row.get_row_kind().name in ("INSERT", "UPDATE_AFTER") else -1
+    assert sorted((+left).elements()) == expected

@@ -45,3 +45,18 @@ def test_versions_are_kept_for_those_who_look_at_them(session: TableEnvironment,
 def test_each_row_finds_the_version_of_its_time(session: TableEnvironment, capfd: pytest.CaptureFixture[str]) -> None:
     session.execute_sql(f"INSERT INTO sink {JOIN}").wait()
     assert Counter(capfd.readouterr().out.split("\n")[:-1]) == Counter(f"+I[{v}, {v}]" for v in range(5))
+
+
+def test_each_row_finds_the_upsert_of_its_time(tmp_path: Path, session: TableEnvironment) -> None:
+    rows = [{"_op": "+U", "k": 1, "v": 10 + v, "ts": f"2024-01-01 00:00:0{v}"} for v in range(5)]
+    (tmp_path / "upserts.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    session.execute_sql("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
+    session.execute_sql(
+        "CREATE TABLE prices (k INT PRIMARY KEY NOT ENFORCED, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ("
+        f"'connector' = 'filesystem', 'path' = '{tmp_path / 'upserts.json'}', 'format' = 'op-json', "
+        "'op-json.mode' = 'retract')"
+    )
+    query = JOIN.replace("rates", "prices")
+    assert "ChangelogNormalize" in session.explain_sql(query)
+    found = session.execute_sql(query).collect()
+    assert sorted(tuple(row) for row in found) == [(v, 10 + v) for v in range(5)]

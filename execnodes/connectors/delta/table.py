@@ -20,7 +20,7 @@ from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import DataError, OptionError, RunError
 from stateplan.execnodes.files import local_path, shown
-from stateplan.execnodes.redaction import is_secret
+from stateplan.execnodes.redaction import is_secret, without
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -156,10 +156,7 @@ class Location:
     def told(self, error: BaseException) -> str:
         """What a library says of its error, on one line, without secrets and without a native backtrace."""
         text = " ".join(_BACKTRACE.sub("", _COLORS.sub("", str(error))).split()) or type(error).__name__
-        for key, value in self.storage.items():
-            if is_secret(key) and value:
-                text = text.replace(value, "******")
-        return text[:300]
+        return without(text, {value for key, value in self.storage.items() if is_secret(key)})[:300]
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from stateplan.execnodes.connectors import retries
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.errors import DataError, RunError, StateplanError, nearest
 from stateplan.execnodes.redaction import is_secret, without
-from stateplan.execnodes.secrets import resolved
+from stateplan.execnodes.secrets import resolved, unresolved
 
 T = TypeVar("T")
 
@@ -104,6 +104,10 @@ class Server:
     @cached_property
     def _conninfo(self) -> dict[str, str]:
         """What is given to libpq."""
+        return {key: resolved(value, key) for key, value in self._written().items()}
+
+    def _written(self) -> dict[str, str]:
+        """The same with references as they are written."""
         timeout = max(2, self.timeout)
         given = {
             "host": self.host,
@@ -117,7 +121,7 @@ class Server:
             **_KEEP_ALIVE,
             **self.parameters,
         }
-        return {key: resolved(value, key) for key, value in given.items() if value is not None}
+        return {key: value for key, value in given.items() if value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_conninfo"}
@@ -126,7 +130,8 @@ class Server:
         return _server, (self.__getstate__(),)
 
     def hidden(self, text: str) -> str:
-        """A text of the client library without the secrets of the connection."""
+        """A text of the client library without the secrets of the connection, and with its references as written."""
+        text = unresolved(text, self._written())
         return without(text, {value for key, value in self._conninfo.items() if is_secret(key)})
 
     def connect(self, autocommit: bool = False) -> Any:

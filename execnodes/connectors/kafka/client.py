@@ -23,7 +23,7 @@ from stateplan.execnodes.connectors.kafka.properties import FETCHED, LOGIN, OWN,
 from stateplan.execnodes.connectors.protocol import Table
 from stateplan.execnodes.errors import OptionError, RunError, StateplanError
 from stateplan.execnodes.redaction import is_secret, without
-from stateplan.execnodes.secrets import resolved
+from stateplan.execnodes.secrets import resolved, unresolved
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -191,12 +191,13 @@ class Brokers:
         }
 
     def cleaned(self, text: str) -> str:
-        """``text`` of a client without the secrets of the table."""
+        """``text`` of a client without the secrets of the table, and with its references as written."""
         try:
             found = self.settings(producer=False) | self._resolved()
+            secrets = {value for key, value in found.items() if isinstance(value, str) and is_secret(key)}
+            return without(unresolved(text, self.properties), secrets)
         except StateplanError:
             return text
-        return without(text, {value for key, value in found.items() if isinstance(value, str) and is_secret(key)})
 
     def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
         """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""

@@ -8,7 +8,7 @@ of a key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,8 @@ from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 
 @dataclass(frozen=True)
 class ChangelogNormalizeKernel(KeyedKernel):
-    """Of the changes of a key in a micro-batch only the last counts: +I and +U set the key's row, -U and -D delete it.
+    """Of the changes of a key in a micro-batch only the last counts, unless every version does: +I and +U set the key's
+    row, -U and -D delete it.
 
     A row that does not meet the condition deletes too. Of a deleting row only the key is looked at: what is emitted
     comes from the state. Deleting a key that is not there does nothing, and is counted with a TTL. A row equal to the
@@ -43,11 +44,16 @@ class ChangelogNormalizeKernel(KeyedKernel):
         generate_update_before: emit -U.
         condition: rows to keep; None for all.
         time_zone: of the session, for the condition.
+        every_version: emit the rows that a key has for a part of a micro-batch too.
     """
 
     generate_update_before: bool
     condition: Rex | None = None
     time_zone: str = "UTC"
+    every_version: bool = False
+
+    def with_every_version(self) -> ChangelogNormalizeKernel:
+        return replace(self, every_version=True)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -61,8 +67,9 @@ class ChangelogNormalizeKernel(KeyedKernel):
         frame, before = inputs[0], state[0]
         ids, (known, codes) = ids_of((before, frame), self._keys)
         last = positions(codes, ids.count)
-        rows = np.sort(last[last >= 0])
-        old = positions(known, ids.count)[codes[rows]]
+        rows = np.arange(frame.height) if self.every_version else np.sort(last[last >= 0])
+        final = rows == last[codes[rows]]
+        stored = positions(known, ids.count)[codes[rows]]
         changes = frame[rows]
         gone = is_retraction(changes)
         new = changes.drop(KIND, strict=False)
@@ -70,11 +77,24 @@ class ChangelogNormalizeKernel(KeyedKernel):
         if self._test is not None and kept.any():
             passing = np.flatnonzero(kept)
             kept[passing] = truth(self._test(new[passing], now)["c0"])
-        upserts = stamped(new[np.flatnonzero(kept)], now) if kept.any() else None
-        lost = np.flatnonzero(~kept & (old >= 0))
-        deletes = before[list(self._keys)][old[lost]] if len(lost) else None
+        coming = np.flatnonzero(kept & final)
+        upserts = stamped(new[coming], now) if len(coming) else None
+        lost = np.flatnonzero(~kept & final & (stored >= 0))
+        deletes = before[list(self._keys)][stored[lost]] if len(lost) else None
         missed = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
-        return Step(self._output(new, before, kept, old, ttl[0]), [upserts], [deletes], missed)
+        known_rows, old = before[new.columns], stored
+        if self.every_version:
+            old = self._replaced(codes, kept, stored, before.height)
+            known_rows = pl.concat([known_rows, new], rechunk=True)
+        return Step(self._output(new, known_rows, kept, old, ttl[0]), [upserts], [deletes], missed)
+
+    def _replaced(self, codes: Ints, kept: Bools, stored: Ints, count: int) -> Ints:
+        """For each change the row that its key has then: one of ``count`` in the state, one of the micro-batch behind
+        them, or -1."""
+        rows = pl.DataFrame({"code": codes}).with_row_index("row")
+        row = pl.col("row").cast(pl.Int64).shift(1).over("code").fill_null(-1)
+        previous = rows.select(row).to_series().to_numpy()
+        return np.where(previous < 0, stored, np.where(kept[previous], count + previous, -1))
 
     def _missed(self, frame: pl.DataFrame, first: Ints) -> int:
         """How many keys are deleted of which there is no row: ``first`` has the first row of each key that has none in
@@ -95,7 +115,7 @@ class ChangelogNormalizeKernel(KeyedKernel):
         output = with_kind(new[coming], kinds)
         if len(leaving):
             kinds = np.where(kept[leaving], RowKind.UPDATE_BEFORE, RowKind.DELETE).astype(np.int8)
-            gone = with_kind(before[new.columns][old[leaving]], kinds)
+            gone = with_kind(before[old[leaving]], kinds)
             place = np.concatenate([2 * leaving, 2 * coming + 1])
             output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
         return output

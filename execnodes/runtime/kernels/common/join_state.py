@@ -18,6 +18,7 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
     is_retraction,
+    narrow,
     positions,
     replay,
     signs,
@@ -135,7 +136,7 @@ class Side:
         if retracted is not None:
             rows = rows[~retracted[rows]]
         new = frame[self.fields] if len(rows) == frame.height else frame[self.fields][rows]
-        return Change(new, frame[identity][dead] if len(dead) else None, gone, new, missed)
+        return Change(new, narrow(frame[dead], identity) if len(dead) else None, gone, new, missed)
 
     def _change_occurrences(self, frame: pl.DataFrame, state: pl.DataFrame) -> Change:
         """Without unique key: a row is there as often as it was inserted. What was retracted, or what is equal to that,
@@ -278,7 +279,7 @@ class CountedRows:
         retracted = is_retraction(frame)
         if retracted is not None:
             dead = rows[retracted[rows]]
-            self._deletes = frame[identity][dead] if len(dead) else None
+            self._deletes = narrow(frame[dead], identity) if len(dead) else None
             rows = rows[~retracted[rows]]
         self.missed = self._side.missed(frame, self.rows)
         kept = np.flatnonzero(last[before] < 0)
@@ -305,7 +306,7 @@ class CountedRows:
         last, old = positions(codes, ids.count), positions(before, ids.count)
         alive = np.flatnonzero((last >= 0) & (final > 0))
         dead = old[(last >= 0) & (final == 0) & (old >= 0)]
-        self._deletes = self.rows[list(self._side.table.identity)][dead] if len(dead) else None
+        self._deletes = narrow(self.rows[dead], self._side.table.identity) if len(dead) else None
         # An insertion says how many matches there are; without one an entry keeps its number.
         numbers = np.zeros(len(alive), np.int64)
         fresh = last_added[alive] >= 0
