@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import TypeAlias
 
 SENSITIVE = (
@@ -180,8 +181,9 @@ def _spans(text: str) -> Iterator[Span]:
     pairs = [(match[1], match.span(3)) for match in re.finditer(_SQL, text) if match[2].strip() or is_secret(match[1])]
     pairs += [(match[2], match.span(4)) for match in re.finditer(_JSON, text)]
     pairs += [(match[1], match.span(2)) for match in (*re.finditer(_BARE, text), *re.finditer(_ARGUMENT, text))]
-    for options in re.finditer(_WITH, text):
-        inside = re.compile(_LOOSE).finditer(text, options.end() - 1)
+    lists = [match.end() - 1 for match in re.finditer(_WITH, text)]
+    for start, end in pairwise([*lists, len(text)]):
+        inside = re.compile(_LOOSE).finditer(text, start, end)
         pairs += [(match[2], match.span(match.lastindex or 0)) for match in inside]
     for hints in re.finditer(_HINTS, text):
         inside = re.compile(_HINT).finditer(text, hints.start(1), hints.end(1))
