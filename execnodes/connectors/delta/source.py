@@ -260,9 +260,7 @@ class DeltaSource(OffsetSource):
             with suppress(DataError):  # the log may have the version, and not what was before it
                 now = self.log.opened(before)
         if str(now.metadata().id) != position["table"] or latest < position["version"] - 1:
-            raise DataError(
-                "DATA454.recreated", name=self.location.name, version=position["version"], latest=latest
-            )
+            raise DataError("DATA454.recreated", name=self.location.name, version=position["version"], latest=latest)
         return latest
 
     def _stay(self, position: Offset) -> None:

@@ -75,9 +75,7 @@ _STAGED = {
 }
 """Root of a declared type to the type that ADBC sends its values as."""
 
-_DURABLE = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-)
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 """Has the server answer a commit when no crash can undo it: the job does not write the micro-batch again."""
 
 _STAGE, _DELETED = "stateplan_stage", "stateplan_deleted"

@@ -1,7 +1,8 @@
 """A look at single messages, next to the driver: how large they are, and whether a topic is the one that was read.
 
-Brokers of before Kafka 2.8 tell no ids of topics. For each partition of theirs a checkpoint keeps a mark: the offset of
-a message, and its fingerprint. In a topic that was deleted and created anew, another message has the offset.
+Brokers of before Kafka 2.8 tell no ids of topics. For some partitions of each of their topics a checkpoint keeps a
+mark: the offset of a message, and its fingerprint. In a topic that was deleted and created anew, another message has
+the offset.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ Offsets: TypeAlias = dict[Place, int]
 
 _SAMPLE = 200
 _SAMPLED_FOR = 0.5
+_MARKED = 3
+"""How many partitions of a topic have marks that are renewed."""
+
 _MARKED_EVERY = 60.0
 _LOOKED_FOR = 5.0
+_LITTLE = 65_536
 
 
 def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | None:
@@ -63,7 +68,7 @@ class Marks:
             for topic, numbers in kept.items()
             for number, (at, mark) in numbers.items()
         }
-        self._renewed: dict[Place, float] = {}
+        self._renewed: dict[str, float] = {}
 
     def written(self) -> dict[str, dict[str, list[Any]]]:
         """What a checkpoint keeps."""
@@ -73,7 +78,7 @@ class Marks:
         return out
 
     def renew(self, at: Offsets) -> None:
-        """Checks the marks of partitions, and makes new ones, each once a minute.
+        """Checks the marks of topics, and makes new ones, once a minute for each topic.
 
         Args:
             at: where partitions are read next that have messages there.
@@ -82,10 +87,12 @@ class Marks:
             RunError: RUN115, as :meth:`check`.
         """
         now = time.monotonic()
-        due = {place: offset for place, offset in at.items() if now - self._renewed.get(place, -60.0) >= _MARKED_EVERY}
-        self.check(due)
-        self._kept |= {place: (found.offset(), _fingerprint(found)) for place, found in self._first(due).items()}
-        self._renewed |= dict.fromkeys(due, now)
+        topics = {topic for topic, _ in at if now - self._renewed.get(topic, -_MARKED_EVERY) >= _MARKED_EVERY}
+        places = [place for topic in topics for place in sorted(p for p in at if p[0] == topic)[:_MARKED]]
+        self.check(places)
+        found = self._first({place: at[place] for place in places})
+        self._kept |= {place: (message.offset(), _fingerprint(message)) for place, message in found.items()}
+        self._renewed |= dict.fromkeys(topics, now)
 
     def check(self, places: Collection[Place]) -> set[Place]:
         """Checks that topics are those that were read. Messages that brokers have deleted since say nothing.
@@ -134,6 +141,7 @@ def _reading(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
         brokers,
         client_id="stateplan-sample",
         queued_min_messages=_SAMPLE,
+        fetch_message_max_bytes=_LITTLE,
         fetch_queue_backoff_ms=20,
         enable_partition_eof=True,
     )
