@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
 from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
@@ -183,17 +184,21 @@ class SinkDriver:
 
     Attributes:
         near: whether the workers are other processes of this machine.
+        record: of the micro-batches that the sinks have noted; None for a job without a checkpoint.
         shared: a folder where they leave what they hand over; None where there is none.
         written: per sink, in the order of the plan, the rows written since the start.
     """
 
     sinks: tuple[SinkSpec, ...]
     near: bool = False
+    record: NotedBatches | None = None
     shared: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
         self.written = [0] * len(self.sinks)
+        if self.record is not None:
+            self.record.recall({sink.uid: sink.writer for sink in self.sinks})
         if self.near:
             with contextlib.suppress(OSError):
                 self.shared = scratch("parts")
@@ -214,6 +219,8 @@ class SinkDriver:
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
             self.written[number] += sum(r[2] for r in mine)
+        if self.record is not None:
+            self.record.keep({sink.uid: sink.writer for sink in self.sinks})
         self._clear()
 
     def close(self) -> None:

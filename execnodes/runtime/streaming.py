@@ -22,6 +22,7 @@ from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.budget import Budget, Limits
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
 from stateplan.execnodes.runtime.checkpoint.savepoint import write_savepoint
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
@@ -456,7 +457,8 @@ def execute(
         sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
         sources.prepare()
         bounded = sources.bounded()
-        sinks = SinkDriver(job.sinks, near=not elsewhere)
+        record = None if checkpoint.temporary else NotedBatches(checkpoint.folder, checkpoint.id)
+        sinks = SinkDriver(job.sinks, not elsewhere, record)
         ttls = checkpoint.ttls(job, graph, tell)
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)
         if job.operators:

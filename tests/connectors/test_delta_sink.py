@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import shutil
 import threading
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -99,6 +101,39 @@ def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
             call(sink_of(tmp_path / "t"))
         assert raised.value.code == "RUN176"
         assert "has micro-batch 7" in raised.value.message
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_a_table_that_is_made_anew_under_a_job(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    target = sink_of(tmp_path / "t", keys=keys)
+    write(target, 0, frame((1, "a")))
+    shutil.copytree(tmp_path / "t", tmp_path / "older")
+    write(target, 1, frame((2, "b")))
+    assert target.noted is not None and target.noted.epoch == 1
+    part = target.write(frame((3, "c")), 2, "p")
+    shutil.rmtree(tmp_path / "t")
+    for attempt in (lambda: target.prepare(2), lambda: target.commit([part], 2)):
+        with pytest.raises(RunError) as gone:
+            attempt()
+        assert gone.value.code == "RUN176" and "sinks.json" in (gone.value.hint or "")
+    assert not (tmp_path / "t" / "_delta_log").exists()
+    shutil.copytree(tmp_path / "older", tmp_path / "t", dirs_exist_ok=True)
+    with pytest.raises(RunError) as behind:
+        target.prepare(2)
+    assert "its last micro-batch is 0, and the job has written 1" in behind.value.message
+    target.noted = None
+    write(target, 2, frame((3, "c")))
+    assert contents(tmp_path / "t") == [(1, "a"), (3, "c")]
+
+
+def test_a_merge_that_changes_nothing_notes_no_micro_batch(tmp_path: Path) -> None:
+    target = sink_of(tmp_path / "t", keys=["k"])
+    write(target, 0, frame((1, "a")))
+    write(target, 1, frame((9, "z"), kinds=[3]))
+    assert target.noted is not None and target.noted.epoch == 0
+    again = pickle.loads(pickle.dumps(target))
+    write(again, 2, frame((2, "b")))
+    assert contents(tmp_path / "t") == [(1, "a"), (2, "b")]
 
 
 def test_rows_are_invisible_until_the_commit(tmp_path: Path) -> None:

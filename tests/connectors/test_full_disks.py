@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
+from stateplan.execnodes.connectors.noted import Noted
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
 from tests.connectors.jdbc_tables import changes, sink, source, write
 from tests.support.cdc import Job, options, source_of
 from tests.support.delta import contents, frame, sink_of
@@ -117,3 +119,19 @@ def test_the_log_of_a_delta_table(disk: SmallDisk) -> None:
     other.unlink()
     target.commit([part], 0)
     assert contents(disk.folder / "table") == [(1, "a")]
+
+
+def test_the_micro_batches_that_sinks_have_noted(disk: SmallDisk) -> None:
+    first, second = sink_of(disk.folder / "table"), sink_of(disk.folder / "table")
+    first.noted = Noted.at("table", 7)
+    record = NotedBatches(disk.folder, "job")
+    other = disk.fill()
+    refused("RUN031", f"the disk of {disk.folder}", lambda: record.keep({"sink": first}))
+    other.unlink()
+    record.keep({"sink": first})
+    for job, kept in (("job", first.noted), ("a copy that is another job", None)):
+        second.noted = None
+        NotedBatches(disk.folder, job).recall({"sink": second})
+        assert second.noted == kept
+    (disk.folder / "sinks.json").write_text('{"job": ')
+    refused("CKPT005", "sinks.json", lambda: record.recall({"sink": second}))

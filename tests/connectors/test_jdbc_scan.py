@@ -167,6 +167,8 @@ def test_databases_that_do_not_answer_are_errors_in_time(database: Database, mon
     server = f"{database.server.host}:{database.server.port}"
     error("RUN140", url=url.replace(server, "127.0.0.1:1"))
     error("RUN140", url=url.replace(server, "no.such.host.invalid:5432"))
+    unencrypted = error("RUN140", url=url + "?sslmode=require")
+    assert unencrypted.hint is not None and "sslmode" in unencrypted.hint
     assert "wr0ng" not in str(error("RUN141", password="wr0ng"))
     assert "password" not in str(error("RUN141", password="password"))  # which is in the words of the server
     assert "authentication failed" in str(error("RUN141", password="a"))  # one letter is in any text

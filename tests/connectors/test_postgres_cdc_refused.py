@@ -9,7 +9,7 @@ import pytest
 
 from stateplan.execnodes.connectors import registry
 from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.postgres_cdc.slot import Position
+from stateplan.execnodes.connectors.postgres_cdc.slot import Position, Slot
 from stateplan.execnodes.types import BIGINT
 from tests.support.cdc import first_offset, job, options, refused, source_of
 from tests.support.postgres import PASSWORD, Database, running
@@ -172,6 +172,80 @@ def test_a_job_goes_on_at_another_address_and_not_on_another_server(items: Datab
             assert "another server" in str(refused("RUN155", moved.step))
             patch.setattr(moved.source.slot, "position", lambda: Position(0, 0, moved.offset["cluster"]))
             assert "the log" in str(refused("RUN155", moved.step))
+
+
+def test_a_server_that_was_set_back_while_nobody_looked(tmp_path: Path) -> None:
+    """Its log is as long again as the part that the job has read, and has other changes."""
+    with running() as server:
+        made = server.database()
+        made.execute("CREATE TABLE items (id int PRIMARY KEY, note text)", "ALTER TABLE items REPLICA IDENTITY FULL")
+        with job(options(made), tmp_path) as mine:
+            mine.until_quiet()
+            made.execute("INSERT INTO items VALUES (1, 'kept')")
+            mine.until_quiet()
+            server.keep()
+            made.execute("INSERT INTO items VALUES (2, 'lost')")
+            assert mine.until_quiet() == [("+I", 2, "lost")]
+            server.set_back()
+            made.execute("INSERT INTO items VALUES (3, 'new')")
+            made.execute("INSERT INTO items SELECT g, repeat('x', 1000) FROM generate_series(10, 2000) AS g")
+            error = refused("RUN155", mine.until_quiet)
+            assert "other transactions" in error.message and "set back" in error.message
+        with job(options(made), tmp_path / "new") as again:
+            again.until_quiet()
+            assert again.rows() == sorted(made.rows("SELECT * FROM items"), key=repr)
+
+
+def test_a_log_is_known_again_after_a_crash(items: Database, tmp_path: Path) -> None:
+    """The slot was not moved on after the last micro-batch: what was read comes again, and is passed over."""
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Slot, "advance", lambda slot, lsn: None)
+            for i in range(6, 9):
+                items.execute(f"INSERT INTO items VALUES ({i}, 'x')")
+                assert mine.step() == [("+I", i, "x")]
+        items.execute("INSERT INTO items VALUES (9, 'x')")
+        assert mine.step() == [("+I", 9, "x")]
+        items.execute("INSERT INTO items VALUES (10, 'x')")
+        assert mine.step() == [("+I", 10, "x")]
+
+
+def test_a_slot_that_the_server_has_given_up(tmp_path: Path) -> None:
+    with running({"max_slot_wal_keep_size": "1MB", "max_wal_size": "32MB", "min_wal_size": "32MB"}) as server:
+        made = server.database()
+        made.execute("CREATE TABLE items (id int PRIMARY KEY, note text)", "CREATE TABLE others (t text)")
+        given = options(made, changelog_mode="upsert")
+        with job(given, tmp_path) as mine:
+            mine.until_quiet()
+            for _ in range(3):
+                made.execute("INSERT INTO others SELECT repeat(md5(g::text), 100) FROM generate_series(1, 20000) AS g")
+                for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
+                    made.execute(statement, autocommit=True)
+            made.execute("INSERT INTO items VALUES (1, 'x')")
+            error = refused("RUN155", mine.step)
+        assert error.hint is not None and "pg_drop_replication_slot" in error.hint
+        made.execute(error.hint.split("; ")[1].split(", raise")[0], autocommit=True)
+        with job(given, tmp_path / "new") as again:
+            assert again.until_quiet() == [("+I", 1, "x")]
+
+
+def test_a_table_that_is_renamed(items: Database, tmp_path: Path) -> None:
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        items.execute(
+            "ALTER TABLE items RENAME TO before",
+            "CREATE TABLE items (id int PRIMARY KEY, note text)",
+            "INSERT INTO before VALUES (6, 'old')",
+            "INSERT INTO items VALUES (7, 'new')",
+        )
+        assert "'public.before'" in refused("RUN159", mine.step).message
+        items.execute("DROP TABLE items", "ALTER TABLE before RENAME TO items")
+        assert mine.until_quiet() == [("+I", 6, "old")]
+    with job(options(items, "item.*"), tmp_path / "new") as pattern:
+        pattern.until_quiet()
+        items.execute("ALTER TABLE items RENAME TO item_list", "INSERT INTO item_list VALUES (8, 'x')")
+        assert pattern.until_quiet() == [("+I", 8, "x")]
 
 
 def test_tables_that_do_not_fit(items: Database, tmp_path: Path) -> None:

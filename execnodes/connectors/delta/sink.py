@@ -21,6 +21,7 @@ from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.execnodes.connectors.delta.table import Facts, Location
 from stateplan.execnodes.connectors.extras import require
+from stateplan.execnodes.connectors.noted import Noted
 from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import DataError, RunError, nearest
@@ -66,8 +67,11 @@ class Target:
     new_columns: bool = False
     compression: str = "snappy"
 
-    def opened(self) -> DeltaTable:
-        """The table as it is, created where it does not exist.
+    def opened(self, create: bool = True) -> DeltaTable:
+        """The table as it is.
+
+        Args:
+            create: whether it is created where it does not exist.
 
         Raises:
             RunError: RUN171 to RUN175 and RUN178, it cannot be written.
@@ -78,7 +82,7 @@ class Target:
         try:
             table = self.location.open()
         except DataError as error:
-            if error.code != "DATA450":
+            if error.code != "DATA450" or not create:
                 raise
             self._create()
             table = self.location.open()
@@ -178,7 +182,27 @@ class DeltaSink(Sink):
     def prepare(self, epoch: int) -> None:
         if self.location.is_local:
             Staging.at(self.location.path, self.target.uid).clean(epoch)
-        self._done(self.target.opened(), epoch)
+        self._done(self._opened(), epoch)
+
+    def _opened(self) -> DeltaTable:
+        """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
+        RUN176, it is gone."""
+        try:
+            return self.target.opened(create=self._expected is None)
+        except DataError as error:
+            if error.code != "DATA450" or self._expected is None:
+                raise
+            raise self._behind(None) from None
+
+    @property
+    def _expected(self) -> int | None:
+        """The last micro-batch that the table must have."""
+        return None if self.noted is None else self.noted.epoch_at(self.location.uri)
+
+    def _behind(self, found: int | None) -> RunError:
+        """The table has micro-batches up to one, and the job has written more."""
+        last = "none" if found is None else found
+        return RunError("RUN176.behind", name=self.location.name, found=last, noted=self._expected)
 
     def release(self) -> None:
         self._released = True
@@ -187,22 +211,31 @@ class DeltaSink(Sink):
         """Whether the micro-batch is in the table.
 
         Raises:
-            RunError: RUN176, a later one is.
+            RunError: RUN176, a later one is, or one is missing that the job has written.
         """
         with self.location.reaching():
             last = table.transaction_version(self.target.uid)
         if last is not None and last > epoch:
             raise RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
-        return last is not None and last == epoch
+        behind = self._expected is not None and (-1 if last is None else last) < self._expected
+        if behind and not Facts.of(table).forgets_writers:
+            raise self._behind(last)
+        if last is not None:
+            self.noted = Noted.at(self.location.uri, last)
+        return bool(last == epoch)
 
     def _begun(self, table: DeltaTable) -> bool:
         """Whether a micro-batch of this sink is in the table."""
         with self.location.reaching():
             return table.transaction_version(self.target.uid) is not None
 
-    def _commit(self, epoch: int, change: Callable[[DeltaTable], None]) -> bool:
+    def _commit(self, epoch: int, change: Callable[[DeltaTable], bool]) -> bool:
         """Makes a change in one commit with the number of the micro-batch. Where another writer was faster, looks
         again at what the table has now.
+
+        Args:
+            epoch: number of the micro-batch.
+            change: makes it, and gives whether there was one: the library commits no merge that changes nothing.
 
         Returns:
             False where the micro-batch was there before. A commit that seems to have failed may have been made: the
@@ -217,13 +250,14 @@ class DeltaSink(Sink):
         pause = 0.05
         tried = False
         while True:
-            table = self.target.opened()
+            table = self._opened()
             if self._done(table, epoch):
                 return tried
             tried = True
             try:
                 with self.location.reaching():
-                    change(table)
+                    if change(table):
+                        self.noted = Noted.at(self.location.uri, epoch)
                 return True
             except CommitFailedError as error:
                 if self._released or time.monotonic() > until:
@@ -256,7 +290,7 @@ class AppendSink(DeltaSink):
         if not files and not self.target.overwrite:
             return
 
-        def change(table: DeltaTable) -> None:
+        def change(table: DeltaTable) -> bool:
             from deltalake.transaction import AddAction
 
             actions: list[Any] = [AddAction(f.path, f.size, f.partition, f.modified, True, f.stats) for f in files]
@@ -268,6 +302,7 @@ class AppendSink(DeltaSink):
                 noted = self.target.noted(epoch, places)
                 keys = list(self.target.partitions)
                 table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=noted)
+            return bool(actions)
 
         if not self._commit(epoch, change):
             self._writer().remove(files)
@@ -317,11 +352,13 @@ class MergeSink(DeltaSink):
         if rows is None and not self.target.overwrite:
             return
 
-        def change(table: DeltaTable) -> None:
+        def change(table: DeltaTable) -> bool:
+            before = table.version()
             if self.target.overwrite and not self._begun(table):
                 self._replace(table, rows, epoch)
             elif rows is not None:
                 self._merge(table, rows, epoch)
+            return bool(table.version() > before)
 
         self._commit(epoch, change)
 

@@ -223,6 +223,11 @@ class Facts:
     def _is_mapped(self) -> bool:
         return self.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
+    @property
+    def forgets_writers(self) -> bool:
+        """Whether the table forgets the last micro-batch of a job after a while."""
+        return "delta.setTransactionRetentionDuration" in self.configuration
+
     def check_readable(self, location: Location) -> None:
         """Raises DataError DATA451 when the table has a feature that cannot be read, and CatalogError CAT033 when it
         has partition columns only."""

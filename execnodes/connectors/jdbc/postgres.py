@@ -43,6 +43,8 @@ _LOST_TEXTS = (
     *("lost synchronization", "Connection timed out", "connection pointer is NULL", "SSL connection has been closed"),
 )
 
+_TLS = ("certificate", "does not support SSL", "SSL error")
+
 _STATES = {
     "permission denied": "42501",
     "No space left on device": "53100",
@@ -191,7 +193,8 @@ class Server:
             return RunError("RUN142", server=server, reason=reason, hint=self._near_database())
         if "too many" in said or "connection slots" in said:
             return RunError("RUN148.connections", server=server, reason=reason)
-        return RunError("RUN140", server=server, reason=reason, seconds=self.timeout)
+        code = "RUN140.tls" if any(words in said for words in _TLS) else "RUN140"
+        return RunError(code, server=server, reason=reason, seconds=self.timeout)
 
     def _near_database(self) -> str | None:
         """A hint with the databases whose names are like the one that is missing."""

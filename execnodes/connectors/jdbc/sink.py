@@ -31,6 +31,7 @@ from stateplan.execnodes.connectors.jdbc.postgres import (
     quoted,
     rows,
 )
+from stateplan.execnodes.connectors.noted import Noted
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.types import LogicalType
@@ -184,7 +185,7 @@ class JdbcSink(Sink):
     _connection: Any = field(default=None, repr=False, compare=False)
     _target: Target | None = field(default=None, repr=False, compare=False)
     _owner: str | None = field(default=None, repr=False, compare=False)
-    _noted: int = field(default=-1, repr=False, compare=False)
+    noted: Noted | None = field(default=None, repr=False, compare=False)
     _released: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,6 +196,16 @@ class JdbcSink(Sink):
         self.__dict__ |= state
         self._connection = self._target = self._owner = None
         self._released = threading.Event()
+
+    @property
+    def _expected(self) -> int:
+        """The last micro-batch that the database must have; -1 for none."""
+        epoch = None if self.noted is None else self.noted.epoch_at(self._place)
+        return -1 if epoch is None else epoch
+
+    @property
+    def _place(self) -> str:
+        return f"{self.server.database}.{self.name}"
 
     @property
     def ordered(self) -> bool:  # type: ignore[override]  # read only
@@ -357,9 +368,19 @@ class JdbcSink(Sink):
                 "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner RETURNING epoch",
                 (self.uid, owner),
             )
-            noted = int(cursor.fetchall()[0][0])
+            found = int(cursor.fetchall()[0][0])
+        if found < self._expected:
+            connection.rollback()
+            raise self._behind(target, found)
         connection.commit()
-        self._noted = noted
+        if found >= 0:
+            self.noted = Noted.at(self._place, found)
+
+    def _behind(self, target: Target, found: int) -> RunError:
+        """The database has micro-batches up to one, and the job has written more."""
+        last = "none" if found < 0 else found
+        name, server = target.table.path, self.server.summary
+        return RunError("RUN150.behind", name=name, server=server, found=last, noted=self._expected)
 
     def _create(self, connection: Any, table: str) -> None:
         statement = _CREATE.format(table=table)
@@ -384,10 +405,9 @@ class JdbcSink(Sink):
         with self._noting(connection, target):
             found = rows(connection, f"SELECT epoch, owner FROM {table} WHERE uid = $1 FOR UPDATE", [self.uid])
         name, server = target.table.path, self.server.summary
-        if not found or found[0][0] < self._noted:
+        if not found or found[0][0] < self._expected:
             connection.rollback()
-            last = found[0][0] if found else "none"
-            raise RunError("RUN150.behind", name=name, server=server, found=last, noted=self._noted)
+            raise self._behind(target, found[0][0] if found else -1)
         if found[0][1] != self._owner:
             connection.rollback()
             raise RunError("RUN150", name=name, server=server)
@@ -395,7 +415,7 @@ class JdbcSink(Sink):
             connection.rollback()
             if found[0][0] > epoch:
                 raise RunError("RUN150.ahead", name=name, server=server, found=found[0][0], epoch=epoch)
-            self._noted = epoch
+            self.noted = Noted.at(self._place, epoch)
             return
         if self._described(connection) != target:  # somebody has changed the table; its columns fit
             connection.rollback()
@@ -407,7 +427,7 @@ class JdbcSink(Sink):
             with self._noting(connection, target):
                 cursor.execute(f"UPDATE {table} SET epoch = $1, written = now() WHERE uid = $2", (epoch, self.uid))
         connection.commit()
-        self._noted = epoch
+        self.noted = Noted.at(self._place, epoch)
 
     def _move(self, cursor: Any, target: Target, frame: pl.DataFrame) -> None:
         import polars as pl

@@ -192,6 +192,10 @@ class Begins:
     time: Integers
     xid: Integers
 
+    def of(self, index: int) -> list[int]:
+        """What tells a transaction from all others, also from those of a server that was set back."""
+        return [int(self.lsn[index]), int(self.time[index]), int(self.xid[index])]
+
 
 @dataclass
 class Values:
@@ -386,6 +390,8 @@ class Transactions:
 
     Attributes:
         end: where in the log the last transaction ends; None before the first.
+        last: that transaction: place of its commit in the log, its time and its id; None before the first.
+        passed: the last one that was committed before ``start``; None without one.
         rows: how many changes have been kept.
     """
 
@@ -397,6 +403,8 @@ class Transactions:
         self.seen = seen
         self.until = until
         self.end: int | None = None
+        self.last: list[int] | None = None
+        self.passed: list[int] | None = None
         self.rows = 0
         self._counts = False
         self._begin: bytes | None = None
@@ -437,6 +445,9 @@ class Transactions:
         self._counts = bool(np.concatenate([[self._counts], counts])[-1])
         if len(begins.at):
             self._begin = messages.message(begins.at[-1])
+            self.last = begins.of(-1)
+            before = np.flatnonzero(begins.lsn < self.start)
+            self.passed = begins.of(int(before[-1])) if len(before) else self.passed
         if len(ended):
             self.end = int(ends[-1])
         if not changed.any():

@@ -112,6 +112,10 @@ class Origin:
     seconds: float
     attempts: int
 
+    def names(self, schema: str, table: str) -> bool:
+        """Whether a table is among those that are read."""
+        return bool(re.fullmatch(self.schema, schema) and re.fullmatch(self.table, table))
+
 
 @dataclass(frozen=True)
 class Captured:
@@ -270,8 +274,7 @@ class Slot:
         """
         with self.connection(locked=False) as connection:
             there = rows(connection, _TABLES)
-            schema, table = re.compile(self.origin.schema), re.compile(self.origin.table)
-            matching = [row for row in there if schema.fullmatch(row[1]) and table.fullmatch(row[2])]
+            matching = [row for row in there if self.origin.names(row[1], row[2])]
             oids = {row[0] for row in matching}
             found = []
             for oid, in_schema, name, kind, persistence, root in matching:
@@ -366,8 +369,8 @@ class Slot:
             begun: whether the job has read the publication before.
 
         Raises:
-            RunError: changes would be missing: RUN159, a table is gone; RUN160, the publication is, or leaves out some
-                of them.
+            RunError: changes would be missing: RUN159, a table is gone or has another name; RUN160, the publication
+                is gone, or leaves out some of them.
         """
         oid, marks = 0, {}
         with self.connection() as connection:
@@ -378,6 +381,8 @@ class Slot:
             if number not in found:
                 raise RunError("RUN159", table=path, server=server)
             schema, table, oid, changes, truncates, included, condition, columns, mark, partial = found[number]
+            if not self.origin.names(schema, table):
+                raise RunError("RUN159.renamed", table=path, now=f"{schema}.{table}", server=server)
             marks[str(number)] = mark
             sql = f"{quoted(schema)}.{quoted(table)}"
             if oid is None:

@@ -48,7 +48,8 @@ class ChangeSource(OffsetSource):
     An offset has ``tables`` (OID to name) and ``types`` from the first micro-batch on; ``copy``, the files with the
     rows that were there, of which ``copied`` have been read; ``lsn``, the place in the log up to which changes have
     been read, and ``batch``, the files with the changes before it; ``cluster``, the system identifier of the server;
-    ``publication``, the OID of the publication, and ``marks``, those of its tables (see :class:`Published`).
+    ``publication``, the OID of the publication, and ``marks``, those of its tables (see :class:`Published`); ``last``,
+    the last transaction that has been read, by which a log is known again (see :class:`Transactions`).
 
     Args:
         origin: of the changes.
@@ -271,13 +272,16 @@ class ChangeSource(OffsetSource):
         if position.flushed <= lsn:
             return start
         until = min(position.flushed, lsn + self.max_log)
-        attempt, count, end = self._fetch(start, until)
+        attempt, count, end, found = self._fetch(start, until)
+        self._check_log(start, found, position.confirmed)
         if count == 0 and end >= until == position.flushed:
             waited = time.monotonic() - self._given
             if waited < self.heartbeat or until - lsn < _QUIET:
                 return start
         self._given = time.monotonic()
         more: Offset = {**start, "lsn": end, "batch": [attempt, count]}
+        if found.last is not None:
+            more["last"] = found.last
         if count:  # a column may have got a type that was created meanwhile
             more["types"] = {**start["types"], **slot.types(list(map(int, start["tables"])))}
         copy = start.get("copy", {})
@@ -285,8 +289,20 @@ class ChangeSource(OffsetSource):
             more["copy"] = {"id": copy["id"], "files": copy["files"]}
         return more
 
-    def _fetch(self, start: Offset, until: int) -> tuple[str, int, int]:
-        """Writes the changes after an offset to files; their name, how many files, and where in the log they end."""
+    def _check_log(self, start: Offset, found: Transactions, confirmed: int) -> None:
+        """Raises RunError RUN155 where the slot has other transactions before an offset than those that were read."""
+        last, passed = start.get("last"), found.passed
+        if last is None:
+            return
+        missing = passed is None and last[0] >= confirmed
+        if missing:  # unless the slot was moved on just now, by a connection that broke
+            missing = last[0] >= (self.slot.position().confirmed or 0)
+        if missing or passed not in (None, last):
+            raise RunError("RUN155.changed", lsn=lsn_text(start["lsn"]), server=self.origin.server.summary)
+
+    def _fetch(self, start: Offset, until: int) -> tuple[str, int, int, Transactions]:
+        """Writes the changes after an offset to files; their name, how many files, where in the log they end, and the
+        transactions."""
         lsn, copy, most = start["lsn"], start.get("copy", {}), self.max_changes
         tables = frozenset(map(int, start["tables"]))
         seen = Visible.of(copy["seen"]) if "seen" in copy else None
@@ -301,9 +317,9 @@ class ChangeSource(OffsetSource):
                         self._write(_batch_name(lsn, attempt, count), pa.record_batch([kept], ["message"]))
                         count += 1
             if messages < most:
-                return attempt, count, max(until, found.end or 0)
+                return attempt, count, max(until, found.end or 0), found
             if found.end is not None and found.end > lsn:
-                return attempt, count, found.end
+                return attempt, count, found.end, found
             most *= 4  # all of them had been read before, and the slot was not moved on yet
 
     # ---- files -------------------------------------------------------------------------------------------------
