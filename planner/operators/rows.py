@@ -246,6 +246,8 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
 
 
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner, node=MiniBatchAssignerNode):
+    passes_deletions = True
+
     def describe(self, rel: MiniBatchAssigner, node: Physical, notation: Notation) -> list[str]:
         return [f"interval=[{rel.interval}ms]", f"mode=[{'RowTime' if rel.rowtime else 'ProcTime'}]"]
 

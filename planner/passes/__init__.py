@@ -248,6 +248,7 @@ PHASES: tuple[Phase, ...] = (
         first=(derive_join_filters,),
         times=5,
     ),
+    Phase("keys that filters made", "sequence", (coerce_join_conditions, push_join_expressions)),
     Phase("partitions of the sources", "sequence", (InTimeZone(push_partition_into_scan),)),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
     Phase("nothing from nothing", "collection", (prune_empty,)),

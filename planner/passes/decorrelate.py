@@ -6,7 +6,7 @@ Source: Calcite's ``RelDecorrelator``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.expressions.normal import collapsed, not_distinct
 from stateplan.planner.expressions.ops import (
     TRUE,
     Over,
@@ -45,6 +46,7 @@ from stateplan.planner.expressions.ops import (
     shift,
     substitute,
     test,
+    unwrap_cast,
     walk,
 )
 from stateplan.planner.metadata.unique_keys import are_unique
@@ -208,6 +210,8 @@ class _Decorrelator:
     def __init__(self, root: Rel) -> None:
         self.root = root
         self.around: dict[int, _Frame] = {}
+        self.also_null: set[Outer] = set()
+        """Outside fields in IS NOT DISTINCT FROM, which also holds for NULL. Flink's plans lose these rows."""
 
     def run(self) -> Rel:
         return self.frame(self.root).rel
@@ -265,6 +269,7 @@ class _Decorrelator:
                     names = [*field_names(below), *(f"$f{below.width + i}" for i in range(len(added)))]
                     below = Project(below, (*refs_to(below), *added), tuple(unique_names(names)))
                 return _Frame(below, frame.where, {**found, **frame.outer})
+            self.also_null |= set(_not_distinct_from(rel.condition))
         values, where = self._values(needed)
         join = Join(frame.rel, values, TRUE)
         width = frame.rel.width
@@ -385,9 +390,9 @@ class _Decorrelator:
             if number != rel.number:
                 outer[number, index] = width + field
                 continue
-            terms.append(
-                compare("=", refs_to(left.rel, [left.where[index]])[0], shift(refs_to(right.rel, [field])[0], width))
-            )
+            this, other = refs_to(left.rel, [left.where[index]])[0], shift(refs_to(right.rel, [field])[0], width)
+            nulls = this.type.nullable and (number, index) in self.also_null
+            terms.append(not_distinct(this, other) if nulls else compare("=", this, other))
         where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
         join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.ttls)
         return _Frame(join, where, outer)
@@ -442,6 +447,13 @@ def _equivalent(wanted: Outer, condition: Rex) -> Rex | None:
             if outer_of(inner) == wanted:
                 return other
     return None
+
+
+def _not_distinct_from(condition: Rex) -> Iterator[Outer]:
+    """Outside fields that terms of a condition compare by IS NOT DISTINCT FROM."""
+    for term in map(collapsed, conjunctions(condition)):
+        if kind(term) == "IS NOT DISTINCT FROM":
+            yield from (field for field in map(outer_of, map(unwrap_cast, term.children)) if field is not None)
 
 
 def _widens(new: LogicalType, old: LogicalType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -321,7 +321,7 @@ def _split(condition: Rex, number: int) -> tuple[list[Rex], list[Rex]]:
     """Terms that do not refer to the outside, and those that do."""
     own: list[Rex] = []
     outside: list[Rex] = []
-    for term in conjunctions(to_cnf(condition)):
+    for term in _terms(condition):
         if not mentions(term, number):
             own.append(term)
             continue
@@ -331,6 +331,12 @@ def _split(condition: Rex, number: int) -> tuple[list[Rex], list[Rex]]:
             raise _UnsupportedError
         outside.append(term)
     return own, outside
+
+
+def _terms(condition: Rex) -> Iterator[Rex]:
+    """What must hold. IS NOT DISTINCT FROM, which Flink takes for an OR, is one term: a join has it as its key."""
+    for term in map(collapsed, conjunctions(condition)):
+        yield from [term] if kind(term) == "IS NOT DISTINCT FROM" else conjunctions(to_cnf(term))
 
 
 def _decorrelated(rel: Rel, number: int) -> _Frame:

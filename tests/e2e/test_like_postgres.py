@@ -46,6 +46,18 @@ QUERIES = {
         "SELECT id FROM orders WHERE amount NOT IN (SELECT tier FROM customers WHERE id < 20)",
         DEDUPLICATED,
     ),
+    "alike": (
+        "id BIGINT PRIMARY KEY",
+        "SELECT o.id FROM orders AS o "
+        "WHERE EXISTS (SELECT 1 FROM customers AS c WHERE c.tier IS NOT DISTINCT FROM o.amount)",
+        DEDUPLICATED,
+    ),
+    "cheapest": (
+        "customer INT PRIMARY KEY, id BIGINT",
+        "SELECT customer, id FROM (SELECT customer, id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY amount, id) "
+        "AS place FROM orders WHERE customer IS NOT NULL AND amount IS NOT NULL) AS t WHERE place = 1",
+        "",
+    ),
     "regions": (
         "region TEXT PRIMARY KEY, n BIGINT, total INT, most INT, buyers BIGINT",
         "SELECT c.region, COUNT(*), SUM(o.amount), MAX(o.amount), COUNT(DISTINCT o.customer) "

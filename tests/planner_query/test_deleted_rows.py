@@ -37,11 +37,15 @@ CHANGES = [
         ),
     ],
 )
+@pytest.mark.parametrize("mini_batch", [False, True])
 @pytest.mark.parametrize("mode", ["upsert", "upsert-key-delete", "retract"])
-def test_what_is_gone_counts_no_more(query: str, expected: list[object], mode: str, tmp_path: Path) -> None:
+def test_what_is_gone_counts_no_more(
+    query: str, expected: list[object], mode: str, mini_batch: bool, tmp_path: Path
+) -> None:
     lines = [{"_op": op, "k": k, "r": r, "@at": 1000 * n} for n, (op, k, r) in enumerate(CHANGES)]
     (tmp_path / "t.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    env = TableEnvironment.create()
+    options = {"enabled": "true", "allow-latency": "1 s", "size": "100"} if mini_batch else {}
+    env = TableEnvironment.create({f"table.exec.mini-batch.{key}": text for key, text in options.items()})
     env.execute_sql(
         "CREATE TABLE t (k INT, r STRING, PRIMARY KEY (k, r) NOT ENFORCED) WITH ('connector' = 'replay', "
         f"'path' = '{tmp_path / 't.json'}', 'format' = 'op-json', 'op-json.mode' = '{mode}')"
@@ -123,3 +127,17 @@ def test_columns_that_are_null_at_first_are_taken_back_only_where_it_shows(call:
         env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'datagen')")
     plan = env.explain_sql(f"SELECT k, {call} FROM a LEFT JOIN b ON a.id = b.id LEFT JOIN c ON b.v = c.v GROUP BY k")
     assert ("_RETRACT(" in plan) == retracts
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+def test_a_join_may_have_a_column_in_its_key_twice(kind: str, tmp_path: Path) -> None:
+    env = TableEnvironment.create()
+    for name, columns in (("a", "xy"), ("b", "zu")):
+        rows = [{"_op": "+I", **dict.fromkeys(columns, i), "@at": at} for at in (1000, 3000) for i in range(3)]
+        (tmp_path / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        env.execute_sql(
+            f"CREATE TABLE {name} ({', '.join(f'{c} INT' for c in columns)}) WITH ('connector' = 'replay', "
+            f"'path' = '{tmp_path / f'{name}.json'}', 'format' = 'op-json', 'op-json.mode' = 'retract')"
+        )
+    query = f"SELECT x, u FROM a {kind} b ON a.x = b.z AND a.y = b.z"
+    assert rows_left(env, query) == [(i, i) for i in range(3) for _ in range(4)]

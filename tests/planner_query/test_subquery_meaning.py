@@ -33,6 +33,11 @@ QUERIES = [
     "SELECT a, b FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.a = r.a AND t.c = r.c)",
     "SELECT a, b FROM t WHERE b > 0 AND EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND (u.b > 3 OR t.b > 4))",
     "SELECT a, b FROM t WHERE b > 0 AND c > '' AND NOT EXISTS (SELECT 1 FROM u WHERE u.b > t.b OR u.c = t.c)",
+    "SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM r WHERE r.c IS NOT DISTINCT FROM t.c)",
+    "SELECT a, b FROM t WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.c IS NOT DISTINCT FROM t.c AND r.b > 3)",
+    "SELECT a, (SELECT COUNT(*) FROM r WHERE r.c IS NOT DISTINCT FROM t.c) FROM t",
+    "SELECT a, b FROM t WHERE b IN (SELECT b FROM u WHERE u.c IS NOT DISTINCT FROM t.c)",
+    "SELECT a, b FROM t WHERE b > 8 OR EXISTS (SELECT 1 FROM u WHERE u.c IS NOT DISTINCT FROM t.c)",
     "SELECT a, b FROM t WHERE b > (SELECT MAX(b) FROM u WHERE u.a = t.a)",
     "SELECT a, b FROM t WHERE b >= (SELECT MIN(b) FROM r WHERE r.b > t.a)",
     "SELECT a, b FROM t WHERE b IN (SELECT MAX(b) FROM u WHERE u.b > t.a)",
@@ -140,6 +145,9 @@ def test_rows_equal_sqlites(query: str, step: int, sqlite: sqlite3.Connection, t
         ("SELECT a, (SELECT MAX(b) FROM u WHERE u.e = t.d) FROM t", [(1, 5), (2, None)]),
         ("SELECT b, (SELECT MAX(a) FROM t WHERE t.d = u.e) FROM u", [(5, 1), (6, None)]),
         ("SELECT a, b FROM t FULL JOIN u ON d IS NOT DISTINCT FROM e", [(1, 5), (2, 6)]),
+        ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.d IS NOT DISTINCT FROM u.e)", [(1,), (2,)]),
+        ("SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE t.d IS NOT DISTINCT FROM u.e)", []),
+        ("SELECT a, (SELECT MAX(b) FROM u WHERE u.e IS NOT DISTINCT FROM t.d) FROM t", [(1, 5), (2, 6)]),
     ],
 )
 def test_decimals_of_other_scales_are_keys(query: str, expected: list[object], tmp_path: Path) -> None:

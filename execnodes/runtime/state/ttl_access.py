@@ -407,8 +407,10 @@ def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tupl
         times: Ints = rows[ACCESS_TIME].to_numpy()
         return times[met]
     if pairs:
-        keys = [a for a, _ in pairs]
-        rows = rows[[*keys, ACCESS_TIME]].join(others, left_on=keys, right_on=[b for _, b in pairs], how="semi")
+        keys = [f"p{i}" for i in range(len(pairs))]  # a key may have a column twice
+        named = pl.DataFrame([rows[a].alias(key) for key, (a, _) in zip(keys, pairs, strict=True)])
+        wanted_keys = pl.DataFrame([others[b].alias(key) for key, (_, b) in zip(keys, pairs, strict=True)])
+        rows = named.with_columns(rows[ACCESS_TIME]).join(wanted_keys, on=keys, how="semi")
     return rows[ACCESS_TIME].to_numpy()
 
 
