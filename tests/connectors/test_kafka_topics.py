@@ -42,18 +42,19 @@ def test_a_topic_that_has_fewer_partitions_while_it_is_read(kafka: Kafka) -> Non
         job.next()
 
 
-def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka) -> None:
-    """The broker of the tests tells no ids of topics."""
+@pytest.mark.parametrize("count", [2, 1500])
+def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka, count: int) -> None:
+    """The broker of the tests tells no ids of topics. Of many messages some are read beforehand."""
     topic = kafka.topic(2)
-    kafka.produce(topic, numbers(1, 2), partition=0)
+    kafka.produce(topic, numbers(*range(count)), partition=0)
     job = Job(source(kafka, topic))
     begin = job.reader.initial_offset()
-    assert job.next() == [1, 2]
+    assert job.next() == [*range(count)]
     assert job.at is not None
     assert job.at["marks"][topic].keys() == {"0"}  # there is nothing in the other one
     kafka.delete(topic)
     kafka.topic(2, name=topic)
-    kafka.produce(topic, numbers(*range(10)), partition=0)
+    kafka.produce(topic, numbers(*range(2 * count)), partition=0)
     again = Job(source(kafka, topic), job.at)
     with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created anew"):
         again.next()

@@ -34,8 +34,8 @@ _LOOKED_FOR = 5.0
 _LITTLE = 65_536
 
 
-def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | None:
-    """The mean size of the last messages before an offset, in bytes; None when none come.
+def sample(brokers: Brokers, place: Place, end: int, rows: int) -> list[Message]:
+    """The last messages before an offset, if they come.
 
     Args:
         brokers: of the table.
@@ -48,8 +48,12 @@ def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | No
     """
     count = min(_SAMPLE, rows)
     with _reading(brokers, {place: end - count}) as consumer:
-        got = consumer.consume(count, _SAMPLED_FOR)
-    sizes = [len(m.value() or b"") + len(m.key() or b"") for m in got if m.error() is None]
+        return [message for message in consumer.consume(count, _SAMPLED_FOR) if message.error() is None]
+
+
+def mean_size(messages: Sequence[Message]) -> float | None:
+    """The mean size of messages, in bytes; None for none."""
+    sizes = [len(m.value() or b"") + len(m.key() or b"") for m in messages]
     return max(1.0, sum(sizes) / len(sizes)) if sizes else None
 
 
@@ -77,11 +81,12 @@ class Marks:
             out.setdefault(topic, {})[str(number)] = [*mark]
         return out
 
-    def renew(self, at: Offsets) -> None:
+    def renew(self, at: Offsets, sampled: Sequence[Message]) -> None:
         """Checks the marks of topics, and makes new ones, once a minute for each topic.
 
         Args:
             at: where partitions are read next that have messages there.
+            sampled: messages that have been read already, of which a mark costs nothing.
 
         Raises:
             RunError: RUN115, as :meth:`check`.
@@ -90,7 +95,9 @@ class Marks:
         topics = {topic for topic, _ in at if now - self._renewed.get(topic, -_MARKED_EVERY) >= _MARKED_EVERY}
         places = [place for topic in topics for place in sorted(p for p in at if p[0] == topic)[:_MARKED]]
         self.check(places)
-        found = self._first({place: at[place] for place in places})
+        known = {_place(message): message for message in sampled if message.topic() in topics}
+        read = {topic for topic, _ in known}
+        found = known | self._first({place: at[place] for place in places if place[0] not in read})
         self._kept |= {place: (message.offset(), _fingerprint(message)) for place, message in found.items()}
         self._renewed |= dict.fromkeys(topics, now)
 

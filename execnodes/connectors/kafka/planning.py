@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stateplan.execnodes.connectors.alignment import Aligner
 from stateplan.execnodes.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
 from stateplan.execnodes.connectors.kafka.limits import Limits
-from stateplan.execnodes.connectors.kafka.peeking import Marks, Offsets, Place, mean_size
+from stateplan.execnodes.connectors.kafka.peeking import Marks, Offsets, Place, mean_size, sample
 from stateplan.execnodes.connectors.kafka.reading import lost
 from stateplan.execnodes.connectors.kafka.starts import Bound
 from stateplan.execnodes.connectors.protocol import Offset, Split
 from stateplan.execnodes.errors import RunError, nearest
 
 if TYPE_CHECKING:
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import Message, TopicPartition
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
@@ -82,6 +82,7 @@ class Planner:
         self.ends: Offsets = {}
         self.size: float | None = None
         self.sampled = 0.0
+        self.sample: list[Message] = []
         self.told: Offset | None = None
         self.planned: float | None = None
         self.marks: Marks | None = None
@@ -371,7 +372,8 @@ class Planner:
                 return start
             turn = {"turn": time.time_ns() // 1_000_000}
         self.planned = now
-        marks.renew({place: at[place] for place in taken if place[0] not in ids})
+        marks.renew({place: at[place] for place in taken if place[0] not in ids}, self.sample)
+        self.sample = []
         return self._offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
@@ -458,8 +460,8 @@ class Planner:
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
             place = max(behind, key=lambda p: behind[p])
-            found = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
-            self.size, self.sampled = found or self.size, now
+            self.sample = sample(self.brokers, place, at[place] + behind[place], behind[place])
+            self.size, self.sampled = mean_size(self.sample) or self.size, now
         limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
         if self.size:
             limits.append(max(1, int(self.limits.max_bytes / self.size)))
