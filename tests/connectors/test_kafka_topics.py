@@ -64,6 +64,21 @@ def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka, 
         replayed.plan({**begin, **marks}, job.at)
 
 
+def test_a_mark_stands_before_the_offset_that_is_read_next(kafka: Kafka) -> None:
+    """Messages that are read beforehand are the last ones, and a micro-batch may end long before them."""
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(*range(1500)))
+    job = Job(source(kafka, topic, more={"scan.max-rows-per-batch": "10"}))
+    assert job.next() == [*range(10)]
+    assert job.at is not None
+    assert job.at["marks"][topic]["0"][0] < 10
+    kafka.delete(topic)
+    kafka.topic(name=topic)
+    kafka.produce(topic, numbers(*range(20)))
+    with pytest.raises(RunError, match=r"RUN115.*created anew"):
+        Job(source(kafka, topic), job.at).next()
+
+
 def test_marks_are_renewed_and_those_of_deleted_messages_say_nothing(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

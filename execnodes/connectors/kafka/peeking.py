@@ -81,23 +81,33 @@ class Marks:
             out.setdefault(topic, {})[str(number)] = [*mark]
         return out
 
-    def renew(self, at: Offsets, sampled: Sequence[Message]) -> None:
+    def renew(self, spans: Mapping[Place, tuple[int, int]], sampled: Sequence[Message]) -> None:
         """Checks the marks of topics, and makes new ones, once a minute for each topic.
 
+        A mark stands before the offset that is read next, so that a topic without its offset is shorter than what has
+        been read.
+
         Args:
-            at: where partitions are read next that have messages there.
+            spans: of partitions, the offset at which a micro-batch begins, and the one at which it ends.
             sampled: messages that have been read already, of which a mark costs nothing.
 
         Raises:
             RunError: RUN115, as :meth:`check`.
         """
         now = time.monotonic()
-        topics = {topic for topic, _ in at if now - self._renewed.get(topic, -_MARKED_EVERY) >= _MARKED_EVERY}
-        places = [place for topic in topics for place in sorted(p for p in at if p[0] == topic)[:_MARKED]]
+        late = now - _MARKED_EVERY
+        due = {p: span for p, span in spans.items() if span[0] < span[1] and self._renewed.get(p[0], late) <= late}
+        topics = {topic for topic, _ in due}
+        places = [place for topic in topics for place in sorted(p for p in due if p[0] == topic)[:_MARKED]]
         self.check(places)
-        known = {_place(message): message for message in sampled if message.topic() in topics}
-        read = {topic for topic, _ in known}
-        found = known | self._first({place: at[place] for place in places if place[0] not in read})
+
+        def before(message: Message) -> bool:
+            return _place(message) in due and message.offset() < due[_place(message)][1]
+
+        found = {_place(message): message for message in filter(before, sampled)}
+        read = {topic for topic, _ in found}
+        first = self._first({place: due[place][0] for place in places if place[0] not in read})
+        found |= {place: message for place, message in first.items() if before(message)}
         self._kept |= {place: (message.offset(), _fingerprint(message)) for place, message in found.items()}
         self._renewed |= dict.fromkeys(topics, now)
 

@@ -372,9 +372,10 @@ class Planner:
                 return start
             turn = {"turn": time.time_ns() // 1_000_000}
         self.planned = now
-        marks.renew({place: at[place] for place in taken if place[0] not in ids}, self.sample)
+        ends = {place: at[place] + taken.get(place, 0) for place in places}
+        marks.renew({place: (at[place], ends[place]) for place in places if place[0] not in ids}, self.sample)
         self.sample = []
-        return self._offset({place: at[place] + taken.get(place, 0) for place in places}, ids, new, waiting) | turn
+        return self._offset(ends, ids, new, waiting) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
         """How many messages of each partition may be read; those that have to wait are left out."""
