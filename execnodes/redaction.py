@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -16,8 +16,8 @@ SENSITIVE = (
 )
 """An option whose key has one of these in it has a secret as its value; ``.``, ``-``, ``_`` and nothing between two
 words are alike. Source: Flink's ``GlobalConfiguration``, all but the last line, which Delta, HTTP and Kafka
-have. ``password`` and ``secret`` with a slip of the pen, and ``pass``, ``pwd`` and ``pw`` at the end of a key, count
-too: no connector has such options, and messages that refuse them show the statement."""
+have. ``password`` and ``secret`` with a typo count too, and so do ``pass``, ``pwd`` and ``pw`` at the end of a key: no
+connector has such options, and messages that refuse them show the statement."""
 
 HIDDEN = "******"
 """Stands for a secret. Source: Flink's ``GlobalConfiguration``."""
@@ -32,23 +32,20 @@ _WORD = r"(?<![a-z]){}(?![a-z])"
 
 
 def _misspelled(word: str) -> Iterator[str]:
-    """Patterns of the word with one letter left out, put in, exchanged, or two in the wrong order."""
+    """Patterns of the word with a letter missing, added or wrong, or with two swapped."""
     for i in range(len(word)):
         before, letter, after = word[:i], word[i], word[i + 1 :]
         yield from (before + after, f"{before}[a-z]{letter}{after}", f"{before}[a-z]{after}")
         yield before + after[:1] + letter + after[1:]
 
 
-_KEY = re.compile(
-    "|".join(
-        [
-            *(re.sub("[.-]", "[._-]?", word) for word in SENSITIVE),
-            *(_WORD.format(f"(?:{'|'.join(_misspelled(word))})") for word in ("password", "secret")),
-            r"(?<![a-z])(?:pass|pwd|pw)(?=['\"]|$)",
-        ]
-    ),
-    re.I,
-)
+@cache
+def _key() -> re.Pattern[str]:
+    words = (re.sub("[.-]", "[._-]?", word) for word in SENSITIVE)
+    typos = (_WORD.format(f"(?:{'|'.join(_misspelled(word))})") for word in ("password", "secret"))
+    return re.compile("|".join([*words, *typos, r"(?<![a-z])(?:pass|pwd|pw)(?=['\"]|$)"]), re.I)
+
+
 # Patterns are compiled when they are first used: most commands never do.
 _REFERENCE = r"\$\{\w+:[^}]*\}"
 _REFERRED = "\0"
@@ -77,7 +74,7 @@ _OTHER_WORDS = ("://", "pwd=", "sig=")
 
 def is_secret(key: str) -> bool:
     """Whether the value of an option of this name is a secret."""
-    return _KEY.search(key) is not None
+    return _key().search(key) is not None
 
 
 def secret_parts(key: str, value: str) -> list[Span]:
@@ -172,7 +169,7 @@ def _secrets_of(source: str) -> tuple[str, ...]:
 
 def secret_spans(text: str) -> list[Span]:
     """Where secrets stand in a text, in order; they do not overlap."""
-    if _KEY.search(text) is None and not any(word in text for word in _OTHER_WORDS):
+    if _key().search(text) is None and not any(word in text for word in _OTHER_WORDS):
         return []
     return _merged(_spans(_neutral(text)))
 

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,7 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.rex import Call, InputRef, Literal
 from stateplan.execnodes.types import BOOLEAN, INT
 from tests.connectors.jdbc_tables import lookup, read, source
-from tests.support.postgres import PASSWORD, Database
-
-
-def refused(code: str, run: Any) -> StateplanError:
-    with pytest.raises(StateplanError) as caught:
-        run()
-    assert caught.value.code == code, caught.value
-    assert PASSWORD not in str(caught.value)
-    return caught.value
+from tests.support.postgres import Database, refused
 
 
 def splits_of(found: JdbcSource) -> list[dict[str, Any]]:
@@ -90,7 +83,7 @@ def test_a_copy_serves_the_query_that_it_was_made_for(
         return
     end = {"files": len(splits)}
     for call in (again.latest_offset, lambda start: again.plan(start, end)):
-        error = refused("RUN149", lambda call=call: call(again.initial_offset()))  # type: ignore[misc]
+        error = refused("RUN149", partial(call, again.initial_offset()))
         assert error.hint is not None and "new checkpoint" in error.hint
     assert again.latest_offset(end) == end  # all of it has been read
 

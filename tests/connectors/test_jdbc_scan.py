@@ -17,17 +17,9 @@ from stateplan.execnodes.connectors.jdbc.postgres import literal
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import fields, options, read, source
-from tests.support.postgres import PASSWORD, Database, Postgres
+from tests.support.postgres import PASSWORD, Database, Postgres, refused
 
 UTC = dt.UTC
-
-
-def refused(code: str, run: Any) -> StateplanError:
-    with pytest.raises(StateplanError) as caught:
-        run()
-    assert caught.value.code == code, caught.value
-    assert PASSWORD not in str(caught.value)
-    return caught.value
 
 
 VALUES: list[tuple[str, str, str, object]] = [

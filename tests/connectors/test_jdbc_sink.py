@@ -20,7 +20,7 @@ from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import changes, options, read, sink, source, write
-from tests.support.postgres import PASSWORD, Database, Postgres
+from tests.support.postgres import Database, Postgres, refused, running
 
 TOTALS = "product STRING, n BIGINT, note STRING"
 
@@ -39,14 +39,6 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(database: Database, table: str = "totals") -> list[tuple[Any, ...]]:
     return sorted(database.rows(f"SELECT * FROM {table}"), key=repr)
-
-
-def refused(code: str, run: Any) -> StateplanError:
-    with pytest.raises(StateplanError) as caught:
-        run()
-    assert caught.value.code == code, caught.value
-    assert PASSWORD not in str(caught.value)
-    return caught.value
 
 
 # ---- what changes do -------------------------------------------------------------------------------------------
@@ -258,8 +250,6 @@ def test_a_connection_that_breaks_at_the_commit(
 
 
 def test_a_server_that_is_gone_too_long_is_an_error_and_the_job_goes_on_later(postgres: Postgres) -> None:
-    from tests.support.postgres import running
-
     with running() as server:
         made = server.database()
         made.execute("CREATE TABLE log (id int)")
@@ -275,8 +265,6 @@ def test_a_server_that_is_gone_too_long_is_an_error_and_the_job_goes_on_later(po
 
 
 def test_a_commit_outlives_a_crash_of_a_server_that_answers_before_it_has_written_it(postgres: Postgres) -> None:
-    from tests.support.postgres import running
-
     with running({"wal_writer_delay": "10s", "synchronous_commit": "off"}) as server:
         made = server.database()
         made.execute("CREATE TABLE log (id int)", "SET LOCAL synchronous_commit = on")
@@ -290,8 +278,6 @@ def test_a_commit_outlives_a_crash_of_a_server_that_answers_before_it_has_writte
 
 def test_a_database_that_has_lost_micro_batches(postgres: Postgres) -> None:
     """A backup was restored, or a standby promoted that did not have everything."""
-    from tests.support.postgres import running
-
     with running() as server:
         made = server.database()
         made.execute("CREATE TABLE log (id int)")

@@ -15,8 +15,8 @@ from stateplan.execnodes.connectors import registry, retries
 from stateplan.execnodes.connectors.protocol import Offset
 from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import OptionError
-from tests.support.cdc import ITEMS, Job, first_offset, job, options, refused, source_of
-from tests.support.postgres import Database, running
+from tests.support.cdc import ITEMS, Job, first_offset, job, options, source_of
+from tests.support.postgres import Database, refused, running
 
 # ---- rows and changes ------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from stateplan.execnodes.connectors import registry
 from stateplan.execnodes.connectors.options import Role
 from stateplan.execnodes.connectors.postgres_cdc.slot import Position, Slot
 from stateplan.execnodes.types import BIGINT
-from tests.support.cdc import first_offset, job, options, refused, source_of
-from tests.support.postgres import PASSWORD, Database, running
+from tests.support.cdc import first_offset, job, options, source_of
+from tests.support.postgres import PASSWORD, Database, refused, running
 
 CDC = {
     "connector": "postgres-cdc",

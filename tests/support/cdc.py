@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.connectors import registry
 from stateplan.execnodes.connectors.options import Role
 from stateplan.execnodes.connectors.postgres_cdc.source import ChangeSource
 from stateplan.execnodes.connectors.protocol import Offset, SourceTable
-from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.types import parse_type
 from tests.support.postgres import PASSWORD, USER, Database
 
@@ -118,14 +116,6 @@ def job(given: dict[str, str], folder: Path, *args: Any, **more: Any) -> Iterato
         yield found
     finally:
         found.source.close()
-
-
-def refused(code: str, call: Any) -> StateplanError:
-    with pytest.raises(StateplanError) as caught:
-        call()
-    assert caught.value.code == code, caught.value
-    assert PASSWORD not in str(caught.value)
-    return caught.value
 
 
 def first_offset(given: dict[str, str], folder: Path, *args: Any) -> Offset:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,9 @@ from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_postgresql.dbapi as adbc
+import pytest
+
+from stateplan.execnodes.errors import StateplanError
 
 USER = "postgres"
 PASSWORD = "pg/s3cret%pass"
@@ -58,6 +61,15 @@ if uid != os.geteuid():
 ctypes.CDLL(None).prctl(1, int(signal.SIGINT))
 os.execv(sys.argv[3], sys.argv[3:])
 """
+
+
+def refused(code: str, run: Callable[[], object]) -> StateplanError:
+    """The error of a call that must fail with a code, and must not show the password."""
+    with pytest.raises(StateplanError) as caught:
+        run()
+    assert caught.value.code == code, caught.value
+    assert PASSWORD not in str(caught.value)
+    return caught.value
 
 
 def owner() -> tuple[int, int]:

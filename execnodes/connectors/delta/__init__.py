@@ -178,8 +178,8 @@ class Delta(Connector):
         return local_path(options[TABLE_PATH]) is None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        feed = {_FEED: str(self.value(options, _FEED)).lower()}
-        return {**feed, **{key: options[key] for key in (TABLE_PATH,) if key in options}}
+        path = {TABLE_PATH: options[TABLE_PATH]} if TABLE_PATH in options else {}
+        return {**path, _FEED: str(self.value(options, _FEED)).lower()}
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         start = {key: options[key] for key in (*_AS_OF, *_STARTING) if key in options}

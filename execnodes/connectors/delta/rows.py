@@ -219,6 +219,22 @@ class NewFile:
     stats: str = field(repr=False, default="{}")
 
 
+def refuse_empty_texts(
+    frame: pl.DataFrame, columns: Sequence[tuple[str, LogicalType]], partitions: Sequence[str], location: Location
+) -> None:
+    """Raises DataError DATA459 for an empty text in a partition column, which Delta would read as NULL.
+
+    Args:
+        frame: rows, ``c0, c1, ...``.
+        columns: name and type of all, in order.
+        partitions: names of the partition columns.
+        location: of the table.
+    """
+    for i, (name, declared) in enumerate(columns):
+        if name in partitions and declared.is_string and (frame[column(i)] == "").any():
+            raise DataError("DATA459", name=location.name, column=name)
+
+
 @dataclass(frozen=True)
 class Writer:
     """Writes new files of a table. Picklable.
@@ -250,11 +266,9 @@ class Writer:
         if not self.partitions:
             yield {}, frame
             return
+        refuse_empty_texts(frame, self.columns, self.partitions, self.location)
         where = {name: column(i) for i, (name, _) in enumerate(self.columns)}
         for values, rows in frame.group_by([where[k] for k in self.partitions], maintain_order=True):
-            for name, value in zip(self.partitions, values, strict=True):
-                if value == "":
-                    raise DataError("DATA459", name=self.location.name, column=name)
             texts = map(value_text, values)
             yield dict(zip(self.partitions, texts, strict=True)), rows
 

@@ -338,11 +338,11 @@ class MergeSink(DeltaSink):
     ordered = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        from stateplan.execnodes.connectors.delta.rows import refuse_empty_texts
+
         if not frame.height:
             return b""
-        for i, (name, declared) in enumerate(self.target.fields):
-            if name in self.target.partitions and declared.is_string and (frame[column(i)] == "").any():
-                raise DataError("DATA459", name=self.location.name, column=name)
+        refuse_empty_texts(frame, self.target.fields, self.target.partitions, self.location)
         out = io.BytesIO()
         frame.write_ipc(out)
         return out.getvalue()

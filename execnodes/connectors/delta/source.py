@@ -355,9 +355,9 @@ class DeltaSource(OffsetSource):
         return list(commit.adds)
 
     def _changes(self, commit: Commit) -> list[DataFile]:
-        """The files with the changes of a version: rows that go come before rows that come, in the order of which
-        writers are free. Those of the change feed stand for all others; without any, files that are removed are rows
-        that are deleted. A file with another deletion vector than before is both."""
+        """The files with the changes of a version. Removed rows come before added ones; writers have them in any order.
+        Files of the change feed stand for all others. Without any, files that are removed are rows that are deleted. A
+        file with another deletion vector than before is both."""
         if commit.changes:
             return [replace(file, rows=side) for side in (TAKEN, GIVEN) for file in commit.changes]
         before = {file.path: file.masked for file in commit.removes}
