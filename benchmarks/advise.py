@@ -31,6 +31,7 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.readable import ago, in_columns
 from stateplan.execnodes.runtime.metrics.log import read_metrics
 from stateplan.execnodes.runtime.metrics.observed import Observed
+from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
@@ -149,7 +150,7 @@ class Job:
         env.execute_sql(f"CREATE TABLE snk ({self.case.query.sink[0]}) WITH ('connector' = 'blackhole')")
         return env
 
-    def set(self, ttls: Mapping[str, str | int]) -> None:
+    def set(self, ttls: Mapping[str, str]) -> None:
         """Sets TTLs in the plan."""
         document = PlanDocument.load(str(self.plan))
         set_ttls(document, ttls)
@@ -221,7 +222,7 @@ def measure(case: Case, data: Path, folder: Path, kills: int) -> bool:
             )  # fmt: skip
     print(in_columns(lines, indent="  ", left=2))
     short = Job(case, data, folder / "short")
-    short.set({s.selector: s.ttl for s in advised.states if s.ttl})
+    short.set({s.selector: format_ttl(s.ttl) for s in advised.states if s.ttl})
     short.run()
     told = sum(s.at(s.ttl).missed for s in advised.states if s.ttl)
     found = Observed.of(read_metrics(short.checkpoint))

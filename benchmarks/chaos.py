@@ -37,6 +37,7 @@ from benchmarks.chaos_jobs import JOBS, MINUTE, Job, edit_plan
 from benchmarks.harness import process_tree, run, work_folder
 from benchmarks.hosts import DRIVER, OPTIONS, Hosts
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
+from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
 
 TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
@@ -344,7 +345,7 @@ class Storm:
         return kill_some((p for host in self.hosts.names for p in self.hosts.processes(host)), word, self.rng)
 
     def _ask(self) -> None:
-        set_live_ttls(self.checkpoint, {self.rng.choice(self.job.states): self.rng.choice(TTLS)})
+        set_live_ttls(self.checkpoint, {self.rng.choice(self.job.states): format_ttl(self.rng.choice(TTLS))})
         self.tally.live += 1
 
     def _say(self, text: str) -> None:
@@ -370,7 +371,7 @@ def changed_at(ttls: dict[int, dict[str, int]]) -> Iterator[None]:
 
     def asked(live: LiveTtls, batch: int) -> str | None:
         if batch in ttls:
-            set_live_ttls(live.folder, dict(ttls[batch]))
+            set_live_ttls(live.folder, {state: format_ttl(ms) for state, ms in ttls[batch].items()})
         return take_in(live, batch)
 
     LiveTtls.take_in = asked  # type: ignore[method-assign, assignment]

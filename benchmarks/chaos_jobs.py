@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 
@@ -61,9 +62,9 @@ class Job:
 
 
 def edit_plan(plan: Path, ttls: dict[str, int]) -> None:
-    """Sets TTLs in a plan file."""
+    """Sets TTLs in a plan file, in milliseconds by selector."""
     document = PlanDocument.load(str(plan))
-    set_ttls(document, ttls)
+    set_ttls(document, {selector: format_ttl(ms) for selector, ms in ttls.items()})
     document.write(str(plan), overwrite=True)
 
 

@@ -59,6 +59,7 @@ from benchmarks.chaos import batches, kill, kill_all, kill_some, start, wait_unt
 from benchmarks.chaos_jobs import MINUTE, edit_plan
 from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
+from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
 from tests.support.kafka import Kafka
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
@@ -247,7 +248,7 @@ class Storm:
         if not wait_until(process, lambda: batches(self.checkpoint, "offsets") > begun, 120, 0.01):
             return False
         if self.rng.random() < 0.3:
-            set_live_ttls(self.checkpoint, {self.rng.choice(STATES): self.rng.choice(TTLS)})
+            set_live_ttls(self.checkpoint, {self.rng.choice(STATES): format_ttl(self.rng.choice(TTLS))})
         time.sleep(self.rng.random() * 2)
         if process.poll() is not None:
             return False

@@ -137,7 +137,7 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
         data: the parsed JSON.
         pointer: JSON pointer of the node in the plan; places of errors and warnings start with it.
         strict_unknown: refuse unknown keys; else they are kept, written back, and returned as warnings. Names of
-            states that Flink does not give are warnings always.
+            states that Flink does not give, and TTLs without a unit, are warnings always.
 
     Raises:
         PlanError: with the JSON pointer as its place.
@@ -166,7 +166,23 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     for position, entry, name in node.renamed_states:
         message = f"state {entry.index} of node {node.id} ({node.title}) is called '{entry.name}'"
         warnings.append(PlanWarning(f"{pointer}/state/{position}/name", message, f"expected: '{name}'"))
-    return node, warnings
+    return node, warnings + _ttls_without_unit(data, pointer)
+
+
+def _ttls_without_unit(data: Mapping[str, Any], pointer: str) -> list[PlanWarning]:
+    """Warnings about numbers as TTLs: Flink reads milliseconds, and their writer may have meant seconds."""
+    warnings = []
+    for position, entry in enumerate(data.get("state") or ()):
+        ttl = entry.get("ttl")
+        number = str(ttl).strip()
+        if number.isascii() and number.isdecimal() and int(number[:40]):
+            hint = f'write "{number} ms", or "{number} s" for seconds'
+            warnings.append(
+                PlanWarning(
+                    f"{pointer}/state/{position}/ttl", f"the TTL {number} has no unit, so it is milliseconds", hint
+                )
+            )
+    return warnings
 
 
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:

@@ -127,6 +127,8 @@ _ISO = re.compile(
 )
 _TERM = re.compile(r"(\d[\d_]*(?:\.\d+)?)\s*([^\W\d_]+)\s*")
 
+_NEVER_WORDS = ("never", "none", "infinite", "infinity", "forever", "unlimited", "off", "disabled")
+
 _JAVA_BLANK = "".join(chr(c) for c in range(0x21))
 _MAX_DIGITS = 40
 
@@ -194,7 +196,7 @@ def _parse_iso(trimmed: str) -> int:
     parts = match.groups() if match else ()
     if not parts or parts[2] in ("T", "t") or all(parts[i] is None for i in (1, 3, 4, 5)):
         code = "PLAN054.text" if re.match(r"-\s*[0-9]", trimmed) else "PLAN053.text"
-        raise PlanError(code, text=_shorten(trimmed), expected=TTL_FORM, hint=_sign_hint(trimmed))
+        raise PlanError(code, text=_shorten(trimmed), expected=TTL_FORM, hint=_no_duration_hint(trimmed))
     if len(trimmed) > 4 * _MAX_DIGITS:
         raise _overflow(trimmed)
     sign, days, _, hours, minutes, seconds, fraction = parts
@@ -221,8 +223,10 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _sign_hint(trimmed: str) -> str | None:
-    return f"write it without the sign: {_shorten(trimmed[1:].strip())!r}" if re.match(r"\+\s*[0-9]", trimmed) else None
+def _no_duration_hint(trimmed: str) -> str | None:
+    if re.match(r"\+\s*[0-9]", trimmed):
+        return f"write it without the sign: {_shorten(trimmed[1:].strip())!r}"
+    return 'write "0 ms" for state that never expires' if trimmed.lower() in _NEVER_WORDS else None
 
 
 def _unit_hint(trimmed: str, label: str) -> str | None:

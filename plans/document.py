@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
 from stateplan.execnodes.files import shown
@@ -25,6 +26,9 @@ from stateplan.plans import jackson, storage
 from stateplan.plans.facts import PlanFacts
 from stateplan.plans.jsontext import SourceMap, decode, loads
 from stateplan.plans.splices import Splice, applied, option_splice, state_splice, ttl_splice
+
+TtlGiven: TypeAlias = str | timedelta | Literal[0]
+"""A TTL in Python code: text in Flink's duration grammar or ``never``, a timedelta, or 0 for never."""
 
 _ON_KEY = frozenset({"PLAN045", "PLAN082"})
 """Errors about a key; of others the value is underlined."""
@@ -331,6 +335,19 @@ def edited_ttl(ttl: str | int) -> int:
     if ms == NEVER and isinstance(ttl, str) and any(c in "123456789" for c in ttl):
         raise PlanError("PLAN072", ttl=ttl.strip())
     return ms
+
+
+def given_ttl(ttl: TtlGiven) -> int:
+    """Milliseconds of a TTL in Python code.
+
+    Raises:
+        PlanError: PLAN050, for a number without a unit; as :func:`edited_ttl`.
+    """
+    if isinstance(ttl, timedelta):
+        return edited_ttl(f"{ttl // timedelta(microseconds=1)} µs")
+    if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl != NEVER:
+        raise PlanError("PLAN050.unit", number=ttl)
+    return edited_ttl(ttl)
 
 
 def ttl_text(ms: int) -> str:

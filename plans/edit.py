@@ -15,7 +15,7 @@ from stateplan.execnodes.nodes.base import STATE_TTL
 from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans import storage
-from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
+from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.splices import Splice, applied, unified_diff
@@ -143,14 +143,14 @@ def _said(document: PlanDocument, view: StateView) -> bool:
 
 
 def set_ttls(
-    document: PlanDocument, ttls: Mapping[str, str | int], session: Mapping[str, str] | None = None
+    document: PlanDocument, ttls: Mapping[str, TtlGiven], session: Mapping[str, str] | None = None
 ) -> tuple[Change, ...]:
     """Sets TTLs by selector: ``{"deduplicate": "1 h", "join.right": "7 d"}``; all of them or none.
 
     Raises:
-        PlanError: as :func:`plan_edit`, :func:`parse_selector` and :func:`edited_ttl`.
+        PlanError: as :func:`plan_edit`, :func:`parse_selector` and :func:`given_ttl`.
     """
-    found = [Assignment(parse_selector(selector), edited_ttl(ttl)) for selector, ttl in ttls.items()]
+    found = [Assignment(parse_selector(selector), given_ttl(ttl)) for selector, ttl in ttls.items()]
     edit = plan_edit(document, found, session)
     edit.apply()
     return edit.changes

@@ -18,7 +18,7 @@ from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
 from stateplan.execnodes.ttl import NEVER, format_ttl
-from stateplan.plans.document import PlanDocument, edited_ttl, ttl_text
+from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.edit import plan_edit
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.states import StateView
@@ -230,12 +230,12 @@ def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
     return edit
 
 
-def set_live_ttls(folder: AnyPath, ttls: Mapping[str, str | int], seconds: float | None = None) -> LiveEdit:
+def set_live_ttls(folder: AnyPath, ttls: Mapping[str, TtlGiven], seconds: float | None = None) -> LiveEdit:
     """Asks for TTLs by selector, ``{"join.right": "2 h"}``, and waits for ``seconds``, if they are given.
 
     Raises:
-        PlanError: as :func:`ask`, :func:`~plans.selector_text.parse_selector` and :func:`edited_ttl`.
+        PlanError: as :func:`ask`, :func:`~plans.selector_text.parse_selector` and :func:`given_ttl`.
         CheckpointError: as :func:`ask` and :func:`wait_for`.
     """
-    edit = ask(folder, [Assignment(parse_selector(selector), edited_ttl(ttl)) for selector, ttl in ttls.items()])
+    edit = ask(folder, [Assignment(parse_selector(selector), given_ttl(ttl)) for selector, ttl in ttls.items()])
     return edit if seconds is None else wait_for(edit, seconds)

@@ -36,9 +36,9 @@ from stateplan.execnodes.functions.process import (
     ProcessDeclaration,
 )
 from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.ttl import parse_ttl
 from stateplan.execnodes.types import row_type
 from stateplan.planner.catalog.udf import PythonFunction, Type, type_of
+from stateplan.plans.document import TtlGiven, given_ttl
 
 __all__ = ["ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"]
 
@@ -70,10 +70,11 @@ class StateHint:
 
     Args:
         type: a ROW, whose fields the function sets; an ARRAY, which it is given as a list; or a MAP, given as a dict.
-        ttl: how long it lives, such as ``"1 h"``; None for the TTL of the job. Plans have it, and may change it.
+        ttl: how long it lives, such as ``"1 h"`` or a timedelta; None for the TTL of the job. Plans may
+            change it.
     """
 
-    def __init__(self, type: Type, ttl: str | int | None = None) -> None:  # noqa: A002
+    def __init__(self, type: Type, ttl: TtlGiven | None = None) -> None:  # noqa: A002
         self.type, self.ttl = type, ttl
 
 
@@ -191,7 +192,7 @@ def _state(function: str, name: str, hint: StateHint) -> DeclaredState:
     if hint.ttl is None:
         return DeclaredState(name, found)
     try:
-        return DeclaredState(name, found, parse_ttl(hint.ttl))
+        return DeclaredState(name, found, given_ttl(hint.ttl))
     except PlanError as error:
         raise _wrong(function, f"the TTL of the state '{name}': {error.message}", error.expected, error.hint) from None
 

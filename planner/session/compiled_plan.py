@@ -20,7 +20,7 @@ from stateplan.planner.session.script import read_statement
 from stateplan.planner.session.table import Table, read_name
 
 if TYPE_CHECKING:
-    from stateplan.plans.document import PlanDocument
+    from stateplan.plans.document import PlanDocument, TtlGiven
 
 
 class CompiledPlan:
@@ -70,25 +70,25 @@ class CompiledPlan:
         overwrite = bool(self._session.get_config().value("table.plan.force-recompile"))
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
 
-    def set_ttl(self, selector: str, ttl: str | int) -> CompiledPlan:
+    def set_ttl(self, selector: str, ttl: TtlGiven) -> CompiledPlan:
         """Sets how long a state lives, in this plan and not in a file; see docs/selectors.md for what points at it.
 
             >>> plan.set_ttl("deduplicate", "1 h").set_ttl("join.right", "7 d").write_to_file("plan.json")
 
         Args:
             selector: a selector of one state, or of several with ``*``.
-            ttl: text such as ``"1 h"``, ``"never"``, or milliseconds with 0 for never.
+            ttl: text such as ``"1 h"`` or ``"never"``, or a ``datetime.timedelta``.
 
         Returns:
             This plan.
 
         Raises:
             PlanError: PLAN100 to PLAN104, for what is not a selector or does not point at one state; PLAN05x and
-                PLAN072, for what is not a TTL.
+                PLAN072, for what is not a TTL, such as a number without a unit.
         """
         return self.set_ttls({selector: ttl})
 
-    def set_ttls(self, ttls: Mapping[str, str | int]) -> CompiledPlan:
+    def set_ttls(self, ttls: Mapping[str, TtlGiven]) -> CompiledPlan:
         """Sets several TTLs by selector, all of them or none. Raises as :meth:`set_ttl`, and PLAN106 when two of them
         are for one state."""
         from stateplan.plans.edit import set_ttls

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import Job
     from stateplan.planner.session.materialized import Materialized
     from stateplan.planner.session.notebook import ResultView
+    from stateplan.plans.document import TtlGiven
     from stateplan.plans.live import LiveEdit
 
 
@@ -266,7 +267,7 @@ class TableResult:
             return self.channel.wait(None if timeout_ms is None else timeout_ms / 1000)
         return self.job.wait(None if timeout_ms is None else timeout_ms / 1000)
 
-    def set_ttl(self, ttls: Mapping[str, str | int], timeout_ms: int | None = None) -> LiveEdit:
+    def set_ttl(self, ttls: Mapping[str, TtlGiven], timeout_ms: int | None = None) -> LiveEdit:
         """Asks the running job for other TTLs, by selector: ``{"join.right": "2 h"}``; the next micro-batch takes them
         in. Waits for that when ``timeout_ms`` is given.
 

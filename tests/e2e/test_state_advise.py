@@ -15,6 +15,7 @@ from benchmarks.ttl_data import make_input
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.execnodes.runtime.metrics.log import read_metrics
+from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
@@ -72,7 +73,7 @@ class Deliveries:
     def run(self, checkpoint: Path, parallelism: int = 2) -> None:
         self.environment(checkpoint, parallelism).execute_sql(f"EXECUTE PLAN '{self.plan}'").wait()
 
-    def edit(self, ttls: Mapping[str, str | int]) -> None:
+    def edit(self, ttls: Mapping[str, str]) -> None:
         document = PlanDocument.load(str(self.plan))
         set_ttls(document, ttls)
         document.write(str(self.plan), overwrite=True)
@@ -136,7 +137,7 @@ def test_running_with_the_advice_misses_what_was_told(deliveries: Deliveries, tm
     again.plan.write_bytes(
         deliveries.plan.read_bytes().replace(str(deliveries.folder).encode(), str(tmp_path).encode())
     )
-    again.edit({s.selector: s.ttl for s in found.states if s.ttl})
+    again.edit({s.selector: format_ttl(s.ttl) for s in found.states if s.ttl})
     again.run(again.checkpoint)
     assert told > 100
     assert joined(deliveries.checkpoint) - joined(again.checkpoint) == told

@@ -97,6 +97,7 @@ def test_read(text: str | int, ms: int) -> None:
         (10**30, "PLAN056", 'write "0 ms" for state that never expires'),
         pytest.param("9" * 5000 + " d", "PLAN056", 'write "0 ms" for state that never expires', id="5000 digits"),
         pytest.param(10**5000, "PLAN056", 'write "0 ms" for state that never expires', id="5001 digits"),
+        ("never", "PLAN053", 'write "0 ms" for state that never expires'),
         pytest.param(f"PT{'9' * 5000}H", "PLAN056", 'write "0 ms" for state that never expires', id="5000 ISO digits"),
     ],
 )

@@ -331,6 +331,20 @@ def test_a_state_entry_is_added_where_flink_writes_it(flink_plan: Path, absent: 
         assert document.text == text
 
 
+@pytest.mark.parametrize("ttl", ["3600", '"3600"', '" 3600 "'])
+def test_a_ttl_without_a_unit_is_told(join_text: str, ttl: str) -> None:
+    document = PlanDocument.parse(join_text.replace(RIGHT, RIGHT.replace('"1 h"', ttl)), "plan.json")
+    assert document.graph.node(5).ttls() == (3_600_000, 3_600), "as Flink reads it"
+    (warning,) = document.warnings
+    assert warning.message == "the TTL 3600 has no unit, so it is milliseconds"
+    assert (warning.hint, warning.place.pointer) == ('write "3600 ms", or "3600 s" for seconds', "/nodes/4/state/1/ttl")
+    assert warning.place.line
+
+
+def test_zero_needs_no_unit(join_text: str) -> None:
+    assert not PlanDocument.parse(join_text.replace(RIGHT, RIGHT.replace('"1 h"', "0"))).warnings
+
+
 def test_the_other_states_of_a_node_keep_the_ttl_they_have(join_text: str) -> None:
     plan = json.loads(join_text)
     del plan["nodes"][4]["state"]

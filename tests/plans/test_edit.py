@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,28 @@ def test_an_operator_whose_frame_says_how_long() -> None:
 
 def test_sides_by_name_with_one_call(join_text: str) -> None:
     document = PlanDocument.parse(join_text)
-    changes = set_ttls(document, {"join.left": "never", "join.right": 7_200_000})
+    changes = set_ttls(document, {"join.left": "never", "join.right": timedelta(hours=2)})
     assert [change.text for change in changes] == ["1 h -> never", "1 h -> 2 h"]
     assert document.graph.node(5).ttls() == (0, 7_200_000)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "code", "part"),
+    [
+        (3600, "PLAN050", 'write "3600 s" for seconds, "3600 ms" for milliseconds'),
+        (True, "PLAN050", "a state TTL is true"),
+        (1.5, "PLAN050", "a state TTL is 1.5"),
+        (timedelta(hours=-1), "PLAN054", "negative"),
+        (timedelta(microseconds=10), "PLAN072", "less than a millisecond"),
+    ],
+)
+def test_a_ttl_from_code_has_a_unit(join_text: str, ttl: Any, code: str, part: str) -> None:
+    document = PlanDocument.parse(join_text)
+    with pytest.raises(PlanError) as caught:
+        set_ttls(document, {"join.left": ttl})
+    assert caught.value.code == code
+    assert part in str(caught.value)
+    assert document.text == join_text
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
