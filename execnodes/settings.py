@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
+from stateplan.execnodes.connectors.options import Option, OptionType, option_text, parse_value
 from stateplan.execnodes.errors import OptionError, Place, nearest
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
@@ -333,6 +333,11 @@ def find_option(key: str, place: Place | None = None) -> Option | None:
     raise OptionError("OPT001", key=key, place=place, hint=hint)
 
 
+def text_of_option(key: str, given: Any) -> str:
+    """The text of a value that Python code gives for a key. Raises OptionError OPT105, as :func:`option_text`."""
+    return option_text(OPTIONS.get(current_key(key)), given, key)
+
+
 def value(options: Mapping[str, str], key: str) -> Any:
     """The value of an option: as set in ``options``, else its default; durations in milliseconds.
 
@@ -391,21 +396,27 @@ class Configuration:
             all that they are configured with.
     """
 
-    def __init__(self, options: Mapping[str, str] | None = None, keep_unknown: bool = False) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None, keep_unknown: bool = False) -> None:
         self._values: dict[str, str] = {}
         self._older: dict[str, str] = {}
         self._keep_unknown = keep_unknown
         for key, text in (options or {}).items():
             self.set(key, text)
 
-    def set(self, key: str, text: str, place: Place | None = None) -> str | None:
+    def set(self, key: str, given: Any, place: Place | None = None) -> str | None:
         """Sets an option; returns a note if it has no effect, or an older key. As in Flink, an older key has no effect
         where the option is set by its own.
+
+        Args:
+            key: Flink's, or one of ``spark.*``.
+            given: the text; or a number, a boolean, or a timedelta for a duration.
+            place: where the user wrote it.
 
         Raises:
             OptionError: OPT001 unknown key, OPT105 malformed value, OPT002 a value that cannot be honoured.
         """
         current = current_key(key)
+        text = text_of_option(key, given)
         if current != key:
             return self._set_older(key, current, text, place)
         note = self._set(key, text, place)

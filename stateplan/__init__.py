@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
     from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.planner.session.habits import EnvironmentSettings
     from stateplan.planner.session.results import ResultKind, TableResult
     from stateplan.planner.session.table import Table
     from stateplan.plans.advice import ExplainDetail
@@ -64,6 +65,7 @@ _HOME = {
         ("ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"), "planner.catalog.udptf"
     ),
     "CompiledPlan": "planner.session.compiled_plan",
+    "EnvironmentSettings": "planner.session.habits",
     "ExplainDetail": "plans.advice",
     "PlanDocument": "plans.document",
     "PlanReference": "planner.session.compiled_plan",
@@ -84,6 +86,7 @@ __all__ = [
     "AsyncScalarFunction",
     "CompiledPlan",
     "DataTypes",
+    "EnvironmentSettings",
     "ExplainDetail",
     "FunctionContext",
     "PlanDocument",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -261,6 +262,31 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
 
 _EXPLAINED = (OptionType.DURATION, OptionType.LIST)
 """Types whose reader says what is wrong with a text."""
+
+
+def option_text(option: Option | None, given: Any, key: str) -> str:
+    """The text of an option's value that Python code gives: of a text, a number, a boolean or a timedelta.
+
+    Args:
+        option: the row of the table; None for a key of somebody else, whose values are texts.
+        given: the value.
+        key: the key that the user wrote.
+
+    Raises:
+        OptionError: OPT105, for another value, and for a duration that is a number without a unit.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bool):
+        return str(given).lower()
+    is_duration = option is not None and option.type is OptionType.DURATION
+    if isinstance(given, timedelta) and is_duration:
+        return f"{given // timedelta(milliseconds=1)} ms"
+    if isinstance(given, int | float):
+        if is_duration and given:
+            raise OptionError("OPT105.unit", number=given, key=key)
+        return str(given)
+    raise OptionError("OPT105.python", given=repr(given)[:60], key=key, expected=option.expectation if option else None)
 
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:

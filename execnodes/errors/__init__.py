@@ -200,6 +200,10 @@ class StateplanError(Exception):
             lines.append(f"  hint: {_printable(self._shown(self.hint))}")
         return "\n".join(lines)
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the error alone, which says all that its reader can change."""
+        return str(self).splitlines()
+
     def _shown(self, text: str) -> str:
         """One of the texts without the secrets of the statement or file that it is about."""
         return text if self.place is None or self.place.source is None else without_secrets(text, self.place.source)

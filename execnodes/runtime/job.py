@@ -90,6 +90,9 @@ class Job(ABC):
         self._over = threading.Event()
         self._when_over: list[Callable[[Job], None]] = []
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.job_id}, {self.status.value})"
+
     @property
     @abstractmethod
     def progress(self) -> Progress:

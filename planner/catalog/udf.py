@@ -108,42 +108,52 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """DECIMAL of at most 38 digits."""
         return _parsed(f"DECIMAL({precision}, {scale})", nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """Text of at most ``length`` characters."""
         return _parsed(f"VARCHAR({length})", nullable)
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """Text of exactly ``length`` characters."""
         return _parsed(f"CHAR({length})", nullable)
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """Time of day, with milliseconds at most."""
         return _parsed(f"TIME({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """Date and time without a zone; ``precision`` counts the digits of the fraction."""
         return _parsed(f"TIMESTAMP({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """A point in time, which the session's zone shows; ``precision`` counts the digits of the fraction."""
         return _parsed(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
 
     @staticmethod
     def ARRAY(element: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """A list of values of one type."""
         return LogicalType("ARRAY", nullable, children=(type_of(element),))
 
     @staticmethod
     def MAP(key: Type, value: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
+        """Values by key."""
         return LogicalType("MAP", nullable, children=(type_of(key), type_of(value)))
 
     @staticmethod
     def FIELD(name: str, data_type: Type) -> tuple[str, LogicalType]:  # noqa: N802
+        """A field of :meth:`ROW`."""
         return name, type_of(data_type)
 
     @staticmethod
     def ROW(fields: Sequence[tuple[str, LogicalType]], nullable: bool = True) -> LogicalType:  # noqa: N802
+        """A row of the fields that :meth:`FIELD` gives."""
         return row_type(list(fields), nullable)
 
 

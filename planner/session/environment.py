@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from sqlglot import exp
@@ -23,20 +23,17 @@ from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.results import ResultChannel, Results
 from stateplan.execnodes.errors import CatalogError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.redaction import redacted
-from stateplan.execnodes.settings import Configuration, is_batch, of_mode, value
+from stateplan.execnodes.settings import Configuration, is_batch, of_mode, text_of_option, value
 from stateplan.execnodes.zone import local_time_zone
-from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     CatalogTable,
-    CatalogView,
     Column,
     ObjectIdentifier,
     TableSchema,
 )
-from stateplan.planner.catalog.udf import of_callable
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
@@ -48,17 +45,18 @@ from stateplan.planner.session.compiled_plan import (
     compile_plan,
 )
 from stateplan.planner.session.context import Around
+from stateplan.planner.session.habits import OF_ENVIRONMENT, Hinted, Settings, check_spark, options_of
 from stateplan.planner.session.host import Host
 from stateplan.planner.session.jobs import JOBS, JobRecord, Jobs
+from stateplan.planner.session.names import Names
 from stateplan.planner.session.results import ResultKind, TableResult, as_column, distinct_names
 from stateplan.planner.session.script import ScriptStatement, read_statement
 from stateplan.planner.session.statements import run_statement
-from stateplan.planner.session.table import Table, view_of
+from stateplan.planner.session.table import Table
 from stateplan.planner.session.tables import Tables
 from stateplan.plans.advice import ExplainDetail, explain_details
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.functions.user import UserFunction
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.runtime.job import Job, OnProgress
     from stateplan.execnodes.runtime.spark.session import SparkSession
@@ -69,8 +67,14 @@ if TYPE_CHECKING:
 __all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "Table", "TableEnvironment"]
 
 
-class TableEnvironment(Tables):
-    """A session.
+class TableEnvironment(Tables, Names, Hinted):
+    """Runs SQL: a session with its tables, its options and its jobs, under PyFlink's names.
+
+    Use :meth:`create`, :meth:`execute_sql` for any statement, :meth:`sql_query` for a query as a table,
+    :meth:`compile_plan_sql` and :meth:`load_plan` for plans.
+
+        >>> env = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
+        >>> env.execute_sql("SELECT 1 + 1 AS two").print()  # doctest: +SKIP
 
     Attributes:
         catalog: catalogs, databases, tables and views of the session.
@@ -82,9 +86,11 @@ class TableEnvironment(Tables):
         statement_set: the INSERTs since BEGIN STATEMENT SET; None when no set is open.
     """
 
+    _INSTEAD = OF_ENVIRONMENT
+
     def __init__(
         self,
-        options: Mapping[str, str] | None = None,
+        options: Settings | None = None,
         *,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
@@ -92,6 +98,7 @@ class TableEnvironment(Tables):
         jobs: Jobs | None = None,
         host: Host | None = None,
     ) -> None:
+        check_spark(spark)
         self.jobs = JOBS if jobs is None else jobs
         self.host = host or Host()
         self.statement_set: list[str] | None = None
@@ -100,7 +107,8 @@ class TableEnvironment(Tables):
         self.on_progress = on_progress
         self.spark = spark
         self._config = Configuration(keep_unknown=self.host.keep_unknown)
-        for key, text in (options or {}).items():
+        for key, given in options_of(options).items():
+            text = text_of_option(key, given)
             self.host.check_option(key, text)
             self._config.set(key, text)
         self._anonymous = itertools.count(1)
@@ -110,7 +118,7 @@ class TableEnvironment(Tables):
     @classmethod
     def create(
         cls,
-        options: Mapping[str, str] | None = None,
+        options: Settings | None = None,
         *,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
@@ -121,14 +129,15 @@ class TableEnvironment(Tables):
         """A new session with these options set.
 
         Args:
-            options: Flink's, and ``spark.*`` for Spark.
+            options: Flink's, and ``spark.*`` for Spark: a dict or :class:`EnvironmentSettings`.
             console, on_progress: see the class.
             spark: a session of yours to run jobs in. Each job gets a session of its own in it, and it stays as it is.
                 By default jobs run in the Spark of this process, or start one.
             jobs, host: see the class.
 
         Raises:
-            OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one.
+            OptionError: OPT001 unknown option, OPT002 a value that cannot be honoured, OPT105 a malformed one, OPT007
+                an argument of another type.
         """
         return cls(options, console=console, on_progress=on_progress, spark=spark, jobs=jobs, host=host)
 
@@ -189,8 +198,10 @@ class TableEnvironment(Tables):
         """
         return compile_plan(self, statement)
 
-    def load_plan(self, reference: PlanReference) -> CompiledPlan:
-        """A plan from a file or a text. Raises PlanError."""
+    def load_plan(self, reference: PlanReference | str | os.PathLike[str]) -> CompiledPlan:
+        """A plan from a file, whose path or URL may be given as it is, or from a text. Raises PlanError."""
+        if not isinstance(reference, PlanReference):
+            reference = PlanReference.from_file(reference)
         if reference.file is not None:
             reference = PlanReference(file=self.host.plan_file(reference.file))
         return CompiledPlan(self, reference.load())
@@ -475,109 +486,6 @@ class TableEnvironment(Tables):
         if self._config.value("table.dml-sync"):
             result.wait()
         return result
-
-    # functions
-
-    @property
-    def functions(self) -> FunctionCatalog:
-        """Its user-defined functions."""
-        return self.catalog.functions
-
-    def create_temporary_function(self, path: str, function: UserFunction) -> None:
-        """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.
-
-        Raises:
-            CatalogError: CAT060, when the name is taken.
-            SqlError: SQL214, for anything else.
-        """
-        self.functions.create(self._function(path, function))
-
-    def create_temporary_system_function(self, name: str, function: UserFunction) -> None:
-        """Registers a function for all databases. Raises as :meth:`create_temporary_function`."""
-        self.functions.create(
-            CatalogFunction(name, None, None, "PYTHON", True, of_callable(function, name)), overwrite=True
-        )
-
-    def drop_temporary_function(self, path: str) -> bool:
-        """Drops a temporary function; returns whether there was one."""
-        return self.functions.drop(self._function(path, None), if_exists=True)
-
-    def drop_temporary_system_function(self, name: str) -> bool:
-        """Drops a temporary system function; returns whether there was one."""
-        return self.functions.drop(CatalogFunction(name, None, None, "PYTHON", True), if_exists=True)
-
-    def _function(self, path: str, function: UserFunction | None) -> CatalogFunction:
-        from stateplan.planner.catalog.ddl import parts_of
-
-        node: Any = read_statement(f"DROP TEMPORARY FUNCTION {path}").node
-        parts = parts_of(node.this)
-        given = None if function is None else of_callable(function, parts[-1])
-        return CatalogFunction(parts[-1], self.catalog.qualify(parts), None, "PYTHON", True, given)
-
-    def list_user_defined_functions(self) -> list[str]:
-        """The system's functions that were registered, and those of the current database."""
-        return self.functions.names(self.catalog.current_catalog, self.catalog.current_database)
-
-    # the catalog
-
-    def create_temporary_view(self, path: str, query: str | Table) -> None:
-        """A temporary view over a query.
-
-        Raises:
-            CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
-            StateplanError: whatever is wrong with the query.
-        """
-        if isinstance(query, Table):
-            view_of(self, path, query)
-            return
-        self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
-
-    def drop_temporary_view(self, path: str) -> bool:
-        """Drops a temporary view; returns whether there was one. Raises CatalogError when it is a table."""
-        return self._drop(path, "VIEW")
-
-    def drop_temporary_table(self, path: str) -> bool:
-        """Drops a temporary table; returns whether there was one. Raises CatalogError when it is a view."""
-        return self._drop(path, "TABLE")
-
-    def _drop(self, path: str, kind: str) -> bool:
-        node: Any = read_statement(f"DROP TEMPORARY {kind} IF EXISTS {path}").node
-        from stateplan.planner.catalog.ddl import parts_of
-
-        return self.catalog.drop(parts_of(node.this), kind=kind, temporary=True, if_exists=True)
-
-    def list_catalogs(self) -> list[str]:
-        return self.catalog.list_catalogs()
-
-    def list_databases(self) -> list[str]:
-        return self.catalog.list_databases()
-
-    def list_tables(self) -> list[str]:
-        """Tables and views of the current database."""
-        return self.catalog.list_tables()
-
-    def list_views(self) -> list[str]:
-        return self.catalog.list_views()
-
-    def list_temporary_tables(self) -> list[str]:
-        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogTable))
-
-    def list_temporary_views(self) -> list[str]:
-        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogView))
-
-    def get_current_catalog(self) -> str:
-        return self.catalog.current_catalog
-
-    def get_current_database(self) -> str:
-        return self.catalog.current_database
-
-    def use_catalog(self, name: str) -> None:
-        """Makes a catalog current. Raises CatalogError CAT003."""
-        self.catalog.use_catalog(name)
-
-    def use_database(self, name: str) -> None:
-        """Makes a database of the current catalog current. Raises CatalogError CAT004."""
-        self.catalog.use_database([name])
 
 
 def inserts_of(node: exp.Expr, source: str) -> tuple[list[exp.Insert], exp.Expr]:

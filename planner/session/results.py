@@ -15,6 +15,7 @@ from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.readable import render
 from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType
 from stateplan.execnodes.values.row import Row
+from stateplan.planner.session.habits import OF_RESULT, Hinted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,7 @@ class CloseableIterator(Iterator[Row]):
 
 
 @dataclass(repr=False)
-class TableResult:
+class TableResult(Hinted):
     """The result of a statement: rows, or a job that has been started.
 
     Attributes:
@@ -77,6 +78,8 @@ class TableResult:
         zone: the session's time zone, for values as text.
     """
 
+    _INSTEAD = OF_RESULT
+
     columns: tuple[str, ...]
     types: tuple[LogicalType, ...]
     rows: list[tuple[object, ...]]
@@ -91,6 +94,7 @@ class TableResult:
     _table: Materialized | None = field(default=None, init=False, compare=False)
 
     def get_result_kind(self) -> ResultKind:
+        """Whether there are rows."""
         return self.kind
 
     def get_job_client(self) -> Job | None:
@@ -98,6 +102,7 @@ class TableResult:
         return self.job
 
     def get_column_names(self) -> list[str]:
+        """Names of the columns."""
         return list(self.columns)
 
     def collect(self) -> CloseableIterator:

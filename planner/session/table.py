@@ -21,6 +21,7 @@ from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column,
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.session.context import Session
 from stateplan.planner.session.describe import type_text
+from stateplan.planner.session.habits import OF_TABLE, Hinted
 from stateplan.planner.session.notebook import html_table
 from stateplan.planner.session.results import TableResult
 from stateplan.planner.session.script import ScriptStatement, read_statement
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"UnnamedTable\$[0-9]+")
 
 
-class Table:
+class Table(Hinted):
     """A query of a session. Made by ``TableEnvironment.sql_query``, ``from_path``, ``from_arrow`` and the like.
 
     In a text it stands for its name, so that SQL can use it: ``f"SELECT * FROM {table}"``.
     """
+
+    _INSTEAD = OF_TABLE
 
     def __init__(
         self,

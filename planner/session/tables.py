@@ -11,7 +11,7 @@ from stateplan.planner.catalog.objects import DEFAULT_CATALOG, DEFAULT_DATABASE,
 from stateplan.planner.session.context import Session
 from stateplan.planner.session.elements import Schema
 from stateplan.planner.session.in_memory import of_arrow, of_elements, of_pandas, of_polars
-from stateplan.planner.session.table import Table, in_memory, table_at, table_of
+from stateplan.planner.session.table import Table, in_memory, table_at, table_of, view_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,18 @@ class Tables:
     def from_path(self: Session, path: str) -> Table:
         """A table or view by its name, as SQL writes it. Raises SqlError; CatalogError CAT002 to CAT004."""
         return table_at(self, path)
+
+    def create_temporary_view(self: Session, path: str, query: str | Table) -> None:
+        """A temporary view over a query.
+
+        Raises:
+            CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
+            StateplanError: whatever is wrong with the query.
+        """
+        if isinstance(query, Table):
+            view_of(self, path, query)
+            return
+        self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
 
     def from_arrow(self: Session, data: Any, schema: Schema = None) -> Table:
         """A bounded table of Arrow data.
