@@ -56,6 +56,7 @@ class Client:
 
     Attributes:
         session, jobs: see above.
+        inserts: how many INSERTs the open statement set has; None while none is open.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Client:
         self._progress: Progress | None = None
         self._depth = 0
         self.jobs = jobs or JobsElsewhere(session)
+        self.inserts: int | None = None
 
     # statements
 
@@ -110,18 +112,29 @@ class Client:
         if here is not None:
             here.mark()
         self._progress = None
+        if statement.upper() in ("END", "ROLLBACK"):
+            self.inserts = None  # also where the job of the set cannot be started
         with Result(self.session, statement) as result:
             try:
                 first = result.first(self._waits)
             except KeyboardInterrupt:
                 self._interrupted(here)
                 raise
+            self._note_statement_set(statement)
             for note in first.notes:
                 self._console.note(note)
             if first.is_query:
                 self._query(first, result)
             else:
                 self._answer(first, result, acknowledge)
+
+    def _note_statement_set(self, statement: str) -> None:
+        """Notes what a statement that was taken means for the open statement set."""
+        word = statement.split(maxsplit=1)[0].upper()
+        if word == "BEGIN":
+            self.inserts = 0
+        elif word == "INSERT" and self.inserts is not None:
+            self.inserts += 1
 
     def _waits(self) -> None:
         if self._progress is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from prompt_toolkit import PromptSession
@@ -22,12 +23,19 @@ from stateplan.cli.sql_client.commands import COMMANDS
 from stateplan.cli.sql_client.highlighting import SCHEMES, FlinkLexer
 from stateplan.cli.sql_client.statements import pieces
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.readable import counted
 from stateplan.execnodes.settings import value
 
 PROMPT = "Stateplan SQL> "
 
 _OUR_STYLE = Style.from_dict({"prompt": "ansigreen bold", "continuation": "ansibrightblack"})
+_PARTS = re.compile(r"`[^`]+`|\w+")
+
 _ENDS_WORD = " \t\n'`,(=;"
+
+
+def _prompt(inserts: int | None) -> str:
+    return PROMPT if inserts is None else f"Stateplan SQL ({counted(inserts, 'INSERT')})> "
 
 
 def is_to_run(text: str) -> bool:
@@ -65,13 +73,28 @@ class StatementCompleter(Completer):
             for own in COMMANDS:
                 if own.word.isalpha() and own.word.startswith(written.strip().upper()):
                     yield Completion(own.word, -len(written.strip()))
-        word = len(written) - 1 - max(written.rfind(c) for c in _ENDS_WORD)
+        word = written[1 + max(written.rfind(c) for c in _ENDS_WORD) :]
         try:
-            candidates = self._candidates(written, len(written))
+            candidates = self._candidates(_whole(written, document.text_after_cursor), len(written))
         except StateplanError:
             return
         for candidate in candidates:
-            yield Completion(candidate, -word)
+            name = candidate if command.startswith(("SET", "RESET")) else _shortened(candidate, word)
+            yield Completion(name, -len(word))
+
+
+def _whole(written: str, after: str) -> str:
+    """The statement that the cursor is in: tables after the cursor tell which columns there are before it."""
+    first = next(pieces(written + after), None)
+    end = len(written) if first is None else first.start + len(first.text)
+    return (written + after)[: max(len(written), end)]
+
+
+def _shortened(candidate: str, word: str) -> str:
+    """A table of the current database by its name alone, which is what a gateway offers for a name without a dot."""
+    parts = _PARTS.findall(candidate)
+    shorter = len(parts) == 3 and ".".join(parts) == candidate and "." not in word
+    return parts[-1] if shorter and parts[-1].strip("`").lower().startswith(word.strip("`").lower()) else candidate
 
 
 def _names(begun: str) -> Iterable[Completion]:
@@ -91,6 +114,7 @@ class Prompt:
         history: of statements.
         toolbar: what stands below, and is asked again and again; nothing where it is empty.
         output, input: of the terminal; those of the process by default.
+        inserts: how many INSERTs the open statement set has; None while none is open.
     """
 
     def __init__(
@@ -101,11 +125,12 @@ class Prompt:
         toolbar: Callable[[], str],
         output: Output | None = None,
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's name
+        inserts: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._options = options
         self._numbers = False
         self._session: PromptSession[str] = PromptSession(
-            [("class:prompt", PROMPT)],
+            lambda: [("class:prompt", _prompt(inserts()))],
             multiline=True,
             lexer=PygmentsLexer(FlinkLexer),
             completer=StatementCompleter(candidates),

@@ -141,6 +141,7 @@ class Shell:
             self.toolbar,
             screen.output,
             screen.input,
+            lambda: client.inserts,
         )
         self._console = console
         self._debug = debug

@@ -57,6 +57,7 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.ResetOption: "RESET {this}",
     nodes.BeginStatementSet: "BEGIN STATEMENT SET",
     nodes.EndStatementSet: "END",
+    nodes.RollbackStatementSet: "ROLLBACK",
     nodes.ExecuteStatement: "EXECUTE {this}",
     nodes.CompilePlan: "COMPILE {execute?AND EXECUTE} PLAN {path} {exists?IF NOT EXISTS} FOR {this}",
     nodes.MigratePlan: "COMPILE PLAN {path} {exists?IF NOT EXISTS} FROM {this}",

@@ -89,8 +89,12 @@ STATEMENTS: tuple[Grammar, ...] = (
     ),
     Grammar(
         "EXECUTE STATEMENT SET",
-        ("EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END", "BEGIN STATEMENT SET; INSERT ...; INSERT ...; END"),
-        "runs several INSERTs as one query with one checkpoint",
+        (
+            "EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END",
+            "BEGIN STATEMENT SET; INSERT ...; INSERT ...; END | ROLLBACK",
+        ),
+        "runs several INSERTs as one query with one checkpoint. Between `BEGIN` and `END`, only `INSERT`, `SHOW`, "
+        "`DESCRIBE`, `EXPLAIN`, `SET` and `RESET` are allowed. `ROLLBACK` gives the set up (not in Flink)",
         "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT x FROM t; INSERT INTO b SELECT y FROM t; END",
     ),
     Grammar(

@@ -279,6 +279,12 @@ class EndStatementSet(Statement):
     arg_types: ClassVar = _parts("")
 
 
+class RollbackStatementSet(Statement):
+    """``ROLLBACK``: gives up a statement set that is open in the session. Flink has no way to do that."""
+
+    arg_types: ClassVar = _parts("")
+
+
 class ExecuteStatement(Statement):
     """``EXECUTE insert | query | STATEMENT SET ...``."""
 

@@ -319,6 +319,11 @@ class FlinkParser(DdlParser):
         return nodes.EndStatementSet()
 
     @marked
+    def _rollback(self) -> nodes.RollbackStatementSet:
+        self._advance()
+        return nodes.RollbackStatementSet()
+
+    @marked
     def _statement_set(self) -> nodes.StatementSet:
         self._expect("STATEMENT", "SET")
         self._expect("BEGIN")
@@ -467,6 +472,7 @@ class FlinkParser(DdlParser):
         "STATEMENT": lambda self: self._statement_set(),
         "BEGIN": _begin_statement_set,
         "END": _end_statement_set,
+        "ROLLBACK": _rollback,
         "COMPILE": _compile,
         "EXPLAIN": _explain,
     }

@@ -39,9 +39,14 @@ _TOKEN = re.compile(
 _BARE_KEY = re.compile(r"\b(?:SET|RESET)\s+([\w.-]*)$", re.I)
 """The key of an option may be written without quotes."""
 
+_BARE_SELECTOR = re.compile(
+    r"\bALTER\s+PLAN\s+'((?:[^']|'')*)'\s+SET\s+TTL\s.*\bFOR\s+(?:.*,\s*)?([^\s,']*)$", re.I | re.S
+)
+"""The plan and the selector of ALTER PLAN, which needs no quotes either."""
+
 _FIRST = (
     *("ALTER", "BEGIN", "COMPILE", "CREATE", "DESCRIBE", "DROP", "END", "EXECUTE", "EXPLAIN", "INSERT", "LOAD"),
-    *("REPLACE", "RESET", "SELECT", "SET", "SHOW", "STATEMENT", "STOP", "UNLOAD", "USE", "VALUES", "WITH"),
+    *("REPLACE", "RESET", "ROLLBACK", "SELECT", "SET", "SHOW", "STATEMENT", "STOP", "UNLOAD", "USE", "VALUES", "WITH"),
 )
 _NEXT = {
     "ALTER": "PLAN TABLE VIEW FUNCTION",
@@ -110,6 +115,9 @@ def complete(session: Session, statement: str, position: int) -> list[str]:
     key = _BARE_KEY.search(before)
     if key is not None and key.start() <= (tokens[0].start if tokens else 0):
         return _starting(OPTIONS, key[1])[:MOST]
+    bare = _BARE_SELECTOR.search(before)
+    if bare is not None and bare.start() <= (tokens[0].start if tokens else 0):
+        return _starting(_selectors(session, bare[1].replace("''", "'")), bare[2])[:MOST]
     current = tokens.pop() if tokens and _is_begun(tokens[-1], before) else None
     try:
         found = _candidates(session, tokens, current, statement, current.value if current else "")
@@ -139,6 +147,9 @@ def _candidates(
     first = words[0] if words else ""
     if not words:
         return _starting(_FIRST, partial)
+    if words[:2] == ["ALTER", "PLAN"]:
+        follows = {3: "SET", 4: "TTL"}.get(len(words)) or ("FOR" if words[-2] == "TTL" else "TTL")
+        return _starting([follows] if words[-1] in ("", "SET", ",") else (), partial)
     followers = _NEXT.get(" ".join(words)) if len(words) <= 2 else None
     if words == ["USE"]:
         return [*_starting(["CATALOG", "MODULES"], partial), *_starting(session.catalog.list_databases(), partial)]
@@ -155,7 +166,8 @@ def _candidates(
         return _starting(KEYWORDS, partial) if partial else []
     scope = _scope(session, statement)
     if path:
-        return _starting((_quoted(name) for name in _columns_of(scope, path[-1])), partial)
+        alias = ".".join(map(_quoted, path))
+        return [f"{alias}.{name}" for name in _starting(map(_quoted, _columns_of(scope, path[-1])), partial)]
     columns = _starting((_quoted(name) for item in scope for name in _names(item[1])), partial)
     aliases = _starting((_quoted(alias) for alias, _ in scope if alias), partial)
     if not partial:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.files import shown
+from stateplan.execnodes.readable import counted
 from stateplan.execnodes.redaction import redacted, redacted_options, redacted_value
 from stateplan.execnodes.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
@@ -27,13 +28,26 @@ from stateplan.planner.session.results import TableResult, content, ok
 from stateplan.planner.session.script import ScriptStatement
 from stateplan.planner.session.show_statements import run_describe, run_show
 
+_IN_STATEMENT_SET = (
+    exp.Insert,
+    nodes.EndStatementSet,
+    nodes.RollbackStatementSet,
+    nodes.ShowObjects,
+    nodes.DescribeTable,
+    nodes.DescribeJob,
+    nodes.Explain,
+    nodes.SetOption,
+    nodes.ResetOption,
+)
+"""The statements between BEGIN STATEMENT SET and END: INSERTs, and those that change no table."""
+
 _Runner = Callable[[Context, Any], TableResult]
 
 
 def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
     node = statement.node
-    if session.statement_set is not None and not isinstance(node, (exp.Insert, nodes.EndStatementSet)):
+    if session.statement_set is not None and not isinstance(node, _IN_STATEMENT_SET):
         raise SqlError("SQL007.open_set", place=statement.place)
     runner = _RUNNERS.get(type(node))
     if runner is None:
@@ -207,6 +221,13 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
     return c.env.execute_sql("EXECUTE " + statement_set_sql(inserts))
 
 
+def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
+    inserts, c.env.statement_set = c.env.statement_set, None
+    if inserts is None:
+        raise SqlError("SQL007.no_rollback", place=c.place(node))
+    return ok("ROLLBACK", [f"the statement set with {counted(len(inserts), 'INSERT')} is given up"])
+
+
 def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
     inner = node.this
     if isinstance(inner, nodes.StatementSet):
@@ -357,6 +378,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.StatementSet: _statement_set,
     nodes.BeginStatementSet: _begin_set,
     nodes.EndStatementSet: _end_set,
+    nodes.RollbackStatementSet: _rollback,
     nodes.ExecuteStatement: _execute,
     nodes.CompilePlan: _compile,
     nodes.MigratePlan: _migrate,

@@ -62,7 +62,9 @@ def test_the_recorded_answer_of_flink(env: TableEnvironment) -> None:
         ("SHOW PARTITIONS order_|", [f"{WHOLE}order_ids"]),
         ("SHOW COLUMNS FROM order_|", [f"{WHOLE}order_ids"]),
         ("CREATE TABLE order|", []),
-        ("SELECT o.| FROM orders AS o", ["`select`", "order_id", "placed", "product_id"]),
+        ("SELECT o.| FROM orders AS o", ["o.`select`", "o.order_id", "o.placed", "o.product_id"]),
+        ("SELECT * FROM orders AS o WHERE o.pro|", ["o.product_id"]),
+        ("SELECT o.pro| FROM orders o", ["o.product_id"]),
         ("SELECT order_|, product_id FROM orders", ["order_id"]),
         ("SELECT | FROM order_ids", ["order_id"]),
         ("SELECT * FROM orders WHERE prod|", ["product_id"]),
@@ -115,6 +117,15 @@ def test_plan_files_and_selectors(env: TableEnvironment, tmp_path: Path) -> None
         "join.left",
         "join.right",
     ]
+    alter = f"ALTER PLAN '{tmp_path}/deep/join.json'"
+    assert at(env, f"{alter} |") == ["SET"]
+    assert at(env, f"{alter} SET |") == ["TTL"]
+    assert at(env, f"{alter} SET TTL |") == []
+    assert at(env, f"{alter} SET TTL '1 h' |") == ["FOR"]
+    assert at(env, f"SELECT 1; {alter} SET TTL '1 h' FOR |") == ["join.left", "join.right"]
+    assert at(env, f"{alter} SET TTL '1 h' FOR join.l|") == ["join.left"]
+    assert at(env, f"{alter} SET TTL '1 h' FOR join.left, |") == ["join.left", "join.right"]
+    assert at(env, f"{alter} SET TTL '1 h' FOR join.left, TTL '2 h' FOR join.r|") == ["join.right"]
     assert at(env, "ALTER PLAN 'nosuch.json' SET TTL '1 h' FOR '|") == []
     assert at(env, "EXECUTE PLAN '/nosuch/|") == []
 

@@ -45,13 +45,31 @@ def test_inserts_wait_for_end_and_run_as_one_job(env: Session) -> None:
     assert str(env.execute_sql("INSERT INTO s SELECT 3, 'y'")) == "INSERT"
 
 
-def test_nothing_else_is_allowed_meanwhile(env: Session) -> None:
+def test_nothing_that_starts_a_job_or_changes_a_table_is_allowed_meanwhile(env: Session) -> None:
     env.execute_sql("BEGIN STATEMENT SET")
-    for statement in ("SHOW TABLES", "SELECT 1", "BEGIN STATEMENT SET", "EXECUTE INSERT INTO s SELECT 1, 'x'"):
-        assert fails(env, statement).startswith("[SQL007] only INSERT is allowed while a statement set is open")
+    for statement in ("DROP TABLE s", "SELECT 1", "BEGIN STATEMENT SET", "EXECUTE INSERT INTO s SELECT 1, 'x'"):
+        assert fails(env, statement).startswith("[SQL007] this statement is not allowed while a statement set is open")
     env.execute_sql("INSERT INTO s SELECT 1, 'x'")
     env.execute_sql("END")
     assert len(env.ran) == 1
+
+
+def test_looking_and_options_are_allowed_meanwhile(env: Session) -> None:
+    env.execute_sql("BEGIN STATEMENT SET")
+    assert env.execute_sql("SHOW TABLES").rows == [("s",)]
+    env.execute_sql("DESCRIBE s")
+    env.execute_sql("EXPLAIN INSERT INTO s SELECT 1, 'x'")
+    env.execute_sql("SET 'pipeline.name' = 'two'")
+    assert env.statement_set == []
+
+
+def test_rollback_gives_the_set_up(env: Session) -> None:
+    env.execute_sql("BEGIN STATEMENT SET")
+    env.execute_sql("INSERT INTO s SELECT 1, 'x'")
+    assert env.execute_sql("ROLLBACK").notes == ("the statement set with 1 INSERT is given up",)
+    assert (env.ran, env.statement_set) == ([], None)
+    assert "[SQL007] no statement set is open" in fails(env, "ROLLBACK")
+    env.execute_sql("DROP TABLE s")
 
 
 def test_a_wrong_insert_is_refused_at_once_and_the_set_stays_open(env: Session) -> None:

@@ -31,6 +31,7 @@ class Typing:
         self.got: list[str] = []
         self.options: dict[str, str] = {}
         self.running = ""
+        self.inserts: int | None = None
         self.candidates = candidates or []
         self.file = file
         self.tty = tty
@@ -43,6 +44,7 @@ class Typing:
             lambda text, position: [c for c in self.candidates if c.upper().startswith(text[:position].split()[-1])],
             StatementHistory(self.file),
             lambda: self.running,
+            inserts=lambda: self.inserts,
         )
         while True:
             try:
@@ -143,7 +145,11 @@ def test_tab_completes(tty: ScreenTest, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "candidates", "found"),
     [
-        ("SELECT * FROM ord", ["c.d.orders"], ["SELECT * FROM c.d.orders"]),
+        ("SELECT * FROM ord", ["c.d.orders"], ["SELECT * FROM orders"]),
+        ("SELECT * FROM c.d.ord", ["c.d.orders"], ["SELECT * FROM c.d.orders"]),
+        ("SELECT * FROM c", ["c.d.orders", "c"], ["SELECT * FROM c.d.orders", "SELECT * FROM c"]),
+        ("SELECT o.pro", ["o.product_id"], ["SELECT o.product_id"]),
+        ("SET s", ["spark.sql.shuffle"], ["SET spark.sql.shuffle"]),
         ("SELECT 1;\nSELECT f(ab", ["abs"], ["SELECT 1;\nSELECT f(abs"]),
         ("EXECUTE PLAN 'pl", ["plans/"], ["EXECUTE PLAN 'plans/"]),
         ("SET 'table.ex", ["table.exec.state.ttl"], ["SET 'table.exec.state.ttl"]),
@@ -179,6 +185,19 @@ def test_what_completion_gives(
     assert all(position == len(statement) and ";" not in statement for statement, position in asked)
 
 
+def test_tables_after_the_cursor_are_told() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def complete(statement: str, position: int) -> list[str]:
+        asked.append((statement, position))
+        return ["o.product_id"]
+
+    text = "SELECT 1; SELECT o.pro FROM orders o; SELECT 2;"
+    (found,) = StatementCompleter(complete).get_completions(Document(text, text.index(" FROM")), CompleteEvent())
+    assert asked == [("SELECT o.pro FROM orders o", len("SELECT o.pro"))]
+    assert (found.text, found.start_position) == ("o.product_id", -len("o.pro"))
+
+
 def test_a_gateway_that_cannot_complete_is_no_error() -> None:
     def fails(statement: str, position: int) -> list[str]:
         raise RunError("RUN164", message="no")
@@ -193,6 +212,17 @@ def test_the_toolbar_is_there_while_jobs_run(tty: ScreenTest, tmp_path: Path) ->
     assert tty.until("1 job running").splitlines()[-1] == " 1 job running: 4f"
     typing.running = ""
     tty.until(lambda text: "job running" not in text)
+    typing.end()
+
+
+def test_an_open_statement_set_is_in_the_prompt(tty: ScreenTest, tmp_path: Path) -> None:
+    typing = Typing(tty, tmp_path / "h")
+    typing.inserts = 2
+    tty.type("SELECT 1;\r")
+    tty.until("Stateplan SQL (2 INSERTs)>")
+    typing.inserts = None
+    tty.type("SELECT 2;\r")
+    tty.until(lambda text: text.rstrip().endswith("Stateplan SQL>"))
     typing.end()
 
 
