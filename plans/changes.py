@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +112,7 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
         was, now = (
             _shown(_without_secrets(key, value), fields) for value, fields in ((before, names[0]), (after, names[1]))
         )
-        yield Change(pointer, _label(pointer, new), was, now, kind)
+        yield Change(pointer, _label(pointer, new), *_clipped(was, now), kind)
 
 
 def _same_outline(key: str, before: Any, after: Any) -> bool:
@@ -251,11 +252,31 @@ def _dotted(pointer: str) -> str:
 
 
 def _shown(value: Any, names: Sequence[str]) -> str | None:
-    """A value for people, at most 120 characters; None when it is absent."""
-    if value is _ABSENT:
-        return None
-    text = _words(value, names)
-    return text if len(text) <= 120 else text[:117] + "..."
+    """A value for people; None when it is absent."""
+    return None if value is _ABSENT else _words(value, names)
+
+
+_MOST = 120
+"""So many characters of a value are shown."""
+
+
+def _clipped(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    """Two values, at most :data:`_MOST` characters of each, with the place where they begin to differ."""
+    same = sum(
+        1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before or "", after or "", strict=False))
+    )
+    start = max(0, same - _MOST // 3)
+    return _part(before, start), _part(after, start)
+
+
+def _part(text: str | None, start: int) -> str | None:
+    """The text from about ``start`` on; all of it where that is short enough."""
+    if text is None or len(text) <= _MOST:
+        return text
+    start = min(start, len(text) - _MOST)
+    head = "..." if start else ""
+    tail = "..." if len(text) - start > _MOST else ""
+    return f"{head}{text[start + len(head) : start + _MOST - len(tail)]}{tail}"
 
 
 def _words(value: Any, names: Sequence[str]) -> str:

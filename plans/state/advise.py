@@ -27,6 +27,9 @@ from stateplan.plans.states import state_views
 KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005", "TTL012")
 """The lint rules about states of one plan that need each other."""
 
+FEWEST = 10
+"""From fewer uses nothing is advised."""
+
 _ROUNDED = 0.01
 _UNITS = (86_400_000, 3_600_000, 60_000, 1_000)
 _SURE = 3.0
@@ -54,7 +57,7 @@ class StateAdvice:
         hidden: the shortest TTL that held meanwhile: uses of older rows cannot be seen. NEVER for none.
         now: the instant that ages of rows are counted from, ms.
         missed: how many uses may be missed.
-        own: the TTL that the uses ask for, ms; None without any.
+        own: the TTL that the uses ask for, ms; None where there are fewer than :data:`FEWEST`.
         ttl: the one that is advised, at least as long; None where none is.
         rule: the lint rule for which it is longer; empty where none asks for it.
     """
@@ -231,7 +234,7 @@ def _own(figures: StateFigures, report: StateReport, observed: Observed, miss: f
     newest = figures.total.newest
     now = newest if state.config.by_event_time and newest is not None else snapshot.now
     made = StateAdvice(figures, uses, observed.span, hidden, now, 0, None, None)
-    if not made.all.total:
+    if made.all.total < FEWEST:
         return made
     may_miss = int(made.all.total * miss / 100)
     own = rounded_up(made.all.ttl_for(may_miss))

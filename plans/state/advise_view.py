@@ -12,7 +12,7 @@ from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Axis, Panel
 from stateplan.plans.render.chart import to_svg as drawn
 from stateplan.plans.render.page import page
-from stateplan.plans.state.advise import Advised, Point, StateAdvice, rounded_up
+from stateplan.plans.state.advise import FEWEST, Advised, Point, StateAdvice, rounded_up
 
 LOST = {
     "refreshed": "starts again",
@@ -55,11 +55,14 @@ def _heading(advice: StateAdvice) -> str:
 
 def _sentences(advice: StateAdvice) -> list[str]:
     total = advice.all.total
-    if advice.own is None:
+    if not total and advice.ttl is None:
         return ["no use of a row was seen, so nothing is advised"]
     uses = ", ".join(f"{h.total:,} {use} (oldest {ago(h.oldest, 0)})" for use, h in advice.uses.items())
-    out = [f"rows used in {ago(advice.observed, 0)}: {uses}"]
-    if advice.ttl is not None:
+    out = [f"rows used in {ago(advice.observed, 0)}: {uses or 'none'}"]
+    if advice.own is None:
+        out.append(f"{counted(total, 'use')} of {FEWEST} that a TTL is advised from, at least")
+    else:
+        assert advice.ttl is not None
         at = advice.at(advice.ttl)
         lost = " or ".join(LOST[use] for use in advice.uses)
         out.append(
@@ -67,7 +70,8 @@ def _sentences(advice: StateAdvice) -> list[str]:
             f"{counted_rows(at.rows)}, {bytes_text(at.bytes)}"
         )
     if advice.rule:
-        out.append(f"{advice.rule} asks for this TTL; the uses alone need {ttl_text(advice.own)}")
+        alone = "" if advice.own is None else f"; the uses alone need {ttl_text(advice.own)}"
+        out.append(f"{advice.rule} asks for the TTL {ttl_text(advice.ttl or 0)}{alone}")
     if "deduplicated" in advice.uses and not advice.figures.state.config.reads_refresh:
         out.append(
             'finding a duplicate does not refresh its row; "updateType": "OnReadAndWrite" may need a shorter TTL'

@@ -20,6 +20,7 @@ from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.state import CheckpointReader
+from stateplan.plans.state.advise_view import to_text
 
 pytestmark = pytest.mark.spark
 
@@ -145,6 +146,15 @@ def test_running_with_the_advice_misses_what_was_told(deliveries: Deliveries, tm
     for before, after in zip(found.states, kept, strict=True):
         assert after.present.rows == before.at(before.ttl or 0).rows
         assert "hidden by the TTL" in " ".join(after.doubts)
+
+
+def test_nothing_is_advised_from_few_uses(deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stateplan.plans.state.advise.FEWEST", 1_000_000)
+    found = CheckpointReader.read(deliveries.checkpoint).advise()
+    assert [(s.own, s.ttl) for s in found.states] == [(None, None), (None, None)]
+    assert found.assignments == []
+    assert "that a TTL is advised from, at least" in to_text(found)
+    assert "advised TTL:" not in to_text(found)
 
 
 def test_advice_on_the_command_line(deliveries: Deliveries, tmp_path: Path) -> None:

@@ -358,6 +358,17 @@ def test_text_and_json() -> None:
     assert to_text(diff).splitlines()[-1] == "2 reset, 1 stateless, 6 identical"
 
 
+def test_long_values_are_cut_around_what_differs() -> None:
+    names = [f"a_column_with_a_long_name_{i}" for i in range(20)]
+    flags = [", ".join(names), ", ".join([*names[:10], "here", *names[11:]])]
+    (was, now) = (put(lambda p: options(node(p, "table-source-scan")), **{"json.note": text}) for text in flags)
+    shown = to_text(changed("join", now, before=was))
+    line = next(line for line in shown.splitlines() if "json.note" in line)
+    assert "a_column_with_a_long_name_10" in line
+    assert "here" in line
+    assert line.count("...") == 4
+
+
 def test_markdown() -> None:
     def edit(plan: Plan) -> None:
         node(plan, "join")["state"][1].update(ttl="7 d")
