@@ -36,6 +36,9 @@ _PEEK = 512
 """A zero byte within so many bytes says that a file is not text."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SQL_WORDS = frozenset(("ALTER", "BEGIN", "COMPILE", "CREATE", "EXECUTE", "EXPLAIN", "INSERT", "SELECT", "SET", "USE"))
+"""Words that begin a script where a plan belongs."""
+
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _OTHER_NUMBERS = ("NaN", "Infinity", "-Infinity", "+Infinity")
 _VALUE = "a value: an object {, a list [, a text in double quotes, a number, true, false or null"
@@ -473,6 +476,8 @@ class _Scanner:
             hint = f"did you mean {lower.get(word.lower(), 'null')}?"
         elif rest.startswith("'"):
             hint = "texts are written in double quotes"
+        elif word.upper() in _SQL_WORDS and not self.text[:i].strip():
+            hint = "this is SQL: 'stateplan plan compile -f SCRIPT -o PLAN' makes a plan of it"
         elif word:
             hint = "a text stands in double quotes"
         elif rest.startswith(("+", ".")) and _NUMBER_LIKE.fullmatch(rest[:2]):

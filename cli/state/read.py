@@ -47,10 +47,11 @@ _BY_EXTENSION = {
 
 def read(
     checkpoint: CheckpointArgument,
-    selector: Annotated[
-        str, typer.Argument(metavar="SELECTOR", help="State to read, such as 'join.left', 'deduplicate' or '5'.")
-    ],
     pairs: SettingsOption,
+    selector: Annotated[
+        str | None,
+        typer.Argument(metavar="SELECTOR", help="State to read, such as 'join.left', 'deduplicate' or '5'."),
+    ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,13 +110,14 @@ def read(
             check_target(target, overwrite=overwrite)
         reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
         state = reader.select_one(selector)
+        name = state.selector
         found = reader.table(state, table)
         keys = parse_keys(key or [], list(found.labels.values()))
         reader.request(state, table, keys)
         console.status("starting Spark")
         # One row more than wanted says whether there are more.
         schema, batches = reader.batches(
-            selector, table=table, keys=keys, expired=expired, limit=most + 1 if most else None
+            name, table=table, keys=keys, expired=expired, limit=most + 1 if most else None
         )
         rows = Limited(batches, most)
         if target is not None:

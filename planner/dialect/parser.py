@@ -76,6 +76,10 @@ _NOT_HERE: dict[str, tuple[str, str | None]] = {
 }
 
 
+_OF_JSON = "this is JSON, perhaps a plan: EXECUTE PLAN 'path' runs one, and 'plan rebase' takes it with --theirs"
+"""The hint where a plan stands in the place of SQL."""
+
+
 class FlinkParser(DdlParser):
     """Parser of Flink SQL. One instance parses one text at a time."""
 
@@ -157,7 +161,11 @@ class FlinkParser(DdlParser):
             shown=shown(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=", ".join(sorted(w for w in self._STATEMENTS if w.isalpha())),
-            hint=nearest(word, self._STATEMENTS) if word else None,
+            hint=_OF_JSON
+            if token is not None and token.text == "{"
+            else nearest(word, self._STATEMENTS)
+            if word
+            else None,
         )
 
     @marked

@@ -110,14 +110,16 @@ class CheckpointReader:
         found = [state for text in selectors for state in self._select(parse_selector(text))]
         return tuple(s for s in self.states if s in found)
 
-    def select_one(self, selector: str) -> StateOf:
-        """The state that a selector points at.
+    def select_one(self, selector: str | None) -> StateOf:
+        """The state that a selector points at; the only one there is without a selector.
 
         Raises:
             PlanError: PLAN100 to PLAN104.
-            CheckpointError: CKPT046, it points at several.
+            CheckpointError: CKPT046, it points at several, or there are several.
         """
-        found = self.select(selector)
+        found = self.states if selector is None else self.select(selector)
+        if selector is None and len(found) != 1:
+            raise CheckpointError("CKPT046.unnamed", expected=", ".join(s.selector for s in found) or None)
         if len(found) > 1:
             raise CheckpointError(
                 "CKPT046", selector=selector, count=len(found), expected=", ".join(s.selector for s in found)

@@ -42,6 +42,7 @@ BAD = [
     ("[1,]", "PLAN011", 1, 3, 'a comma before "]"'),
     ('{"a": 1 "b": 2}', "PLAN011", 1, 9, "a comma is missing"),
     ("[1 2]", "PLAN011", 1, 4, "a comma is missing"),
+    ("\n insert INTO t SELECT 1", "PLAN011", 2, 2, "this is SQL: 'stateplan plan compile"),
     ("{'a': 1}", "PLAN011", 1, 2, "keys are written in double quotes"),
     ("{a: 1}", "PLAN011", 1, 2, "keys are written in double quotes"),
     ("{\"a\": 'x'}", "PLAN011", 1, 7, "texts are written in double quotes"),

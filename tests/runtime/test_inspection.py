@@ -190,6 +190,7 @@ def test_wrong_command_lines(arguments: list[str]) -> None:
         (["read", "join.left", "-k", "id=one"], ExitCode.BAD_INPUT, "[CKPT049] 'one' is not a value"),
         (["read", "join.left", "--table", "row"], ExitCode.BAD_INPUT, "[CKPT044] "),
         (["read", "join"], ExitCode.BAD_INPUT, "[CKPT046] "),
+        (["read"], ExitCode.BAD_INPUT, "expected: join.left, join.right"),
         (["read", "jion"], ExitCode.BAD_INPUT, "[PLAN101] "),
         (["show", "--plot", "sizes.png"], ExitCode.USAGE, "[OPT403] 'sizes.png' does not end in '.svg'"),
     ],
