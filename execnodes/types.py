@@ -317,8 +317,8 @@ class _TypeParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, int]] = []
-        pos = 0
-        while pos < len(text.rstrip()):
+        pos, end = 0, len(text.rstrip())
+        while pos < end:
             m = _TOKEN.match(text, pos)
             if not m:
                 raise self.error(pos)

@@ -82,13 +82,19 @@ class Place:
         text = _CONTROL.sub(" ", lines[self.line - 1])
         if not text.strip():
             return None
-        # Of a long line (a plan on one line, say) the part around the column.
-        start = 0 if self.column is None or self.column <= 300 else self.column - 101
-        out = f"  {text[start : start + 400]}"
+        # Of a long line the part around the column, narrow enough for the carets to stand below it in a terminal.
+        at = (self.column or 1) - 1
+        start = 0 if at < _EXCERPT * 3 // 4 else at - _EXCERPT // 3
+        head, tail = "..." if start else "", "..." if len(text) > start + _EXCERPT else ""
+        out = f"  {head}{text[start + len(head) : start + _EXCERPT - len(tail)]}{tail}"
         if self.column is not None:
-            span = max(1, min(self.length, len(text) - self.column + 1, 400 - (self.column - 1 - start)))
-            out += "\n  " + " " * (self.column - 1 - start) + "^" * span
+            span = max(1, min(self.length, len(text) - at, _EXCERPT - (at - start)))
+            out += "\n  " + " " * (at - start) + "^" * span
         return out
+
+
+_EXCERPT = 120
+"""So many characters of a line are shown at most."""
 
 
 class _Texts(string.Formatter):

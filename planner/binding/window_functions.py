@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import nearest
 from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Rel
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import TimeWindow, WindowTable
@@ -92,6 +93,15 @@ def bind_window_function(
     return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place)
 
 
+def _no_time_attribute(name: str, found: LogicalType) -> str | None:
+    """How a column becomes a time attribute, by its type."""
+    if found.root in _TIMES:
+        return "a time attribute that was computed with is none any more"
+    calls = {"VARCHAR": "TO_TIMESTAMP({})", "CHAR": "TO_TIMESTAMP({})", "BIGINT": "TO_TIMESTAMP_LTZ({}, 3)"}
+    made = calls.get(found.root)
+    return made and f"declare a computed column, ts AS {made.format(name)}, and a WATERMARK for it"
+
+
 class _Binding(TableCall):
     def time(self, node: exp.Expr, rel: Rel, batch: bool) -> int:
         """The time attribute that a descriptor names; in batch mode any timestamp of milliseconds."""
@@ -109,7 +119,7 @@ class _Binding(TableCall):
                 f"{self.name} needs a time attribute, and the column '{name}' is of type {found.summary()}",
                 columns[0],
                 "a column with a WATERMARK, or PROCTIME()",
-                "a time attribute that was computed with is none any more",
+                _no_time_attribute(name, found),
             )
         return index
 

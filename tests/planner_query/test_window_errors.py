@@ -188,3 +188,20 @@ def test_window_over_what_is_no_time_attribute_any_more(below: str) -> None:
         assert error.code == "SQL119"
         assert "TUMBLE needs a time attribute" in str(error)
         assert "plain TIMESTAMP" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("STRING", "declare a computed column, ts AS TO_TIMESTAMP(a), and a WATERMARK for it"),
+        ("BIGINT", "declare a computed column, ts AS TO_TIMESTAMP_LTZ(a, 3), and a WATERMARK for it"),
+        ("TIMESTAMP(3)", "a time attribute that was computed with is none any more"),
+        ("BOOLEAN", None),
+    ],
+)
+def test_how_a_column_becomes_a_time_attribute(kind: str, hint: str | None) -> None:
+    env = TableEnvironment.create()
+    env.execute_sql(f"CREATE TABLE t (a {kind}) WITH ('connector' = 'datagen')")
+    with pytest.raises(SqlError) as caught:
+        env.explain_sql("SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(a), INTERVAL '1' HOUR))")
+    assert (caught.value.code, caught.value.hint) == ("SQL119", hint)
