@@ -10,6 +10,7 @@ from typing import Any
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import to_json as node_json
+from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.node_text import field_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
@@ -52,6 +53,7 @@ class OperatorView:
         changes: the kinds of changes it emits (a sink: that it gets), where that can be told; else None.
         states: its states with a TTL.
         keeps_state: whether it may keep state, with or without a TTL.
+        table: the name of the table that it reads or writes, without catalog and database; None for other operators.
     """
 
     id: int
@@ -64,6 +66,7 @@ class OperatorView:
     changes: ChangelogMode | None
     states: tuple[StateView, ...]
     keeps_state: bool
+    table: str | None = None
 
     @property
     def words(self) -> str:
@@ -135,12 +138,18 @@ def show(document: PlanDocument, session: Mapping[str, str] | None = None) -> Pl
             modes[node.id],
             node_states(node, document.uids[node.id], session),
             node.keeps_state or bool(node.state_names),
+            _table_name(node),
         )
         for node in graph.nodes
     )
     warnings = tuple(map(str, document.warnings))
     sql = document.facts.sql if document.facts else None
     return PlanView(document.file, graph.flink_version, document.written_by, sql, operators, warnings)
+
+
+def _table_name(node: ExecNode) -> str | None:
+    table = table_of(node)
+    return table.path[-1] if table is not None and table.path else None
 
 
 def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:

@@ -75,11 +75,24 @@ class Inspections:
                 self._worker.start()
         self._queue.put((job_id, folder, options))
 
-    def what_if(self, folder: AnyPath, options: Mapping[str, str], assignment: Assignment) -> StateReport:
-        """What another TTL would leave of a state; waits for the count in hand. Raises as
-        :meth:`CheckpointReader.show`."""
+    def what_if(
+        self, job_id: str, folder: AnyPath, options: Mapping[str, str], assignment: Assignment
+    ) -> dict[str, Any]:
+        """What another TTL would leave of a state, as JSON-ready data; waits for the count in hand.
+
+        All states are counted, and that is the last count from then on: what the page shows of them agrees with it.
+
+        Raises:
+            StateplanError: as :meth:`CheckpointReader.show`.
+        """
         with self._one:
-            return _read(folder, options, (assignment,))
+            began = time.monotonic()
+            report = to_json(_read(folder, options, (assignment,)))
+            took = round(1000 * (time.monotonic() - began))
+        with self._guard:
+            known = self._found.get(job_id, Inspection())
+            self._found[job_id] = Inspection(report, time.time_ns() // 1_000_000, took, known.busy)
+        return report
 
     def forget(self, keep: set[str]) -> None:
         """Forgets all jobs but these."""
@@ -108,7 +121,4 @@ class Inspections:
 
 
 def _read(folder: AnyPath, options: Mapping[str, str], what_if: tuple[Assignment, ...]) -> StateReport:
-    reader = CheckpointReader.read(folder, options)
-    if not what_if:
-        return reader.show()
-    return reader.show(*(guess.selector.text for guess in what_if), what_if=what_if)
+    return CheckpointReader.read(folder, options).show(what_if=what_if)

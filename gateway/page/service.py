@@ -21,7 +21,6 @@ from stateplan.plans.diff_report import to_json as diff_json
 from stateplan.plans.document import PlanDocument, edited_ttl
 from stateplan.plans.live import ask
 from stateplan.plans.selector_text import Assignment, parse_selector
-from stateplan.plans.state.show import to_json as report_json
 
 FRESH_SECONDS = 0.4
 """Several who look at a job within this time see the same."""
@@ -118,7 +117,7 @@ class JobsPage:
         """
         entry = self._jobs.find(job_id)
         assignment = Assignment(parse_selector(state), edited_ttl(ttl))
-        return report_json(self._inspections.what_if(_folder(entry), entry.options, assignment))
+        return self._inspections.what_if(entry.id, _folder(entry), entry.options, assignment)
 
     def set_ttl(self, job_id: str, state: str, ttl: str, who: str, dry_run: bool = False) -> dict[str, Any]:
         """Asks for another TTL, as ``stateplan state set-ttl`` does, in the name of ``who``.

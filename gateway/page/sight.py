@@ -18,12 +18,15 @@ from stateplan.planner.session.jobs import JobEntry
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
 from stateplan.plans.render.html import graph_data
-from stateplan.plans.render.picture import clean, picture
+from stateplan.plans.render.picture import Picture, clean, picture
 from stateplan.plans.render.svg import drawing
 from stateplan.plans.show import show
 
 HISTORY = 240
 """So many micro-batches are plotted."""
+
+CURVE = 60
+"""So many micro-batches are in the curve of a state."""
 
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _TOTALS = ("rows_in", "rows_out", "late_rows", "retractions_missed")
@@ -159,6 +162,7 @@ class JobSight:
             found
             | {name: data[name] for name in names}
             | {"history": history((*self._earlier, *view.recent), view.info)}
+            | {"curves": state_history((*self._earlier, *view.recent), view.info)}
         )
 
     def drawn(self) -> dict[str, Any]:
@@ -173,14 +177,19 @@ class JobSight:
             return found
         states = plan.states()
         view = show(plan.now(states), self.entry.options)
-        inner, width, height = drawing(picture(view), live=True)
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">{inner}</svg>'
+        shown = picture(view)
         return found | {
             "key": _plan_key(plan, states),
             "origin": view.origin,
-            "svg": svg,
+            "svg": {way: _live_svg(shown, way) for way in ("across", "down")},
             "operators": graph_data(view),
         }
+
+
+def _live_svg(shown: Picture, way: str) -> str:
+    inner, width, height = drawing(shown, across=way == "across", live=True)
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" data-way="{way}" {size}>{inner}</svg>'
 
 
 def lines(document: PlanDocument, operators: Sequence[OperatorView]) -> dict[int, dict[str, Any]]:
@@ -236,6 +245,18 @@ def history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, list[fl
         "storedRows": [sum(sum(s.rows) for s in r.state.values()) for r in chosen],
         "bytes": [sum(sum(s.bytes) for s in r.state.values()) for r in chosen],
     }
+
+
+def state_history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, list[int]]:
+    """Stored rows of each state after the last micro-batches, oldest first, by ``operator.index``."""
+    ids = {operator.uid: operator.id for operator in info.operators}
+    found: dict[str, list[int]] = {}
+    for record in records[-CURVE:]:
+        for uid, size in record.state.items():
+            for index, rows in enumerate(size.rows):
+                if uid in ids:
+                    found.setdefault(f"{ids[uid]}.{index}", []).append(rows)
+    return found
 
 
 def error_json(text: str | None) -> dict[str, Any] | None:

@@ -1,4 +1,14 @@
 "use strict";
+/* From which scale on texts of the drawing can be read: they are 12 pixels high. */
+const READABLE = 11.1 / 12;
+
+/* Of the drawings of one plan, from the left to the right and from the top to the bottom, the one that a frame has room
+   for: the first one where it can be read as a whole, else the one that needs less scrolling. */
+const drawingFor = (frame, across, down) => {
+  const room = (svg) => frame.clientWidth / svg.viewBox.baseVal.width;
+  return room(across) >= READABLE || room(across) >= room(down) ? across : down;
+};
+
 /* The graph of a plan to look around in: zoom, focus by arrow keys, one operator chosen. The page around it says what
    is shown of that one.
 
@@ -9,6 +19,7 @@ const planGraph = (frame, operators, on) => {
   const byId = new Map(operators.map((operator) => [operator.id, operator]));
   const nodes = new Map([...svg.querySelectorAll(".node")].map((node) => [Number(node.dataset.id), node]));
   const edges = [...svg.querySelectorAll(".edge")];
+  const across = svg.dataset.way === "across";
   const size = { width: svg.viewBox.baseVal.width, height: svg.viewBox.baseVal.height };
   const readers = new Map(operators.map((operator) => [operator.id, []]));
   for (const operator of operators) for (const source of operator.inputs) readers.get(source).push(operator.id);
@@ -19,7 +30,7 @@ const planGraph = (frame, operators, on) => {
   const middle = (id) => {
     const box = nodes.get(id).querySelector(".box");
     const value = (name) => Number(box.getAttribute(name));
-    return { x: value("x") + value("width") / 2, y: value("y") + value("height") / 2, top: value("y") };
+    return { x: value("x") + value("width") / 2, y: value("y") + value("height") / 2, top: value("y"), left: value("x") };
   };
 
   const show = (id) => {
@@ -56,8 +67,7 @@ const planGraph = (frame, operators, on) => {
   };
   /* As much of the graph as can still be read, with the sources in sight. */
   const open = () => {
-    const least = Math.max(frame.clientHeight / size.height, 0.8);
-    zoom(Math.max(0.6, Math.min(frame.clientWidth / size.width, least, 1)));
+    zoom(Math.max(READABLE, Math.min(frame.clientWidth / size.width, 1)));
     focus(operators[0].id, false);
     show(operators[0].id);
   };
@@ -83,20 +93,23 @@ const planGraph = (frame, operators, on) => {
     focus(id);
   };
 
+  const lane = (id) => (across ? middle(id).y : middle(id).x);
   const nearest = (ids, from) => {
-    const x = middle(from).x;
-    return ids.length ? ids.reduce((best, id) => (Math.abs(middle(id).x - x) < Math.abs(middle(best).x - x) ? id : best)) : null;
+    const own = lane(from);
+    return ids.length ? ids.reduce((best, id) => (Math.abs(lane(id) - own) < Math.abs(lane(best) - own) ? id : best)) : null;
   };
   const beside = (id, step) => {
-    const at = middle(id);
-    const layer = [...nodes.keys()].filter((other) => Math.abs(middle(other).top - at.top) < 0.5).sort((a, b) => middle(a).x - middle(b).x);
+    const depth = (other) => (across ? middle(other).left : middle(other).top);
+    const layer = [...nodes.keys()].filter((other) => Math.abs(depth(other) - depth(id)) < 0.5).sort((a, b) => lane(a) - lane(b));
     return layer[layer.indexOf(id) + step] ?? null;
   };
+  const before = (id) => nearest(byId.get(id).inputs, id);
+  const after = (id) => nearest(readers.get(id), id);
   const steps = {
-    ArrowUp: (id) => nearest(byId.get(id).inputs, id),
-    ArrowDown: (id) => nearest(readers.get(id), id),
-    ArrowLeft: (id) => beside(id, -1),
-    ArrowRight: (id) => beside(id, 1),
+    [across ? "ArrowLeft" : "ArrowUp"]: before,
+    [across ? "ArrowRight" : "ArrowDown"]: after,
+    [across ? "ArrowUp" : "ArrowLeft"]: (id) => beside(id, -1),
+    [across ? "ArrowDown" : "ArrowRight"]: (id) => beside(id, 1),
     Home: () => operators[0].id,
     End: () => operators[operators.length - 1].id,
   };

@@ -16,7 +16,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from stateplan.plans.render.picture import clean, picture
+from stateplan.plans.render.picture import Picture, clean, picture
 from stateplan.plans.render.svg import STYLE, drawing
 from stateplan.plans.show import NO_TTL, OperatorView, PlanView
 from stateplan.plans.states import StateView
@@ -25,7 +25,6 @@ from stateplan.plans.states import StateView
 def to_html(view: PlanView) -> str:
     """A plan as an HTML page."""
     shown = picture(view)
-    inner, width, height = drawing(shown)
     title = _text(shown.title)
     style = f"{STYLE}{_asset('page.css')}{_asset('graph.css')}"
     script = f"{_asset('graph.js')}{_asset('page.js')}"
@@ -49,10 +48,8 @@ def to_html(view: PlanView) -> str:
         '</header>\n<main>\n<div class="views">\n',
         '<div id="graph" class="graph" role="group" '
         'aria-label="Graph of operators: arrow keys move, Enter shows details">\n',
-        f'<svg class="plan" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
-        'role="group" aria-label="Operators">\n',
-        inner,
-        "</svg>\n</div>\n",
+        *_drawings(shown),
+        "</div>\n",
         *_states(view),
         "</div>\n",
         _DETAILS,
@@ -61,6 +58,16 @@ def to_html(view: PlanView) -> str:
         f"<script>{script}</script>\n</body>\n</html>\n",
     ]
     return "".join(parts)
+
+
+def _drawings(shown: Picture) -> Iterator[str]:
+    """Both drawings; the one that there is room for is shown."""
+    for way in ("across", "down"):
+        inner, width, height = drawing(shown, across=way == "across")
+        yield (
+            f'<svg class="plan" data-way="{way}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+            f'height="{height:g}" role="group" aria-label="Operators">\n{inner}</svg>\n'
+        )
 
 
 _TOOLS = """\

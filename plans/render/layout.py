@@ -1,4 +1,5 @@
-"""Where boxes and lines of a directed acyclic graph go when it is drawn in layers, from the top to the bottom.
+"""Where boxes and lines of a directed acyclic graph go when it is drawn in layers, from the top to the bottom or from
+the left to the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981): layers by
 longest path, crossings reduced by sweeps of barycentres, then coordinates. These minimise the squared distance of each
@@ -36,7 +37,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Route:
-    """A line: its points from the source's lower edge to the target's upper edge; between two layers it may bend."""
+    """A line: its points from the source's last edge to the target's first edge; between two layers it may bend."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -74,6 +75,7 @@ def arrange(
     gap: float = 32.0,
     rise: float = 56.0,
     margin: float = 16.0,
+    across: bool = False,
 ) -> Layout:
     """Places a graph without cycles.
 
@@ -83,7 +85,11 @@ def arrange(
         gap: least distance between boxes of a layer.
         rise: distance between layers.
         margin: around the whole.
+        across: from the left to the right; otherwise from the top to the bottom.
     """
+    if across:
+        turned = {name: (height, width) for name, (width, height) in sizes.items()}
+        return _turned(arrange(turned, edges, gap=gap, rise=rise, margin=margin))
     names = list(sizes)
     number = {name: i for i, name in enumerate(names)}
     pairs = [(number[a], number[b]) for a, b in edges]
@@ -107,6 +113,16 @@ def arrange(
     )
     width = max((x + w / 2 for x, w in zip(xs, graph.widths, strict=True)), default=0.0) + margin
     return Layout(boxes, routes, width, max(total - rise, 0.0) + margin)
+
+
+def _turned(down: Layout) -> Layout:
+    """A layout with the axes changed for each other."""
+    boxes = {
+        name: Placed(box.y + box.height / 2, box.x - box.width / 2, box.height, box.width, box.layer)
+        for name, box in down.boxes.items()
+    }
+    routes = tuple(Route(tuple((y, x) for x, y in route.points)) for route in down.routes)
+    return Layout(boxes, routes, down.height, down.width)
 
 
 def _depths(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:

@@ -2,6 +2,9 @@
 (() => {
   const operators = JSON.parse(document.getElementById("plan-data").textContent);
   const frame = document.getElementById("graph");
+  const drawn = drawingFor(frame, ...["across", "down"].map((way) => frame.querySelector(`svg[data-way="${way}"]`)));
+  drawn.classList.add("drawn");
+  frame.replaceChildren(drawn);
   const labels = [...frame.querySelectorAll(".kept")];
   const rows = [...document.querySelectorAll(".states tbody tr")];
   const details = document.getElementById("details");
@@ -54,7 +57,7 @@
     const hits = new Set(matches);
     graph.svg.classList.toggle("searching", words.length > 0);
     for (const [id, node] of graph.nodes) node.classList.toggle("match", hits.has(id));
-    for (const label of labels) label.classList.toggle("match", hits.has(Number(label.dataset.target)));
+    for (const label of labels) label.classList.toggle("match", hits.has(Number(label.dataset.id)));
     for (const row of rows) row.hidden = words.length > 0 && !hits.has(Number(row.dataset.id));
     found.textContent = words.length ? `${matches.length} of ${operators.length} operators` : "";
   };

@@ -1,27 +1,37 @@
-"""A plan as an SVG: no scripts, nothing from elsewhere, readable on light and on dark ground."""
+"""A plan as an SVG: no scripts, nothing from elsewhere, readable on light and on dark ground.
+
+Operators with state are cards that carry it; those without are chips on the lines; sources and sinks stand at the ends.
+"""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
+from stateplan.plans.render.blocks import Block, Wire, blocks
 from stateplan.plans.render.layout import Layout, Placed, Route, arrange
-from stateplan.plans.render.picture import Box, Line, Picture, picture
+from stateplan.plans.render.picture import Box, Picture, picture
+from stateplan.plans.render.texts import cut, text_width, wrapped
 from stateplan.plans.show import PlanView
 
-_SIZE = 12.0
-"""Height of the letters of a summary, in pixels."""
+_TITLE, _SIZE = 13.0, 12.0
+"""Heights of the letters of a title, and of all others, in pixels."""
 
-_NARROW, _WIDE = 190.0, 320.0
-_LINES = 3
-_PAD = 10.0
+_NARROW, _WIDE = 132.0, 216.0
+_LIVE_CARD = 196.0
+"""Width of a card that has room for the figures of a running job."""
+_PAD = 9.0
 _LEADING = 16.0
-_LABEL = 10.5
-_FIGURES = 118.0
-"""Room for the figures beside a line of a job that runs."""
-_LIVE_RISE = 84.0
-"""Distance between layers where figures stand on the lines."""
+_STATE = 23.0
+"""Height of a state's TTL."""
+_CHIP, _CHIP_GAP = 21.0, 8.0
+_STRIP_GAP = 6.0
+"""Between the chips in front of an operator and the operator."""
+_LANE = 10.0
+"""Beside the chips of one input, for the line from those of another."""
+_CURVE = (58.0, 16.0)
+"""Width and height of the curve of a state."""
 
 COLOURS = {
     "ground": ("#ffffff", "#16181d"),
@@ -49,22 +59,23 @@ STYLE = f"""
 .plan .box {{ fill: var(--box); stroke: var(--frame); }}
 .plan .source .box, .plan .sink .box {{ fill: var(--end); }}
 .plan .stateful .box {{ fill: var(--kept); stroke: var(--kept-frame); stroke-width: 1.5; }}
+.plan .chip .box {{ fill: var(--ground); }}
 .plan .line {{ fill: none; stroke: var(--edge); stroke-width: 1.25; }}
 .plan .tip {{ fill: var(--edge); }}
 .plan .pill {{ fill: var(--ground); stroke: var(--kept-frame); }}
 .plan text {{ fill: var(--text); }}
-.plan .title {{ font-weight: 600; }}
-.plan .summary, .plan .ttl {{ fill: var(--dim); font-size: 11px; }}
-.plan .ttl {{ fill: var(--text); text-anchor: middle; }}
+.plan .title {{ font-weight: 600; font-size: {_TITLE:g}px; }}
+.plan .summary, .plan .chip text {{ fill: var(--dim); }}
+.plan .chip text {{ text-anchor: middle; }}
 """
 
 
 def to_svg(view: PlanView) -> str:
-    """A plan as an SVG document."""
+    """A plan as an SVG document, from the sources on the left to the sinks on the right."""
     shown = picture(view)
-    inner, width, height = drawing(shown)
+    inner, width, height = drawing(shown, across=True)
     title = escape(shown.title, quote=True)
-    about = f"{len(shown.boxes)} operators from the sources at the top to the sinks at the bottom"
+    about = f"{len(shown.boxes)} operators from the sources on the left to the sinks on the right"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" role="img" aria-labelledby="plan-title plan-about" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
@@ -74,159 +85,321 @@ def to_svg(view: PlanView) -> str:
     )
 
 
-def drawing(shown: Picture, live: bool = False) -> tuple[str, float, float]:
+def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, float, float]:
     """Lines and boxes of a picture as SVG elements, and the size they take.
 
-    Each box is a ``<g class="node" data-id="5">``, each line a ``<g class="edge" data-source="3" data-target="5">``.
+    Each operator is a ``<g class="node" data-id="5">``, each line a ``<g class="edge" data-source="3"
+    data-target="5">``, each state with a TTL a ``<g class="kept" data-id="5" data-index="0">`` in its operator.
 
     Args:
         shown: the picture.
-        live: whether to leave room for the figures of a running job, with empty texts for them: ``rate`` and ``mark``
-            below a box that others read, ``held`` at each input of an operator with state.
+        across: from the left to the right; otherwise from the top to the bottom.
+        live: whether to leave room for the figures of a running job, with empty texts for them: ``flow`` below a
+            source, an operator with state and a sink, ``size``, ``age`` and ``curve`` at each state.
     """
-    labels: dict[int, float] = {}
-    least = _FIGURES if live else 24.0
-    for line in shown.lines:
-        labels[line.target] = labels.get(line.target, 0.0) + max(_width(line.label, _LABEL) + 24.0, least)
-    texts = {box.id: _texts(box, labels.get(box.id, 0.0)) for box in shown.boxes}
-    sizes = {i: (width, _PAD * 2 + _LEADING * len(lines) - 4.0) for i, (width, lines) in texts.items()}
-    edges = [(line.source, line.target) for line in shown.lines]
-    layout = arrange(sizes, edges, rise=_LIVE_RISE) if live else arrange(sizes, edges)
-    parts = [*_lines(shown, layout), *(_box(box, layout.boxes[box.id], texts[box.id][1]) for box in shown.boxes)]
-    parts += _pills(shown, layout)
-    if live:
-        parts += _figures(shown, layout)
+    made, wires = blocks(shown)
+    shapes = {block.id: _Shape.of(block, across, live) for block in made}
+    sizes = {i: (shape.width, shape.height) for i, shape in shapes.items()}
+    edges = [(wire.source, wire.target) for wire in wires]
+    layout = arrange(sizes, edges, gap=16.0 if across else 20.0, rise=30.0, across=across)
+    entries = _entries(wires, layout, across)
+    parts: list[str] = []
+    for block in made:
+        parts += shapes[block.id].drawn(layout.boxes[block.id], entries.get(block.id, ()))
+    parts = [*_wires(wires, layout, shapes, entries, across), *parts]
     return "".join(parts), round(layout.width, 1), round(layout.height, 1)
 
 
-def _figures(shown: Picture, layout: Layout) -> Iterator[str]:
-    """Empty texts for what a running job says of its lines: all lines from one box bring the same rows."""
-    stateful = {box.id for box in shown.boxes if box.stateful}
-    told: set[int] = set()
-    for line, route in zip(shown.lines, layout.routes, strict=True):
-        (x, y), (to_x, to_y) = route.points[0], route.points[-1]
-        if line.source not in told:
-            told.add(line.source)
-            for name, down in (("rate", 17.0), ("mark", 31.0)):
-                yield (
-                    f'<text class="figure {name}" data-source="{line.source}" x="{_n(x + 6.0)}" y="{_n(y + down)}">'
-                    "</text>\n"
-                )
-        if line.target in stateful:
-            above = 36.0 if line.label else 14.0
-            yield (
-                f'<text class="figure held" data-target="{line.target}" data-input="{line.position}" x="{_n(to_x)}" '
-                f'y="{_n(to_y - above)}"></text>\n'
-            )
+def _entries(wires: Sequence[Wire], layout: Layout, across: bool) -> dict[int, tuple[int, ...]]:
+    """For each block its inputs in the order in which their lines come in, from the left or from the top."""
+    found: dict[int, list[tuple[float, int]]] = {}
+    for wire, route in zip(wires, layout.routes, strict=True):
+        found.setdefault(wire.target, []).append((route.points[-1][1 if across else 0], wire.position))
+    return {target: tuple(position for _, position in sorted(places)) for target, places in found.items()}
 
 
-_EMS = {
-    **dict.fromkeys("ijl|'", 0.3),
-    **dict.fromkeys(' .,:;!ft()[]/\\-r`"', 0.41),
-    **dict.fromkeys("WM@%m", 1.0),
-    **dict.fromkeys("=<>+~w#…", 0.84),
-    **dict.fromkeys("GHNOQDUC&", 0.78),
-}
-"""Widths of letters in the widest of the usual fonts without serifs, in ems."""
+@dataclass(frozen=True)
+class _Strip:
+    """The chips in front of an input: rows of chips with their widths."""
+
+    rows: tuple[tuple[tuple[Box, float], ...], ...]
+
+    @classmethod
+    def of(cls, chips: Sequence[Box], room: float) -> _Strip:
+        rows: list[list[tuple[Box, float]]] = [[]]
+        for chip in chips:
+            width = min(_chip_width(chip), _WIDE)
+            if rows[-1] and _row_width(rows[-1]) + _CHIP_GAP + width > room:
+                rows.append([])
+            rows[-1].append((chip, width))
+        return cls(tuple(map(tuple, rows)))
+
+    @property
+    def width(self) -> float:
+        return max(map(_row_width, self.rows))
+
+    @property
+    def height(self) -> float:
+        return len(self.rows) * (_CHIP + _STRIP_GAP)
 
 
-def _width(text: str, size: float) -> float:
-    """About how wide ``text`` is; rather more than less."""
-    ems = 0.0
-    for c in text:
-        wide = not c.isascii() and unicodedata.east_asian_width(c) in "WF"
-        ems += 1.05 if wide else _EMS.get(c) or (0.7 if c.isupper() else 0.64 if c.isascii() else 0.9)
-    return ems * size
+def _chip_width(chip: Box) -> float:
+    return text_width(_chip_text(chip), _SIZE) + 14.0
 
 
-def _cut(text: str, width: float, size: float) -> str:
-    if _width(text, size) <= width:
-        return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _width(text[:middle] + "…", size) <= width else (low, middle - 1)
-    return text[:low].rstrip() + "…"
+def _chip_text(chip: Box) -> str:
+    return cut(chip.title.rpartition(" [")[0], _WIDE - 14.0, _SIZE)
 
 
-def _texts(box: Box, least: float) -> tuple[float, list[tuple[str, str]]]:
-    """Width of a box, and its lines with their classes."""
-    head = _width(box.title, _SIZE * 1.06) + 2 * _PAD
-    width = min(max(_NARROW, head, least), max(_WIDE, least))
+def _row_width(row: Sequence[tuple[Box, float]]) -> float:
+    return sum(width for _, width in row) + _CHIP_GAP * (len(row) - 1)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A block with its measures.
+
+    Attributes:
+        block: what is drawn.
+        width, height: of the whole.
+        body: height of the main box.
+        strips: the chips in front of the inputs of the main box, by position; or those alone, at 0.
+        lines: texts of the main box with their classes.
+        across, live: as :func:`drawing` has them.
+    """
+
+    block: Block
+    width: float
+    height: float
+    body: float
+    strips: Mapping[int, _Strip]
+    lines: tuple[tuple[str, str], ...]
+    across: bool
+    live: bool
+
+    @classmethod
+    def of(cls, block: Block, across: bool, live: bool) -> _Shape:
+        main = block.main
+        if main is None:
+            strip = _Strip.of(block.stack, 0.0)
+            return cls(block, strip.width, strip.height - _STRIP_GAP, 0.0, {0: strip}, (), across, live)
+        width, lines = _texts(main, live)
+        room = width if across else max(60.0, (width - _CHIP_GAP * (len(block.chains) - 1)) / max(1, len(block.chains)))
+        strips = {position: _Strip.of(chips, room) for position, chips in block.chains.items()}
+        body = 2 * _PAD + _LEADING * len(lines) + _states_height(main, live) - 3.0
+        if live:
+            body += _LEADING
+        wide = [strip.width for strip in strips.values()]
+        high = [strip.height for strip in strips.values()]
+        if across:
+            whole = max([width, *(value + _LANE * (len(wide) - 1) for value in wide)])
+        else:
+            whole = max(width, sum(wide) + _CHIP_GAP * (len(wide) - 1))
+        above = sum(high) if across else max(high, default=0.0)
+        return cls(block, whole, above + body, body, strips, lines, across, live)
+
+    def places(self, at: Placed, entries: Sequence[int]) -> dict[int, tuple[float, float]]:
+        """The left upper corner of each strip, in the order in which their lines come in."""
+        left, top = at.x - at.width / 2, at.y
+        found = {}
+        for position in entries or tuple(self.strips):
+            if position in self.strips:
+                strip = self.strips[position]
+                if self.across:
+                    found[position] = (left, top)
+                    top += strip.height
+                else:
+                    found[position] = (left, self._top(at) - strip.height)
+                    left += strip.width + _CHIP_GAP
+        return found
+
+    def _top(self, at: Placed) -> float:
+        """The upper edge of the main box."""
+        return at.y + self.height - self.body
+
+    def entry(self, at: Placed, entries: Sequence[int], position: int) -> tuple[float, float]:
+        """Where the line of an input comes in."""
+        left = at.x - at.width / 2
+        if self.block.main is None:
+            place = (entries.index(position) + 0.5) / len(entries)
+            return (left, at.y + place * self.height) if self.across else (left + place * self.width, at.y)
+        places = self.places(at, entries)
+        if position in places:
+            x, y = places[position]
+            first = self.strips[position].rows[0]
+            return (x, y + _CHIP / 2) if self.across else (x + first[0][1] / 2, y)
+        bare = [p for p in entries if p not in places]
+        place = (bare.index(position) + 0.5) / len(bare)
+        if self.across:
+            return left, self._top(at) + place * self.body
+        begin = max((x + self.strips[p].width + _CHIP_GAP for p, (x, _) in places.items()), default=left)
+        return begin + place * max(left + self.width - begin, 0.0), self._top(at)
+
+    def exit(self, at: Placed) -> tuple[float, float]:
+        """Where its rows go out."""
+        if self.across:
+            return at.x + at.width / 2, (at.y + self.height / 2) if self.block.main is None else self._top(
+                at
+            ) + self.body / 2
+        return at.x, at.y + self.height
+
+    def drawn(self, at: Placed, entries: Sequence[int]) -> Iterator[str]:
+        """The boxes, and the lines between them."""
+        main = self.block.main
+        if main is None:
+            yield from _chips(self.strips[0], at.x - at.width / 2, at.y, None)
+            return
+        places = self.places(at, entries)
+        for number, (position, (x, y)) in enumerate(places.items()):
+            lower = [self.strips[other].width for other in tuple(places)[number + 1 :]] if self.across else []
+            lane = x + max(lower) + _LANE * (len(lower) - 0.5) if lower else None
+            yield from _chips(self.strips[position], x, y, main, self._top(at), lane)
+        yield self._main(main, at.x - at.width / 2, self._top(at))
+
+    def _main(self, box: Box, left: float, top: float) -> str:
+        size = f'width="{_n(self.width)}" height="{_n(self.body)}"'
+        out = [
+            _opened(box, f"node {box.kind}{' stateful' if box.stateful else ''}"),
+            f'<rect class="box" x="{_n(left)}" y="{_n(top)}" {size} rx="7"/>',
+        ]
+        y = top + _PAD + 11.0
+        for kind, text in self.lines:
+            out.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
+            y += _LEADING
+        y -= 11.0
+        for index, text in box.kept:
+            out.append(self._state(box, index, text, left, y))
+            y += _STATE + (2 * _LEADING if self.live else 0.0)
+        if self.live:
+            out.append(f'<text class="figure flow" data-id="{box.id}" x="{_n(left + _PAD)}" y="{_n(y + 11.0)}"></text>')
+        return "".join(out) + "</g>\n"
+
+    def _state(self, box: Box, index: int, text: str, left: float, y: float) -> str:
+        """A state: its TTL, and room for its figures."""
+        room = self.width - 2 * _PAD - (_CURVE[0] + 6.0 if self.live else 0.0)
+        label = cut(text, room - 14.0, _SIZE)
+        width = text_width(label, _SIZE) + 14.0
+        x, which = left + _PAD, f'data-id="{box.id}" data-index="{index}"'
+        out = (
+            f'<g class="kept" {which}><title>{escape(text, quote=True)}</title>'
+            f'<rect class="pill" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="19" rx="9.5"/>'
+            f'<text class="ttl" x="{_n(x + 7.0)}" y="{_n(y + 13.5)}">{escape(label, quote=True)}</text></g>'
+        )
+        if self.live:
+            curve = f"{_n(left + self.width - _PAD - _CURVE[0])} {_n(y + 2.0)} {_n(_CURVE[0])} {_n(_CURVE[1])}"
+            out += f'<polyline class="curve" {which} data-area="{curve}"/>'
+            for number, name in enumerate(("size", "age")):
+                down = _STATE + number * _LEADING + 10.0
+                out += f'<text class="figure {name}" {which} x="{_n(x)}" y="{_n(y + down)}"></text>'
+        return out
+
+
+def _states_height(box: Box, live: bool) -> float:
+    return len(box.kept) * (_STATE + (2 * _LEADING if live else 0.0))
+
+
+def _texts(box: Box, live: bool) -> tuple[float, tuple[tuple[str, str], ...]]:
+    """Width of a box, and its texts with their classes."""
+    title = f"{box.table} [{box.id}]" if box.table and box.kind != "operator" else box.title
+    head = text_width(title, _TITLE * 1.06) + 2 * _PAD
+    kept = max((text_width(text, _SIZE) for _, text in box.kept), default=0.0) + 16.0 + 2 * _PAD
+    least = _LIVE_CARD if live and box.kept else _NARROW
+    if live and box.kept:
+        kept += _CURVE[0] + 6.0
+    width = min(max(least, head, kept), max(_WIDE, least))
     room = width - 2 * _PAD
-    lines = [("title", _cut(box.title, room, _SIZE * 1.06))]
-    lines += [("summary", text) for text in _wrapped(box.summary, room, 11.0)]
-    lines += [("summary", _cut(note, room, 11.0)) for note in box.notes]
-    return width, lines
+    lines = [("title", cut(title, room, _TITLE * 1.06))]
+    most = 1 if box.stateful else 2
+    lines += [("summary", text) for text in wrapped(box.summary, room, _SIZE, most)]
+    if box.stateful and not box.kept:
+        lines.append(("summary", cut("state without a TTL", room, _SIZE)))
+    return width, tuple(lines)
 
 
-def _wrapped(text: str, room: float, size: float) -> list[str]:
-    """``text`` in at most :data:`_LINES` lines; what does not fit is cut off, long words too."""
+def _opened(box: Box, kinds: str) -> str:
+    about = escape(f"{box.title}: {box.summary}", quote=True)
+    return f'<g class="{kinds}" data-id="{box.id}" role="button" aria-label="{about}"><title>{about}</title>'
+
+
+def _chips(
+    strip: _Strip, left: float, top: float, main: Box | None, bottom: float = 0.0, lane: float | None = None
+) -> Iterator[str]:
+    """Chips in rows, the lines from each to the next one, and the line from the last one down to the main box at
+    ``bottom``; ``lane`` is where that line finds no other chips, None where it finds none anyway."""
+    before: tuple[Box, float, float] | None = None
     lines: list[str] = []
-    words = text.split()
-    while words and len(lines) < _LINES:
-        if len(lines) == _LINES - 1:
-            return [*lines, _cut(" ".join(words), room, size)]
-        line = words.pop(0)
-        while words and _width(f"{line} {words[0]}", size) <= room:
-            line += f" {words.pop(0)}"
-        lines.append(_cut(line, room, size))
-    return lines
+    for row_number, row in enumerate(strip.rows):
+        x, y = left, top + row_number * (_CHIP + _STRIP_GAP)
+        for chip, width in row:
+            if before is not None:
+                same = before[2] == y
+                start = (before[1], y + _CHIP / 2) if same else (x + min(width, 12.0), y - _STRIP_GAP)
+                end = (x, y + _CHIP / 2) if same else (x + min(width, 12.0), y)
+                lines.append(_edge(before[0].id, chip.id, f"M{_n(start[0])} {_n(start[1])}L{_n(end[0])} {_n(end[1])}"))
+            yield (
+                f"{_opened(chip, 'node chip')}"
+                f'<rect class="box" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(_CHIP)}" rx="10.5"/>'
+                f'<text x="{_n(x + width / 2)}" y="{_n(y + 14.5)}">{escape(_chip_text(chip), quote=True)}</text></g>\n'
+            )
+            before = (chip, x + width, y)
+            x += width + _CHIP_GAP
+    if main is not None and before is not None:
+        chip, right, y = before
+        if lane is None or right - 14.0 > lane:
+            path = f"M{_n(right - 14.0)} {_n(y + _CHIP)}V{_n(bottom)}"
+        else:
+            path = f"M{_n(right)} {_n(y + _CHIP / 2)}H{_n(lane)}V{_n(bottom)}"
+        lines.append(_edge(chip.id, main.id, path))
+    yield from lines
+
+
+def _edge(source: int, target: int, path: str, tip: str = "") -> str:
+    head = f'<path class="tip" d="{tip}"/>' if tip else ""
+    return f'<g class="edge" data-source="{source}" data-target="{target}"><path class="line" d="{path}"/>{head}</g>\n'
+
+
+def _wires(
+    wires: Sequence[Wire],
+    layout: Layout,
+    shapes: Mapping[int, _Shape],
+    entries: Mapping[int, Sequence[int]],
+    across: bool,
+) -> Iterator[str]:
+    for wire, route in zip(wires, layout.routes, strict=True):
+        target = shapes[wire.target]
+        start = shapes[wire.source].exit(layout.boxes[wire.source])
+        end = target.entry(layout.boxes[wire.target], entries[wire.target], wire.position)
+        path = _path(Route((start, *_between(route, start, across), end)), across)
+        x, y = end
+        tip = f"M{_n(x)} {_n(y)}l-7 -4v8z" if across else f"M{_n(x)} {_n(y)}l-4 -7h8z"
+        yield _edge(wire.tail, wire.head, path, tip)
+
+
+def _between(route: Route, start: tuple[float, float], across: bool) -> list[tuple[float, float]]:
+    """The bends of a route that begins at ``start``: it leaves its layer straight."""
+    lane = 1 if across else 0
+    bends = list(route.points[1:-1])
+    if bends and bends[0][lane] == route.points[0][lane]:
+        bends[0] = (bends[0][0], start[1]) if across else (start[0], bends[0][1])
+    return bends
 
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _path(route: Route) -> str:
+def _path(route: Route, across: bool) -> str:
+    """The path along the points: straight along the way of the drawing, bent where it goes to another lane."""
     (x, y), *rest = route.points
     out = f"M{_n(x)} {_n(y)}"
     for to_x, to_y in rest:
-        if abs(to_x - x) < 0.5:
+        if abs((to_y - y) if across else (to_x - x)) < 0.5:
             out += f"L{_n(to_x)} {_n(to_y)}"
+        elif across:
+            middle = (x + to_x) / 2
+            out += f"C{_n(middle)} {_n(y)} {_n(middle)} {_n(to_y)} {_n(to_x)} {_n(to_y)}"
         else:
             middle = (y + to_y) / 2
             out += f"C{_n(x)} {_n(middle)} {_n(to_x)} {_n(middle)} {_n(to_x)} {_n(to_y)}"
         x, y = to_x, to_y
     return out
-
-
-def _lines(shown: Picture, layout: Layout) -> Iterator[str]:
-    for line, route in zip(shown.lines, layout.routes, strict=True):
-        x, y = route.points[-1]
-        tip = f"M{_n(x)} {_n(y)}l-4 -7h8z"
-        yield (
-            f'<g class="edge" data-source="{line.source}" data-target="{line.target}">'
-            f'<path class="line" d="{_path(route)}"/><path class="tip" d="{tip}"/></g>\n'
-        )
-
-
-def _pills(shown: Picture, layout: Layout) -> Iterator[str]:
-    """The TTLs, each on its line in front of the operator that keeps what comes along it."""
-    for line, route in zip(shown.lines, layout.routes, strict=True):
-        if line.label:
-            x, y = route.points[-1]
-            width = _width(line.label, _LABEL) + 14.0
-            yield _pill(line, x, y - 19.0, width)
-
-
-def _pill(line: Line, x: float, y: float, width: float) -> str:
-    return (
-        f'<g class="kept" data-source="{line.source}" data-target="{line.target}">'
-        f'<rect class="pill" x="{_n(x - width / 2)}" y="{_n(y - 9)}" width="{_n(width)}" height="18" rx="9"/>'
-        f'<text class="ttl" x="{_n(x)}" y="{_n(y + 4)}">{escape(line.label, quote=True)}</text></g>\n'
-    )
-
-
-def _box(box: Box, at: Placed, lines: list[tuple[str, str]]) -> str:
-    left, top = at.x - at.width / 2, at.y
-    kinds = f"node {box.kind}{' stateful' if box.stateful else ''}"
-    about = escape(f"{box.title}: {box.summary}", quote=True)
-    out = [
-        f'<g class="{kinds}" data-id="{box.id}" role="button" aria-label="{about}"><title>{about}</title>',
-        f'<rect class="box" x="{_n(left)}" y="{_n(top)}" width="{_n(at.width)}" height="{_n(at.height)}" rx="6"/>',
-    ]
-    for position, (kind, text) in enumerate(lines):
-        y = top + _PAD + 10.0 + position * _LEADING
-        out.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
-    return "".join(out) + "</g>\n"

@@ -91,17 +91,17 @@ def test_rates_are_on_every_line_where_they_can_be_told(jobs: Jobs) -> None:
 def test_the_plan_is_drawn_with_the_ttls_of_now(asked: Asked, tmp_path: Path) -> None:
     before = asked.get(JOB)[1]["plan"]
     drawn = asked.get(f"{JOB}/plan")[1]
-    assert drawn["key"] == before and "right: 1 h" in drawn["svg"]
+    assert drawn["key"] == before and all("right: 1 h" in drawn["svg"][way] for way in ("across", "down"))
     assert {o["id"] for o in drawn["operators"]} == {1, 2, 3, 4, 5, 6, 7}
     assert asked.post(f"{JOB}/ttl", state="join.right", ttl="2 h")[0] == 200
-    assert "right: 1 h" in asked.get(f"{JOB}/plan")[1]["svg"], "no micro-batch has taken it in"
+    assert "right: 1 h" in asked.get(f"{JOB}/plan")[1]["svg"]["across"], "no micro-batch has taken it in"
     file = tmp_path / "cp" / "ttl.json"
     data = json.loads(file.read_text())
     (state,) = data["states"]
     state["settings"] = [{"ttl": state["asked"]["ttl"], "since": 40, "by": "live", "at": 5, "who": "ada"}]
     state["asked"] = None
     file.write_text(json.dumps(data))
-    assert "right: 2 h" in asked.get(f"{JOB}/plan")[1]["svg"]
+    assert "right: 2 h" in asked.get(f"{JOB}/plan")[1]["svg"]["across"]
     diff = asked.get(f"{JOB}/diff")[1]
     assert diff["verdict"] == "ttl-only" and "ttl 1 h -> ttl 2 h" in diff["text"]
     time.sleep(FRESH_SECONDS)

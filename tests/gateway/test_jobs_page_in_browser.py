@@ -131,8 +131,9 @@ def test_a_job_at_two_sizes(opened: Any, size: dict[str, int]) -> None:
     page = opened(f"#/jobs/{DONE}", size)
     page.locator(".node").first.wait_for()
     assert page.title() == "orders - stateplan"
-    assert page.locator(".figure.held").all_text_contents() == ["1,039 stored, 303 KiB", "20 stored, 700 B"]
-    assert page.locator(".figure.mark", has_text="watermark 00:01:00").count() == 2
+    assert page.locator(".figure.size").all_text_contents() == ["1,039 stored, 303 KiB", "20 stored, 700 B"]
+    assert page.locator(".figure.flow", has_text="at 00:01:00").count() == 1
+    assert all("," in curve.get_attribute("points") for curve in page.locator(".curve").all())
     page.locator('.node[data-id="5"]').click()
     assert page.get_by_role("heading", name="join [5]").is_visible()
     page.get_by_text("The newest micro-batches as a table").click()
@@ -145,7 +146,7 @@ def test_the_graph_and_the_plots_by_keyboard(opened: Any) -> None:
     page = opened(f"#/jobs/{DONE}", WIDE)
     page.locator(".node").first.wait_for()
     page.tab_to("1")
-    page.press("ArrowDown", "ArrowDown", "Enter")
+    page.press("ArrowRight", "ArrowRight", "Enter")
     assert page.focused == "5" and page.get_by_role("heading", name="join [5]").is_visible()
     assert page.evaluate("getComputedStyle(document.activeElement.querySelector('.box')).strokeWidth") == "3px"
     page.press("Escape")

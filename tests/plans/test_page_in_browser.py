@@ -16,6 +16,12 @@ from stateplan.plans.show import show
 from tests.plans.conftest import DATA
 from tests.plans.test_render import NASTY, named, side_by_side
 
+KEYS = {
+    True: ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"),
+    False: ("ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft"),
+}
+"""Whether the plan goes from the left to the right -> the keys to readers, to inputs, and to what stands beside."""
+
 WIDE, NARROW = {"width": 1600, "height": 900}, {"width": 400, "height": 800}
 
 
@@ -141,17 +147,18 @@ def test_by_keyboard_alone(opened: Any, size: dict[str, int]) -> None:
         if page.focused == "1":
             break
     assert page.focused == "1", "Tab comes to the graph"
-    page.press("ArrowDown", "ArrowDown")
+    on, back, next_, before = KEYS[size == WIDE]
+    page.press(on, on)
     assert page.focused == "5"
     outline = page.evaluate("getComputedStyle(document.activeElement.querySelector('.box')).strokeWidth")
     assert outline == "3px", "the focus can be seen"
     page.press("Enter")
     assert page.title == "join [5]"
     assert page.sees('.node[data-id="5"] .title')
-    page.press("ArrowUp")
+    page.press(back)
     assert page.title == f"exchange [{page.focused}]"
     first = page.focused
-    page.press("ArrowRight" if first == "2" else "ArrowLeft")
+    page.press(next_ if first == "2" else before)
     assert {first, page.focused} == {"2", "4"}
     page.press("Escape")
     assert page.title is None
@@ -251,7 +258,7 @@ def test_light_and_dark(opened: Any) -> None:
 
 def test_without_scripts_the_plan_is_there(opened: Any) -> None:
     page = opened(load("join"), WIDE, java_script_enabled=False)
-    assert page.locator(".node").count() == 7
+    assert page.locator(".node:visible").count() == 7
     assert page.locator(".states tbody tr").count() == 2
     assert not page.locator(".tools").is_visible()
 
@@ -282,11 +289,47 @@ def test_texts_fit_into_their_boxes(opened: Any, shared: Path) -> None:
             """() => {
               const boxes = [...document.querySelectorAll("rect.pill, rect.box")].map(r => [r, r.getBBox()]);
               return boxes.filter(([r, a]) => r.matches(".pill") && boxes.some(([other, b]) => other !== r &&
+                !(other.matches(".box") && other.parentNode === r.parentNode.parentNode) &&
                 a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height))
                 .map(([r]) => r.parentNode.textContent);
             }"""
         )
         assert covered == []
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_no_line_runs_through_a_box(opened: Any, shared: Path, size: dict[str, int]) -> None:
+    page = opened(side_by_side(shared, 1), size)
+    crossed = page.evaluate(
+        """() => {
+          const boxes = [...document.querySelectorAll("rect.box")].map(r => [r.parentNode.dataset.id, r.getBBox()]);
+          const within = (at, from, size) => at > from + 2 && at < from + size - 2;
+          const inside = (p, b) => within(p.x, b.x, b.width) && within(p.y, b.y, b.height);
+          return [...document.querySelectorAll(".edge .line")].flatMap(line => {
+            const length = line.getTotalLength();
+            const points = Array.from({ length: Math.ceil(length / 3) }, (_, i) => line.getPointAtLength(i * 3));
+            return boxes.filter(([, b]) => points.some(p => inside(p, b)))
+              .map(([id]) => `${line.parentNode.dataset.source}-${line.parentNode.dataset.target} through ${id}`);
+          });
+        }"""
+    )
+    assert crossed == []
+
+
+def test_thirty_operators_with_six_states_are_read_without_zoom(opened: Any) -> None:
+    page = opened(PlanDocument.load(str(DATA.parent / "large" / "plan.json")), {"width": 1400, "height": 900})
+    found = page.evaluate(
+        """() => {
+          const svg = document.querySelector("#graph svg"), frame = document.querySelector("#graph");
+          const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+          const sizes = [...svg.querySelectorAll("text")].map(t => scale * parseFloat(getComputedStyle(t).fontSize));
+          return [svg.dataset.way, Math.min(...sizes), frame.scrollWidth - frame.clientWidth,
+            frame.scrollHeight - frame.clientHeight, svg.querySelectorAll(".node").length];
+        }"""
+    )
+    way, smallest, right, below, nodes = found
+    assert (way, right, below, nodes) == ("across", 0, 0, 30), "all of it is in sight"
+    assert smallest >= 11
 
 
 def test_five_hundred_operators_can_be_used(opened: Any, shared: Path) -> None:

@@ -85,21 +85,22 @@ def test_every_plan_is_drawn_whole(flink_plan: Path) -> None:
     ]
     assert sorted(lines) == sorted(document.graph.edges)
     page = Page(to_html(view))
-    assert len([a for a in page.of("g") if "node" in (a.get("class") or "").split()]) == len(document.graph.nodes)
+    in_page = [a for a in page.of("g") if "node" in (a.get("class") or "").split()]
+    assert len(in_page) == 2 * len(document.graph.nodes), "from the left to the right, and from the top to the bottom"
     mermaid = to_mermaid(view)
     assert len(re.findall(r"^    n\d+(\[|\[/|\[\()\"", mermaid, flags=re.M)) == len(document.graph.nodes)
     assert len(re.findall(r"^    n\d+ -->", mermaid, flags=re.M)) == len(document.graph.edges)
 
 
-def test_ttls_stand_on_the_lines_into_the_operator_that_keeps_them() -> None:
+def test_ttls_stand_in_the_operator_that_keeps_them() -> None:
     view = show(load("join").set_ttl(5, "leftState", "7 d").set_ttl(5, "rightState", "0 ms"))
     root = ElementTree.fromstring(to_svg(view))
     labels = {
-        (g.get("data-source"), g.get("data-target")): "".join(g.itertext()).strip()
+        (g.get("data-id"), g.get("data-index")): "".join(t.text or "" for t in g.iter(f"{SVG}text"))
         for g in root.iter(f"{SVG}g")
         if g.get("class") == "kept"
     }
-    assert labels == {("2", "5"): "left: 7 d", ("4", "5"): "right: never expires"}
+    assert labels == {("5", "0"): "left: 7 d", ("5", "1"): "right: never"}
     mermaid = to_mermaid(view)
     assert 'n2 -->|"left: 7 d"| n5' in mermaid
     assert 'n4 -->|"right: never expires"| n5' in mermaid
@@ -111,10 +112,19 @@ def test_one_state_needs_no_name() -> None:
 
 def test_stateful_operators_look_different() -> None:
     root = ElementTree.fromstring(to_svg(show(load("join"))))
-    kinds = {int(g.get("data-id", "")): g.get("class", "").split() for g in root.iter(f"{SVG}g") if g.get("data-id")}
+    nodes = [g for g in root.iter(f"{SVG}g") if "node" in g.get("class", "").split()]
+    kinds = {int(g.get("data-id", "")): g.get("class", "").split() for g in nodes}
     assert [i for i, names in kinds.items() if "stateful" in names] == [5]
     assert "source" in kinds[1]
     assert "sink" in kinds[7]
+    assert [i for i, names in kinds.items() if "chip" in names] == [2, 4, 6]
+
+
+def test_sources_and_sinks_are_called_by_their_tables() -> None:
+    root = ElementTree.fromstring(to_svg(show(named("parts"))))
+    titles = {text.text for text in root.iter(f"{SVG}text") if text.get("class") == "title"}
+    assert "parts [1]" in titles
+    assert "join [5]" in titles
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -209,7 +219,7 @@ def test_frozen_plans_of_flink(shared: Path) -> None:
         assert f"[{document.graph.nodes[-1].id}] " in to_text(view)
         assert to_mermaid(view).count(" -->") == len(document.graph.edges)
         ElementTree.fromstring(to_svg(view))
-        assert explained(document, {}, "html").count('class="edge"') == len(document.graph.edges)
+        assert explained(document, {}, "html").count('class="edge"') == 2 * len(document.graph.edges)
         assert "== State ==" in explained(document, {}, "text", ["changelog_mode", "json_execution_plan"])
     assert len(plans) > 100
 

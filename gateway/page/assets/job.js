@@ -91,6 +91,7 @@ export const jobView = (path, changed) => {
     const inHand = job.running && job.batchInHand !== null && job.batchInHand !== undefined;
     say(hand, inHand ? `Micro-batch ${job.batchInHand} runs for ${span(now() - job.batchInHandSince)}.` : "");
     states.tick();
+    plan.tick();
   };
 
   return {

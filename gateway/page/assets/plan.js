@@ -1,4 +1,4 @@
-/* The plan of a job, drawn: rates and watermarks on its lines, state in front of its operators, one operator in detail. */
+/* The plan of a job, drawn: state in the operators that keep it, rates and watermarks below them, one operator in detail. */
 
 import { attribute, h, say, section, show } from "./dom.js";
 import { get } from "./gateway.js";
@@ -7,10 +7,12 @@ import { bytes, clock, count, rate, share, short } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** The states at an input of an operator: one each, or all of them where there is one input only. */
-export const statesAt = (operator, states, input) => {
-  if (operator.inputs.length === 1) return states;
-  return states.length === operator.inputs.length ? states.filter((state) => state.index === input) : [];
+/** The points of a curve through numbers, in an area "x y width height"; nothing of fewer than two numbers. */
+const curve = (numbers, area) => {
+  const [x, y, width, height] = area.split(" ").map(Number);
+  const top = Math.max(...numbers, 1);
+  if (numbers.length < 2) return "";
+  return numbers.map((number, at) => `${(x + (at * width) / (numbers.length - 1)).toFixed(1)},${(y + height - (number * height) / top).toFixed(1)}`).join(" ");
 };
 
 export const planPart = (path, states) => {
@@ -33,6 +35,7 @@ export const planPart = (path, states) => {
   let operators = new Map();
   let key = null;
   let wanted = null;
+  let drawn = null;
   let job = null;
 
   const drawDetails = () => {
@@ -74,11 +77,13 @@ export const planPart = (path, states) => {
 
   const draw = (found) => {
     const had = graph && { chosen: graph.chosen(), inside: frame.contains(document.activeElement) ? Number(document.activeElement.dataset.id) : null, left: frame.scrollLeft, top: frame.scrollTop, width: graph.svg.getAttribute("width"), size: graph.size.width };
-    const svg = document.importNode(new DOMParser().parseFromString(found.svg, "image/svg+xml").documentElement, true);
-    svg.setAttribute("class", "plan");
+    const read = (text) => document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
+    const svg = drawingFor(frame, read(found.svg.across), read(found.svg.down));
+    svg.classList.add("drawn");
     svg.setAttribute("role", "group");
     svg.setAttribute("aria-label", "Operators");
     frame.replaceChildren(svg);
+    drawn = { found, width: frame.clientWidth };
     operators = new Map(found.operators.map((operator) => [operator.id, operator]));
     graph = planGraph(frame, found.operators, {
       covered: (bounds) => bounds.bottom,
@@ -87,14 +92,11 @@ export const planPart = (path, states) => {
     });
     for (const pill of svg.querySelectorAll(".kept")) {
       pill.addEventListener("click", () => {
-        const target = Number(pill.dataset.target);
-        const operator = operators.get(target);
-        const input = operator.inputs.indexOf(Number(pill.dataset.source));
-        const first = statesAt(operator, states.of(target), input)[0];
-        if (first?.editable) states.edit(first.key);
+        const state = states.of(Number(pill.dataset.id)).find((other) => other.index === Number(pill.dataset.index));
+        if (state?.editable) states.edit(state.key);
       });
     }
-    for (const node of svg.querySelectorAll(".node")) {
+    for (const node of svg.querySelectorAll(".node:not(.chip)")) {
       const box = node.querySelector(".box");
       const busy = document.createElementNS(SVG, "rect");
       for (const name of ["x", "width"]) busy.setAttribute(name, box.getAttribute(name));
@@ -118,24 +120,27 @@ export const planPart = (path, states) => {
 
   const live_ = () => {
     if (!graph || !job) return;
-    for (const text of graph.svg.querySelectorAll(".figure.rate")) {
-      const found = job.lines?.[text.dataset.source];
-      say(text, job.running && found?.rate !== null && found !== undefined ? `${rate(found.rate)}/s` : "");
+    for (const text of graph.svg.querySelectorAll(".figure.flow")) {
+      const id = Number(text.dataset.id);
+      const out = job.lines?.[id];
+      const sink = job.operators?.find((other) => other.id === id && other.kind === "sink");
+      const flow = sink ? sink.rowsInPerSecond : out?.rate;
+      const parts = [job.running && flow !== null && flow !== undefined ? `${rate(flow)}/s` : "", out?.mark === null || out === undefined ? "" : `at ${clock(out.mark)}`];
+      say(text, parts.filter(Boolean).join(", "));
     }
-    for (const text of graph.svg.querySelectorAll(".figure.mark")) {
-      const found = job.lines?.[text.dataset.source];
-      say(text, found?.mark === null || found === undefined ? "" : `watermark ${clock(found.mark)}`);
-    }
-    for (const text of graph.svg.querySelectorAll(".figure.held")) {
-      const operator = operators.get(Number(text.dataset.target));
-      const here = statesAt(operator, states.of(operator.id), Number(text.dataset.input));
-      const sizes = here.map((state) => state.size());
-      const counted = sizes.length && sizes.every((size) => size.live !== null);
-      const sum = (name) => sizes.reduce((all, size) => all + (size[name] ?? 0), 0);
-      say(text, sizes.length ? `${short(sum(counted ? "live" : "stored"))} ${counted ? "live" : "stored"}, ${bytes(sum("bytes"))}` : "");
+    for (const text of graph.svg.querySelectorAll(".figure.size, .figure.age, .curve")) {
+      const state = states.of(Number(text.dataset.id)).find((other) => other.index === Number(text.dataset.index));
+      if (text.classList.contains("curve")) attribute(text, "points", curve(job.curves?.[`${text.dataset.id}.${text.dataset.index}`] ?? [], text.dataset.area));
+      else if (!state) say(text, "");
+      else {
+        const size = state.size();
+        say(text, text.classList.contains("age") ? state.age() : `${short(size.live ?? size.stored ?? 0)} ${size.live === null ? "stored" : "live"}, ${bytes(size.bytes)}`);
+        text.classList.toggle("outdated", state.outdated);
+      }
     }
     for (const [id, node] of graph.nodes) {
       const busy = node.querySelector(".busy");
+      if (!busy) continue;
       const part = job.running ? job.operators?.find((other) => other.id === id)?.busy ?? 0 : 0;
       attribute(busy, "width", Math.round(Math.min(1, part) * Number(busy.dataset.width)));
       busy.classList.toggle("high", part > 0.8);
@@ -153,6 +158,11 @@ export const planPart = (path, states) => {
     if (event.key === "Escape" && graph) graph.close();
   });
 
+  /* Another width may have room for the other drawing. */
+  new ResizeObserver(() => {
+    if (drawn && Math.abs(frame.clientWidth - drawn.width) > 40) draw(drawn.found);
+  }).observe(frame);
+
   const load = async (next) => {
     wanted = next;
     try {
@@ -169,6 +179,7 @@ export const planPart = (path, states) => {
 
   return {
     node: part.node,
+    tick: () => live_(),
     update: (found) => {
       job = found;
       show(part.node, Boolean(job.plan));

@@ -35,10 +35,17 @@ class State {
     return this.counted !== null && this.report !== null && (this.data.settings ?? []).some((setting) => setting.since > this.report.batch);
   }
 
+  /** How old the oldest row is, and the figures are. */
+  age() {
+    if (this.counted === null || !this.report) return "";
+    const oldest = this.counted.oldestMillis === null ? "" : `oldest ${span(this.report.nowMillis - this.counted.oldestMillis)}, `;
+    return `${oldest}counted ${span(Math.max(1000, now() - this.report.at)).split(" ").slice(0, 2).join(" ")} ago`;
+  }
+
   figures() {
     const { live, stored, bytes: size } = this.size();
     if (live === null) return stored === null ? "" : `${plural(stored, "stored row")}, ${bytes(size)}`;
-    return `${count(live)} live, ${count(this.counted.expiredRows)} expired, ${bytes(size)}`;
+    return `${count(live)} live, ${count(this.counted.expiredRows)} expired, ${bytes(size)}; ${this.age()}`;
   }
 }
 

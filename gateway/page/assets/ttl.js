@@ -71,7 +71,7 @@ export const ttlEditor = ({ path, state, now, applied, done }) => {
       if (facts) {
         wait.remove();
         const guess = facts.whatIf[0];
-        const counted = facts.states[0];
+        const counted = facts.states.find((found) => found.selector === guess.selector);
         guess.liveBytes = Math.max(0, counted.liveBytes - guess.freedBytes + guess.revivedBytes);
         result.append(...sentences(change, guess).map((text) => h("p", {}, text)));
         result.append(h("p", { class: "dim" }, `Counted after micro-batch ${facts.batch}.`));
