@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -27,22 +28,30 @@ CASES = Path(__file__).parents[2] / "shared" / "flink" / "cases"
 T = TypeVar("T")
 
 
-def in_flink(folder: Path, things: Sequence[T], label: Callable[[T], str], test: Callable[[T, Any, Path], str]) -> int:
-    """Puts each of ``things`` to the ``test`` with the oracle in ``folder`` and a folder of its own, and prints what it
-    says; 1 when one said something."""
+@contextmanager
+def oracle_in(folder: Path) -> Iterator[Any]:
+    """The oracle in ``folder``: one Flink for any number of scripts."""
     spec = importlib.util.spec_from_file_location("oracle", folder / "oracle.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    oracle, wrong = module.Oracle(), 0
+    oracle = module.Oracle()
     try:
+        yield oracle
+    finally:
+        oracle.close()
+
+
+def in_flink(folder: Path, things: Sequence[T], label: Callable[[T], str], test: Callable[[T, Any, Path], str]) -> int:
+    """Puts each of ``things`` to the ``test`` with the oracle in ``folder`` and a folder of its own, and prints what it
+    says; 1 when one said something."""
+    wrong = 0
+    with oracle_in(folder) as oracle:
         for thing in things:
             with tempfile.TemporaryDirectory(prefix="stateplan-flink-") as work:
                 said = test(thing, oracle, Path(work))
             wrong += bool(said)
             print(f"{label(thing):60} {said or 'as Flink'}", flush=True)
-    finally:
-        oracle.close()
     print(f"{len(things) - wrong} of {len(things)} plans gave the expected rows in Flink")
     return int(wrong > 0)
 

@@ -193,20 +193,21 @@ class WindowAggregate(Single):
 class GroupWindowAggregate(Single):
     """GROUP BY TUMBLE, HOP or SESSION of the field ``time``, and by the fields ``group``; output is the group fields,
     the calls, and with ``tells`` the properties of the window. ``emission`` is of windows that are emitted early or
-    late."""
+    late.
+
+    ``time_type`` is the type of the time attribute that the SQL names. An operator below, such as a join, may have made
+    a plain timestamp of it. The windows close by watermarks all the same, as in Flink.
+    """
 
     group: tuple[int, ...]
     calls: tuple[AggCall, ...]
     window: TimeWindow
     time: int
+    time_type: LogicalType
     tells: bool
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl: int | None = None
     emission: Emission | None = None
-
-    @property
-    def time_type(self) -> LogicalType:
-        return self.input.fields[self.time][1]
 
     @property
     def properties(self) -> tuple[tuple[Property, LogicalType], ...]:

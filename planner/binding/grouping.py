@@ -337,7 +337,9 @@ class GroupingBinder(ExpressionBinder):
         group = tuple(i for i in range(self.group_count) if i != window.key)
         # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
         calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]
-        made = GroupWindowAggregate(below, group, tuple(calls_of), window.window, window.key, self.tells, place, ttl)
+        made = GroupWindowAggregate(
+            below, group, tuple(calls_of), window.window, window.key, window.time.type, self.tells, place, ttl
+        )
         fields = made.fields
         calls, told = len(group), len(group) + len(self.calls)
 

@@ -55,7 +55,9 @@ def upsert_keys(rel: Rel) -> Keys:
 def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
     """Whether no two rows of ``rel`` share the values of ``columns`` (``FlinkRelMdColumnUniqueness``: of a join with
     columns of both sides, those of each side must be unique there)."""
-    if isinstance(rel, (Filter, Exchange, WatermarkAssigner)):
+    if isinstance(rel, WatermarkAssigner):
+        return False
+    if isinstance(rel, (Filter, Exchange)):
         return are_unique(rel.input, columns)
     if isinstance(rel, (Project, Calc)):
         below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))

@@ -129,9 +129,9 @@ class GroupWindowAggregateOperator(
         return _UPDATES if rel.emission is not None and rel.emission.updates else INSERT
 
     def lower(self, rel: GroupWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
-        window, (name, time_type) = rel.window, rel.input.fields[rel.time]
-        alias = WindowReference(name="w$", type=time_type)
-        time = TimeField(field_name=name, field_index=rel.time, input_index=0, field_type=time_type)
+        window, (name, _) = rel.window, rel.input.fields[rel.time]
+        alias = WindowReference(name="w$", type=rel.time_type)
+        time = TimeField(field_name=name, field_index=rel.time, input_index=0, field_type=rel.time_type)
         size = format_duration(window.size)
         made: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
         if window.kind == "SESSION":

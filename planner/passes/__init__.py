@@ -124,6 +124,7 @@ from stateplan.planner.passes.time_attributes import materialize_time_attributes
 from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phases, windows_in_two_phases
 from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
+    check_match,
     check_over_aggregate,
     check_window_table,
     emit_windows,
@@ -223,6 +224,7 @@ PHASES: tuple[Phase, ...] = (
             *_REDUCE,
             pull_up_constants,
             merge_projects,
+            unnamed_below_group_windows,
             split_windows,
             coerce_unions,
             remove_empty_limit,
@@ -279,7 +281,7 @@ PHASES: tuple[Phase, ...] = (
         "collection",
         (project_through_watermark, merge_projects, remove_trivial_project, _REDUCE_PROJECT),
     ),
-    Phase("names below groups", "sequence", (keep_names_of_filtered_groups, unnamed_below_group_windows)),
+    Phase("names below groups", "sequence", (keep_names_of_filtered_groups,)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
     Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
     Phase("distinct rows below joins", "collection", (distinct_below_join,)),
@@ -333,7 +335,10 @@ PHASES: tuple[Phase, ...] = (
     Phase("time attributes", "whole", function=materialize_time_attributes),
     Phase("OVER that streams have", "sequence", (check_over_aggregate,)),
     Phase(
-        "windows that streams have", "sequence", (check_window_table,), enabled=lambda options: not is_batch(options)
+        "windows that streams have",
+        "sequence",
+        (check_window_table, check_match),
+        enabled=lambda options: not is_batch(options),
     ),
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase(

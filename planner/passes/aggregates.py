@@ -107,17 +107,18 @@ def keep_names_of_filtered_groups(rel: Rel) -> Rel | None:
 
 def prune_aggregate_calls(rel: Rel) -> Rel | None:
     """Drops aggregate calls that a projection above does not use."""
-    if not isinstance(rel, Project) or not isinstance(rel.input, Aggregate):
+    if not isinstance(rel, Project) or not isinstance(rel.input, (Aggregate, GroupWindowAggregate)):
         return None
     aggregate = rel.input
-    keys = len(aggregate.group)
+    keys, count = len(aggregate.group), len(aggregate.calls)
     used = {i for e in rel.exprs for i in input_refs(e)}
-    kept = [i for i in range(len(aggregate.calls)) if keys + i in used]
-    if len(kept) == len(aggregate.calls) or (not keys and not kept):
+    kept = [i for i in range(count) if keys + i in used] or ([] if keys else [*range(count)][:1])
+    if len(kept) == count:
         return None
     names = field_names(aggregate)
     calls = tuple(replace(aggregate.calls[i], name=names[keys + i]) for i in kept)
-    where = {**{g: g for g in range(keys)}, **{keys + old: keys + new for new, old in enumerate(kept)}}
+    left = [*range(keys), *(keys + i for i in kept), *range(keys + count, aggregate.width)]
+    where = {old: new for new, old in enumerate(left)}
     exprs = tuple(remap(e, where) for e in rel.exprs)
     return replace(rel, input=replace(aggregate, calls=calls), exprs=exprs)
 

@@ -46,7 +46,7 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], used), calls=calls)
     if isinstance(rel, GroupWindowAggregate):
-        args = {*rel.group, *(a for c in rel.calls for a in c.args)} - {rel.time}
+        args = {*rel.group, *(a for c in rel.calls for a in c.args)}
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], sorted(args)), calls=calls)
     if isinstance(rel, TableAggregate):
@@ -122,7 +122,7 @@ def _call(rex: Rex) -> Rex:
     if isinstance(new, Call) and new.type.kind == "ROWTIME" and not makes_one:
         new = replace(new, type=replace(new.type, kind=None))
     inner = new.children[0]
-    return inner if kind(new) == "CAST" and inner is not rex.children[0] and inner.type == new.type else new
+    return inner if kind(new) == "CAST" and inner.type == new.type else new
 
 
 _NAVIGATION = ("FINAL", "LAST", "FIRST", "PREV", "NEXT")

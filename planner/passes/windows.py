@@ -9,6 +9,7 @@ from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.aggregates import find_aggregate
 from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import DEFAULT, SO_FAR
 from stateplan.planner.algebra.relations import (
@@ -284,6 +285,22 @@ def check_window_table(rel: Rel) -> Rel | None:
     )
 
 
+def check_match(rel: Rel) -> Rel | None:
+    """Raises SqlError SQL181, for MATCH_RECOGNIZE over what is no time attribute any more (``StreamExecMatch``)."""
+    if not isinstance(rel, Match):
+        return None
+    name, given = rel.input.fields[rel.order[0][0]]
+    if given.kind is not None:
+        return None
+    raise SqlError(
+        "SQL181",
+        problem=f"'{name}', which its ORDER BY begins with, is a plain {given.summary()} here",
+        place=rel.place,
+        hint="a join without bounds in time, GROUP BY and DISTINCT make plain timestamps of time attributes: "
+        "match the rows below them",
+    )
+
+
 def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
 
@@ -333,11 +350,10 @@ def _inferred(rex: Rex, name: str, below: Rel, told: Collection[int]) -> str | N
     """The name that an expression has by itself (``RelBuilder.inferAlias``): a field its own, and a CAST that of what
     it casts."""
     if isinstance(rex, InputRef):
-        return name if rex.index not in told else None
+        return below.fields[rex.index][0] if rex.index not in told else None
     if kind(rex) != "CAST":
         return None
-    inner = rex.children[0]
-    return _inferred(inner, below.fields[inner.index][0] if isinstance(inner, InputRef) else name, below, told)
+    return _inferred(rex.children[0], name, below, told)
 
 
 def window_aggregate(rel: Rel) -> Rel | None:

@@ -188,3 +188,19 @@ def test_updates_cannot_be_matched() -> None:
     assert error.code == "SQL140"
     assert "MATCH_RECOGNIZE" in error.message
     assert "GroupAggregate" in error.message
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "SELECT a.* FROM t AS a JOIN t AS b ON a.k = b.k",
+        "SELECT * FROM t WHERE k IN (SELECT id FROM t)",
+        "SELECT DISTINCT k, id, v, ts FROM t",
+    ],
+)
+def test_a_time_that_an_operator_below_made_a_timestamp(rows: str) -> None:
+    """Flink writes a plan of this that it cannot run."""
+    query = clause().replace("FROM t", f"FROM ({rows})")
+    error = refused(query)
+    assert error.code == "SQL181"
+    assert "'ts', which its ORDER BY begins with, is a plain TIMESTAMP(3) here" in str(error)
