@@ -87,8 +87,11 @@ def difference(case: Case, oracle: Any, rows: bool) -> str:
         return f"only Flink refuses\n    {str(message).splitlines()[-1].strip()}"
     (folder / "ours.json").write_text(json.dumps(ours))
     found = plan_difference(ours, json.loads(case.plan))
-    if found or not rows:
-        return found
+    return (_row_difference(case, oracle) or found) if rows else found
+
+
+def _row_difference(case: Case, oracle: Any) -> str:
+    folder = case.folder
     good, message = oracle.cmd("RUNONLY", str(folder / "script.sql"), str(folder))
     if not good:
         return f"Flink fails\n    {str(message).splitlines()[-1].strip()}"

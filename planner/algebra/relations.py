@@ -378,7 +378,8 @@ class Rank(Single):
     """The first rows of each partition: ``start`` to ``end``, from 1; or up to the value of the field ``end_index``.
 
     ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
-    known once the changes of the input are.
+    known once the changes of the input are. ``takes_back``: a single row that is replaced is taken back. Without it, a
+    row that is first by another order than that of time is taken for one that stays, as Flink does it.
     """
 
     partition: tuple[int, ...]
@@ -389,6 +390,7 @@ class Rank(Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     end_index: int | None = None
     strategy: RankStrategy | None = None
+    takes_back: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

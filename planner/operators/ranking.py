@@ -105,7 +105,7 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         return (None,)
 
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch
+        first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch and not rel.takes_back
         return INSERT if first_row_only and inputs[0].is_insert_only else ALL
 
     def update(self, rel: Rank, node: Physical, required: UpdateKind) -> Physical | None:

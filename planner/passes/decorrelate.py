@@ -52,6 +52,7 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.metadata.unique_keys import are_unique
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
+from stateplan.planner.passes.correlated_ranks import first_of_each, rank_of_groups
 from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
 from stateplan.planner.passes.subqueries import expressions_of
 from stateplan.planner.positions import not_supported
@@ -64,7 +65,7 @@ def decorrelate(rel: Rel) -> Rel:
     """Raises SqlError SQL150 for a reference to the outside that cannot be taken out."""
     if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
         return rel
-    rel = hep.sequence(rel, (_remove_single_value, _pull_up_projection))
+    rel = hep.sequence(rel, (rank_of_groups, _remove_single_value, _pull_up_projection))
     filters = (filter_into_correlated_join, _filter_through_project, _filter_into_correlate)
     rel = hep.collection(rel, (_pull_up_aggregate, *filters))
     return _Decorrelator(rel).run()
@@ -227,16 +228,14 @@ class _Decorrelator:
             return self._join(rel)
         if isinstance(rel, Correlate):
             return self._correlate(rel)
+        if isinstance(rel, Sort) and (frame := self.frame(rel.input)).outer:
+            return replace(frame, rel=first_of_each(rel, frame.rel, frame.where, sorted(set(frame.outer.values()))))
         frames = [self.frame(i) for i in rel.inputs]
         inputs = []
         for f, old in zip(frames, rel.inputs, strict=True):
             if f.outer:
-                limited = isinstance(rel, Sort)
-                raise not_supported(
-                    f"a reference to the row around {'below LIMIT' if limited else 'in this part of a query'}",
-                    getattr(rel, "place", None),
-                    "number the rows with ROW_NUMBER instead" if limited else None,
-                )
+                place = getattr(rel, "place", None)
+                raise not_supported("a reference to the row around in this part of a query", place)
             inputs.append(_restored(f, old))
         return _Frame(replace_inputs(rel, inputs), _same(rel.width), {})
 

@@ -80,7 +80,42 @@ QUERIES = [
     "SELECT a, b FROM t WHERE COALESCE((SELECT MAX(b) FROM u WHERE u.c = t.c), 0) > 3",
     "SELECT a, b FROM t WHERE (SELECT MAX(b) FROM u WHERE u.c = t.c) IS NULL",
     "WITH q AS (SELECT a, MAX(b) m FROM r GROUP BY a) SELECT a, b FROM t WHERE b < (SELECT m FROM q WHERE q.a = t.a)",
+    "SELECT a, (SELECT b FROM r WHERE r.a = t.a ORDER BY b DESC LIMIT 1) FROM t",
+    "SELECT a, b FROM t WHERE b > (SELECT b FROM u WHERE u.c = t.c ORDER BY b, a LIMIT 1 OFFSET 1)",
 ]  # fmt: skip
+
+_NUMBERED = (
+    "SELECT x, y FROM (SELECT {x} AS x, {y} AS y, ROW_NUMBER() OVER (PARTITION BY {each} ORDER BY {order}) AS n "
+)
+
+LATERAL = {
+    "SELECT g.a, x.b FROM (SELECT DISTINCT a FROM t) AS g, LATERAL (SELECT b FROM t WHERE t.a = g.a ORDER BY b DESC "
+    "LIMIT 2) AS x":
+        _NUMBERED.format(x="a", y="b", each="a", order="b DESC") + "FROM t WHERE a IS NOT NULL) WHERE n <= 2",
+    "SELECT x.a, x.b FROM (SELECT DISTINCT c, a FROM r) AS g, LATERAL (SELECT a, b FROM r WHERE a = g.a AND c = g.c "
+    "ORDER BY b LIMIT 1) AS x":
+        _NUMBERED.format(x="a", y="b", each="a, c", order="b")
+        + "FROM r WHERE a IS NOT NULL AND c IS NOT NULL) WHERE n = 1",
+    "SELECT 0, x.b FROM (SELECT DISTINCT b FROM t) AS g, LATERAL (SELECT b FROM t WHERE a = g.b ORDER BY b LIMIT 1) x":
+        _NUMBERED.format(x="0", y="t.b", each="g.b", order="t.b")
+        + "FROM (SELECT DISTINCT b FROM t) AS g JOIN t ON t.a = g.b) WHERE n = 1",
+    "SELECT t.a, x.b FROM t, LATERAL (SELECT b FROM r WHERE r.a = t.a AND b > 1 ORDER BY b DESC, c LIMIT 2 OFFSET 1) x":
+        "SELECT t.a, y FROM t JOIN (" + _NUMBERED.format(x="a", y="b", each="a", order="b DESC, c")
+        + "FROM r WHERE b > 1) WHERE n IN (2, 3)) ON t.a = x",
+    "SELECT t.a, x.b FROM t LEFT JOIN LATERAL (SELECT b + 1 AS b FROM u WHERE u.a = t.a ORDER BY b LIMIT 1) x ON TRUE":
+        "SELECT a, (SELECT b + 1 FROM u WHERE u.a = t.a ORDER BY b LIMIT 1) FROM t",
+    "SELECT g.a, x.b FROM (SELECT DISTINCT a FROM t) AS g, "
+    "LATERAL (SELECT b FROM u WHERE u.a > g.a ORDER BY b LIMIT 1) AS x":
+        _NUMBERED.format(x="g.a", y="u.b", each="g.a", order="u.b")
+        + "FROM (SELECT DISTINCT a FROM t) AS g JOIN u ON u.a > g.a) WHERE n = 1",
+    "SELECT t.a, x.n FROM t, "
+    "LATERAL (SELECT c, COUNT(*) AS n FROM r WHERE r.a = t.a GROUP BY c ORDER BY n DESC LIMIT 1) AS x":
+        "SELECT a, n FROM (SELECT a, "
+        "(SELECT COUNT(*) FROM r WHERE r.a = t.a GROUP BY c ORDER BY 1 DESC LIMIT 1) AS n FROM t) WHERE n IS NOT NULL",
+    "SELECT t.a, x.b FROM t, LATERAL (SELECT b FROM u WHERE u.a = t.a ORDER BY b LIMIT 0) AS x":
+        "SELECT a, b FROM t WHERE FALSE",
+}  # fmt: skip
+"""Queries with LATERAL, and what they are without it: SQLite has none."""
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
@@ -126,15 +161,15 @@ class Script(Case):
 
 
 @pytest.mark.parametrize("step", [1, 9])
-@pytest.mark.parametrize("query", QUERIES)
-def test_rows_equal_sqlites(query: str, step: int, sqlite: sqlite3.Connection, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("query", "same"), [*((q, q) for q in QUERIES), *LATERAL.items()])
+def test_rows_equal_sqlites(query: str, same: str, step: int, sqlite: sqlite3.Connection, tmp_path: Path) -> None:
     environment = TableEnvironment.create()
     *before, last = read_script(replay_script(Script(query), tmp_path, step))
     for statement in before:
         environment.execute_statement(statement)
     graph = environment.compile_document(last.node, last.source).graph
     expected = sorted(
-        "[" + ", ".join("null" if v is None else str(v) for v in row) + "]" for row in sqlite.execute(query)
+        "[" + ", ".join("null" if v is None else str(v) for v in row) + "]" for row in sqlite.execute(same)
     )
     assert sorted(fold(printed(translate(graph, {}, 2)))) == expected
 
