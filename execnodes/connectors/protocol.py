@@ -102,6 +102,7 @@ class SourceTable(Table):
     Attributes:
         projection: positions in ``fields`` of the columns to read, in output order.
         metadata: metadata keys whose values follow them.
+        metadata_types: their types in the plan.
         partitions: to read; None for all.
         limit: how many rows are enough; None for all.
         filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are
@@ -111,6 +112,7 @@ class SourceTable(Table):
 
     projection: tuple[int, ...] = ()
     metadata: tuple[str, ...] = ()
+    metadata_types: Mapping[str, LogicalType] = field(default_factory=dict, hash=False)
     partitions: Sequence[Partition] | None = None
     limit: int | None = None
     started: int = 0
@@ -446,6 +448,7 @@ class Connector:
         can_look_up: whether its tables can be looked up: :meth:`lookup`.
         abilities: names of the push-downs its sources take, as the plan writes them.
         metadata: metadata key to type text of what its sources can read.
+        records_metadata: whether its rows have whatever metadata a plan reads, as fields besides their columns.
         sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
         writable: metadata key to type text of what its sinks can write.
         changes_need_key: whether a table without a primary key takes insertions only.
@@ -465,6 +468,7 @@ class Connector:
     can_look_up: ClassVar[bool] = False
     abilities: ClassVar[frozenset[str]] = frozenset()
     metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
+    records_metadata: ClassVar[bool] = False
     sink_abilities: ClassVar[frozenset[str]] = frozenset()
     writable: ClassVar[tuple[tuple[str, str], ...]] = ()
     changes_need_key: ClassVar[bool] = False

@@ -38,6 +38,7 @@ class Replay(Connector):
     formatted = True
     can_look_up = True
     abilities = frozenset({"ProjectPushDown", "ReadingMetadata"})
+    records_metadata = True
     reserved = {_AT: "the time of arrival"}  # noqa: RUF012 - declared ClassVar in the base
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
@@ -77,11 +78,13 @@ class ReplayTable(InstantSource):
     def of(cls, table: SourceTable) -> ReplayTable:
         """The rows of a table."""
         assert table.format is not None
-        decoder = table.format.stamped_decoder(table.options, table.fields, table.projection, (_AT, BIGINT))
+        fields = (*table.fields, *((key, table.metadata_types[key]) for key in table.metadata))
+        projection = (*table.projection, *range(len(table.fields), len(fields)))
+        decoder = table.format.stamped_decoder(table.options, fields, projection, (_AT, BIGINT))
         return cls(
             table.options["path"],
             tuple(sorted(table.options.items())),
-            tuple(table.fields[i] for i in table.projection),
+            tuple(fields[i] for i in projection),
             decoder,
             table.format.source_changes != INSERT_ONLY,
         )

@@ -16,7 +16,7 @@ from stateplan.execnodes.connectors.registry import (
     metadata_columns,
     validate_table,
 )
-from stateplan.execnodes.errors import Place, PlanError, RunError
+from stateplan.execnodes.errors import CatalogError, Place, PlanError, RunError, nearest, one_of
 from stateplan.execnodes.files import has_scheme
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
@@ -155,7 +155,7 @@ def with_abilities(spec: DynamicTableSource, table: SourceTable) -> tuple[Source
         table: all its physical columns.
     """
     filters: list[Pushed] = []
-    table = replace(table, metadata=_metadata_keys(spec, table))
+    table = replace(table, metadata=_metadata_keys(spec, table), metadata_types=_metadata_types(spec))
     for ability in spec.abilities:
         if isinstance(ability, ProjectPushDown):
             table = replace(table, projection=tuple(path[0] for path in ability.projected_fields))
@@ -182,6 +182,18 @@ def _metadata_keys(spec: DynamicTableSource, table: SourceTable) -> tuple[str, .
     named = [c.metadata_key or c.name for c in columns if c.kind == "METADATA"]
     known = list(metadata_columns(table.options)) if named else []
     return tuple(sorted(dict.fromkeys(named), key=lambda key: known.index(key) if key in known else len(known)))
+
+
+def _metadata_types(spec: DynamicTableSource) -> dict[str, LogicalType]:
+    """The types of the metadata that a scan may read: what its source produces, else what the columns declare."""
+    resolved = spec.table.resolved_table
+    columns = resolved.table_schema.columns if resolved is not None else ()
+    types = {c.metadata_key or c.name: c.type for c in columns if c.kind == "METADATA"}
+    for ability in spec.abilities:
+        if isinstance(ability, ReadingMetadata) and ability.metadata_keys:
+            produced = ability.produced_type.fields[-len(ability.metadata_keys) :]
+            types |= {key: f.type for key, f in zip(ability.metadata_keys, produced, strict=True)}
+    return types
 
 
 def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
@@ -211,6 +223,7 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
     Raises:
         PlanError: PLAN049 (a column or field that is not there), PLAN064 (an output of the wrong width), PLAN035 (a
             part of a column is read), with the JSON pointer.
+        CatalogError: CAT102, metadata that the connector does not have.
     """
     spec = node.scan_table_source
     table = spec.table.resolved_table
@@ -229,6 +242,7 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
             width = len(ability.projected_fields)
         elif isinstance(ability, ReadingMetadata):
             metadata = len(ability.metadata_keys)
+            _check_metadata(ability.metadata_keys, table, f"{own}/metadataKeys")
         elif isinstance(ability, FilterPushDown):
             for i, predicate in enumerate(ability.predicates):
                 _check_refs(predicate, width + metadata, f"{own}/predicates/{i}")
@@ -239,6 +253,23 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
         raise PlanError(
             "PLAN064.check_scan", node=node, width=width + metadata, place=Place(pointer=f"{pointer}/outputType")
         )
+
+
+def _check_metadata(keys: Sequence[str], table: ResolvedTable, pointer: str) -> None:
+    options = table.options or {}
+    if not options or find_connector(options).records_metadata:
+        return
+    available = metadata_columns(options)
+    for position, key in enumerate(keys):
+        if key not in available:
+            raise CatalogError(
+                "CAT102.scan_of",
+                options=options.get("connector"),
+                key=key,
+                place=Place(pointer=f"{pointer}/{position}"),
+                expected=one_of(available) or "no metadata column",
+                hint=nearest(key, available),
+            )
 
 
 def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> None:
