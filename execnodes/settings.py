@@ -184,6 +184,10 @@ _ROWS: tuple[Option, ...] = (
     Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether the planner makes non-deterministic "
            "updates deterministic. With TRY_RESOLVE, a lookup join over updates keeps its results in state.",
            default="IGNORE", values=("IGNORE", "TRY_RESOLVE")),
+    Option("table.optimizer.flink-faults", _ENUM, "Whether known faults of Flink that give wrong rows are corrected, "
+           "in plans and while they run (CORRECTED), or not, for the rows that Flink gives (AS-FLINK). Flink has no "
+           "such option. See [faults of Flink](sql.md#faults-of-flink-that-are-corrected).",
+           default="CORRECTED", values=("CORRECTED", "AS-FLINK")),
     Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Whether equal parts of a plan run only once.",
            default=True),
     Option("table.optimizer.reuse-source-enabled", _BOOLEAN, "Whether a table that a plan uses several times is read "
@@ -352,6 +356,11 @@ def value(options: Mapping[str, str], key: str) -> Any:
 def is_batch(options: Mapping[str, str]) -> bool:
     """Whether queries run in batch mode."""
     return bool(value(options, "execution.runtime-mode") == "BATCH")
+
+
+def corrects_flink(options: Mapping[str, str]) -> bool:
+    """Whether plans and operators differ from Flink's where these are known to give wrong rows."""
+    return bool(value(options, "table.optimizer.flink-faults") == "CORRECTED")
 
 
 _NOT_IN_BATCH = (

@@ -15,10 +15,10 @@ from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.model import JsonObject
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
-from stateplan.execnodes.settings import value
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.execnodes.settings import corrects_flink, value
 from stateplan.execnodes.validation import plan_error
 from stateplan.planner.algebra.relations import Scan, Sink
+from stateplan.planner.endless_hints import compiled_entries, with_states_of_hints
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import Lowering, Operator
 from stateplan.planner.physical import Physical, execution_type
@@ -34,14 +34,14 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
     graph = _Graph(options)
     for plan in plans:
         graph.add(plan)
-    return ExecGraph(FLINK_VERSION, graph.nodes, graph.edges)
+    return graph.made()
 
 
 def lower_traced(plan: Physical, options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
     """The exec graph of one sink, and the operator that each node was made of, by its id. Raises as :func:`lower`."""
     graph = _Graph(options)
     graph.add(plan)
-    return ExecGraph(FLINK_VERSION, graph.nodes, graph.edges), graph.origins
+    return graph.made(), graph.origins
 
 
 class _Graph:
@@ -56,6 +56,11 @@ class _Graph:
         self.known: dict[str, int] = {}
         self.origins: dict[int, Physical] = {}
         self.identifiers: set[str] = set()
+
+    def made(self) -> ExecGraph:
+        """The graph of all that was added."""
+        graph = ExecGraph(FLINK_VERSION, self.nodes, self.edges)
+        return with_states_of_hints(graph) if corrects_flink(self.lowering.options) else graph
 
     def add(self, node: Physical) -> int:
         """Adds ``node`` and what is below it; returns its id."""
@@ -73,7 +78,7 @@ class _Graph:
         if identifier is not None:
             self.identifiers.add(identifier)
         number = len(self.nodes) + 1
-        ours = {"compiledTtl": [{"ttl": format_ttl(c.ttl), "from": c.origin} for c in compiled]} if compiled else None
+        ours = {"compiledTtl": compiled_entries(compiled)} if compiled else None
         self.nodes.append(made.replace(id=number, stateplan=ours))
         self.origins[number] = node
         self.edges += [(i, number) for i in inputs]

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.redaction import redacted
 from stateplan.plans import jackson
 from stateplan.plans.advice import Advice, ExplainDetail, advice_of_plan, advice_text, explain_details
-from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_graph import job_graph
 from stateplan.plans.states import StateView, state_views

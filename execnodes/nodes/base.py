@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, joined
+from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, RowKind, joined
 from stateplan.execnodes.errors import PlanError, nearest
 from stateplan.execnodes.field_refs import FieldRef, marked_refs
 from stateplan.execnodes.model import (
@@ -137,6 +137,7 @@ class ExecNode(PlanModel):
     stateplan: JsonObject | None = Field(default=None)
 
     _unknown: tuple[tuple[tuple[str | int, ...], Any], ...] = PrivateAttr(default=())
+    _modes: tuple[ChangelogMode | None, ...] = PrivateAttr(default=())
 
     @classmethod
     def type_name(cls) -> str:
@@ -194,6 +195,17 @@ class ExecNode(PlanModel):
         node = self.model_copy()
         node._unknown = tuple(kept)  # noqa: SLF001 - of the same class
         return node
+
+    def reading(self, modes: Iterable[ChangelogMode | None]) -> Self:
+        """This node, knowing the kinds of changes that each input emits; None for one of which they cannot be told."""
+        node = self.model_copy()
+        node._modes = tuple(modes)  # noqa: SLF001 - of the same class
+        return node
+
+    def upserts(self, position: int) -> bool:
+        """Whether the input at ``position`` is known to update rows without sending their old rows."""
+        mode = self._modes[position] if self._modes else None
+        return mode is not None and RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
 
     def replace(self, **changes: Any) -> Self:
         """This node with other values for the given attributes; they are not validated again."""

@@ -67,6 +67,7 @@ class Join(StatefulNode):
             self.right_upsert_keys,
             time_zone=local_time_zone(session),
             watched=(left_ttl > 0, right_ttl > 0),
+            upserts=(self.upserts(0), self.upserts(1)),
         )
         return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 

@@ -82,6 +82,7 @@ class LookupJoin(StatefulNode):
             self.pre_filter_condition,
             self.join_condition,
             local_time_zone(session),
+            self.upserts(0) and not self.require_upsert_materialize,
         )
         if not self.require_upsert_materialize:
             return Stateless((transform,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.field_refs import Ref
@@ -49,11 +49,11 @@ class TemporalJoin(StatefulNode):
 
         spec = self.join_spec
         keys = (spec.left_keys, spec.right_keys)
-        zone = local_time_zone(session)
+        given: dict[str, Any] = {"time_zone": local_time_zone(session), "upserts": self.upserts(0)}
         if self.right_time_attribute_index < 0 or self._by_processing_time(inputs):
-            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, time_zone=zone), keys)
+            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, **given), keys)
         times = (self.left_time_attribute_index, self.right_time_attribute_index)
-        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, time_zone=zone), keys)
+        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, **given), keys)
 
     def _by_processing_time(self, inputs: Sequence[LogicalType]) -> bool:
         return inputs[0].fields[self.left_time_attribute_index].type.kind == "PROCTIME"

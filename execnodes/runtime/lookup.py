@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.connectors.protocol import Lookup
 from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import RunError, StateplanError
@@ -103,6 +103,8 @@ class LookupTransform(Transform):
         before: over the input; without it nothing is looked up.
         rest: over input ++ found.
         time_zone: the session's ``table.local-time-zone``.
+        upserts: whether updates come without their old rows. A change that finds nothing then deletes the row of its
+            key, which may have found something before; Flink leaves that row.
     """
 
     table: LookupTable
@@ -116,6 +118,7 @@ class LookupTransform(Transform):
     before: Rex | None
     rest: Rex | None
     time_zone: str = "UTC"
+    upserts: bool = False
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         out = self.look_up(frame, now).drop(_ROW)
@@ -145,9 +148,12 @@ class LookupTransform(Transform):
         both = both.select(_ROW, *names, *([KIND] if KIND in frame.columns else []), *found)
         if self.rest is not None and both.height:
             both = both.filter(self._holds(self.rest, both.select(*names, *found), now))
-        if not self.outer:
+        deletes = self.upserts and KIND in frame.columns
+        if not (self.outer or deletes):
             return both
         missing = rows.join(both.select(_ROW), on=_ROW, how="anti")
+        if not self.outer:
+            missing = missing.with_columns(pl.lit(RowKind.DELETE, dtype=pl.Int8).alias(KIND))
         nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found]
         return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stateplan.execnodes.changelog import INSERT_ONLY, columns
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.protocol import InstantSource, OffsetSource, SourceTable
 from stateplan.execnodes.connectors.registry import source_changelog_mode
@@ -45,7 +46,7 @@ from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, without_unread
 from stateplan.execnodes.secrets import Secrets
-from stateplan.execnodes.settings import value
+from stateplan.execnodes.settings import corrects_flink, value
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
@@ -105,6 +106,8 @@ class _Translation:
         scans: list[TableSourceScan | Values] = []
         self.consumers = {n.id: [] for n in self.graph.nodes}
         arrived: Counter[int] = Counter()
+        # As Flink runs it, no operator asks for more than it was sent.
+        modes = changelog_modes(self.graph) if corrects_flink(self.options) else {}
         for source, target in self.graph.edges:
             self.consumers[source].append((self.graph.node(target), arrived[target]))
             arrived[target] += 1
@@ -116,7 +119,8 @@ class _Translation:
                 scans.append(node)
                 continue
             with self.graph.placing(node):
-                part = node.translate([i.output_type for i in inputs], self.options)
+                told = node.reading(modes[i.id] for i in inputs) if modes else node
+                part = told.translate([i.output_type for i in inputs], self.options)
             self.parts[node.id] = part
             if isinstance(node, Sink):
                 self.sinks[node.id] = len(self.sinks)

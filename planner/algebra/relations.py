@@ -205,7 +205,8 @@ class Join(Joined):
     """A join; ``condition`` is over left ++ right.
 
     ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`;
-    ``mini_batch`` says that it works by mini-batches.
+    ``mini_batch`` says that it works by mini-batches, ``takes_back`` that it asks for the old rows of updates where a
+    row that has lost its match would stay.
     """
 
     condition: Rex
@@ -217,6 +218,7 @@ class Join(Joined):
     ttl_texts: tuple[str | None, str | None] = (None, None)
     mini_batch: bool = False
     multi: bool = False
+    takes_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -338,7 +340,7 @@ class SetOperation(Pair):
 
 @dataclass(frozen=True)
 class Window(Single):
-    """Rows with one window function's value appended; ``ttl`` is of the hint, ms, and only OVER has it."""
+    """Rows with one window function's value appended; ``ttl`` is of the hint, ms."""
 
     function: str
     partition: tuple[int, ...]
@@ -379,7 +381,8 @@ class Rank(Single):
 
     ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
     known once the changes of the input are. ``takes_back``: a single row that is replaced is taken back. Without it, a
-    row that is first by another order than that of time is taken for one that stays, as Flink does it.
+    row that is first by another order than that of time is taken for one that stays, as Flink does it. ``ttl`` is of
+    the hint, ms.
     """
 
     partition: tuple[int, ...]
@@ -391,6 +394,7 @@ class Rank(Single):
     end_index: int | None = None
     strategy: RankStrategy | None = None
     takes_back: bool = False
+    ttl: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -409,12 +413,14 @@ class Rank(Single):
 
 @dataclass(frozen=True)
 class Sort(Single):
-    """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows."""
+    """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows. ``ttl``
+    is of the hint, ms."""
 
     order: Order
     offset: int = 0
     fetch: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    ttl: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from stateplan.execnodes.nodes.lookup_join import LookupJoin as LookupJoinNode
 from stateplan.execnodes.nodes.multi_join import JoinAttribute
 from stateplan.execnodes.nodes.multi_join import MultiJoin as MultiJoinNode
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoinNode
-from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.rex import Literal, Rex, input_refs
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, null_filters, without_equi_keys
@@ -80,6 +80,20 @@ def _update_join(node: Physical, required: UpdateKind, keys: Sequence[Sequence[i
     return rebuilt(node, inputs, required)
 
 
+def leaves_rows(rel: Join, node: Physical) -> bool:
+    """Whether pairs stay that an update has ended: where it may change what a further condition compares, and the join
+    emits no deletion that could say so (FLINK-38579)."""
+    if "DELETE" in node.kinds:
+        return False
+    width = rel.left.width
+    compared = input_refs(without_equi_keys(rel.condition, width))
+    for child, offset in zip(node.inputs, (0, width), strict=True):
+        own = {c - offset for c in compared if 0 <= c - offset < child.rel.width}
+        if "UPDATE" in child.kinds and own and not any(own <= k for k in upsert_keys(child.rel)):
+            return True
+    return False
+
+
 def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[int]]) -> Physical | None:
     sides = [
         deleting(child, "DELETE_BY_KEY" if required == "DELETE_BY_KEY" and in_key else "FULL_DELETE")
@@ -121,6 +135,8 @@ class JoinOperator(Operator[Join], of=Join, node=JoinNode):
         return ALL if rel.join_type not in ("INNER", "SEMI") else super().provided(rel, inputs, mini_batch)
 
     def update(self, rel: Join, node: Physical, required: UpdateKind) -> Physical | None:
+        if required == "ONLY_UPDATE_AFTER" and rel.takes_back and leaves_rows(rel, node):
+            return None
         return _update_join(node, required, _key_sides(rel))
 
     def delete(self, rel: Join, node: Physical, required: DeleteKind) -> Physical | None:

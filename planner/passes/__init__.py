@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from stateplan.execnodes.emission import is_asked_for
 from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.settings import is_batch, value
+from stateplan.execnodes.settings import corrects_flink, is_batch, value
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.passes import hep
@@ -34,7 +34,7 @@ from stateplan.planner.passes.aggregates import (
 )
 from stateplan.planner.passes.batch import bounded_input, final_rows
 from stateplan.planner.passes.build import distribute
-from stateplan.planner.passes.changelog import infer_changelog
+from stateplan.planner.passes.changelog import infer_changelog, take_back
 from stateplan.planner.passes.correlates import subqueries_to_correlates
 from stateplan.planner.passes.decorrelate import decorrelate
 from stateplan.planner.passes.filters import (
@@ -356,6 +356,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("final rows", "whole", function=final_rows, enabled=is_batch),
     Phase("exchanges", "whole", function=distribute),
     Phase("calcs past normalization", "sequence", (push_calc_past_normalize,)),
+    Phase("old rows of updates", "whole", function=take_back, enabled=corrects_flink),
     Phase("changelog modes", "whole", with_options=infer_changelog),
     Phase(
         "lookups that keep their results",

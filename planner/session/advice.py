@@ -1,4 +1,5 @@
-"""PLAN_ADVICE on a statement: what Flink's analyzers say of its physical plan (FLIP-280), in their words.
+"""PLAN_ADVICE on a statement: what Flink's analyzers say of its physical plan (FLIP-280), in their words; and, by the
+rules of lint, where Flink's rows for the plan are wrong.
 
 Source: Flink's ``GroupAggregationAnalyzer`` and ``NonDeterministicUpdateAnalyzer``, which has the messages of
 ``StreamNonDeterministicUpdatePlanVisitor``; checked against what Flink 2.3 printed.
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _NILADIC = re.compile(r"\b(CURRENT_DATE|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP)\(\)")
 """Functions that a condition is shown with as they are written in SQL, without brackets."""
 
+_FAULTS = ("PLN005", "TTL016")
+"""Rules of lint about what Flink makes of a plan."""
+
 Tree = Callable[[Physical], str]
 """Prints an operator and all below it, with changelog modes and upsert keys."""
 
@@ -35,17 +39,22 @@ def could_be_two(node: Physical) -> bool:
     return isinstance(node.rel, Aggregate) and merges(node.rel)
 
 
-def advice_of_statement(plans: Sequence[Physical], options: Mapping[str, str], tree: Tree) -> list[Advice]:
-    """Advice on a statement: first on aggregates, then at most one warning of each sink.
+def advice_of_statement(
+    plans: Sequence[Physical], graph: ExecGraph, options: Mapping[str, str], tree: Tree
+) -> list[Advice]:
+    """Advice on a statement: first on aggregates, then at most one warning of each sink, then on faults of Flink.
 
     Args:
         plans: the physical plans, one for each sink.
+        graph: their exec graph.
         options: of the session.
         tree: prints the operator that a warning is about.
 
     Raises:
         PlanError: PLAN05x, when an option that it depends on is not a duration.
     """
+    from stateplan.plans.lint import choose, lint
+
     words = two_phase_advice(options)
     out = []
     if words is not None and any(could_be_two(node) for plan in plans for node in plan.walk()):
@@ -54,7 +63,9 @@ def advice_of_statement(plans: Sequence[Physical], options: Mapping[str, str], t
         warning = _warning(plan, options, tree)
         if warning is not None and warning not in out:
             out.append(warning)
-    return out
+    rules = choose(_FAULTS)
+    found = lint(PlanDocument.from_graph(graph), options, rules=rules).findings
+    return [*out, *(Advice("WARNING", f"{f.code} {f.message}; {f.hint}.", ()) for f in found)]
 
 
 def _warning(plan: Physical, options: Mapping[str, str], tree: Tree) -> Advice | None:

@@ -62,12 +62,13 @@ def explain_text(
     tops = [below for plan in plans for below in plan.inputs] if query else plans
     if query:
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
-    return "\n".join([*_physical(tops, plans, options, details), *sections(shown)])
+    return "\n".join([*_physical(tops, plans, graph, options, details), *sections(shown)])
 
 
 def _physical(
     plans: Sequence[Physical],
     sinks: Sequence[Physical],
+    graph: ExecGraph,
     options: Mapping[str, str],
     details: frozenset[ExplainDetail],
 ) -> Iterator[str]:
@@ -75,7 +76,7 @@ def _physical(
     if not details & OF_PHYSICAL_PLAN:
         return
     advised = ExplainDetail.PLAN_ADVICE in details
-    advice = advice_of_statement(sinks, options, _related) if advised else []
+    advice = advice_of_statement(sinks, graph, options, _related) if advised else []
     first = bool(advice) and advice[0].level == "ADVICE"
     trees = ["".join(_tree(plan, first, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
     yield f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.errors import nearest
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.join import Join
 from stateplan.plans.facts import KEY
 from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.lint import ttl_rules, use_rules  # noqa: F401  their rules are found by importing them
+from stateplan.plans.lint import last_row_rules, ttl_rules, use_rules  # noqa: F401  their rules are found by importing them
 from stateplan.plans.lint.determinism import varying
-from stateplan.plans.lint.rule import Problem, Rule, Unsuppress
+from stateplan.plans.lint.rule import Problem, Rule, Severity, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
 
 
@@ -97,22 +100,70 @@ class BadSuppression(Rule, code="PLN003", name="bad-suppression", suppressible=F
                     yield Problem(node, f"{code} is suppressed without a reason", "add the reason", pointer=pointer)
 
 
+_COUNTED = {"LEFT": 1, "RIGHT": 0, "SEMI": 1, "ANTI": 1}
+"""The input whose rows are counted as matches of the other one's, by the type of a join; of a FULL join both are."""
+
+
+class FlinkKeepsRows(Rule, code="PLN005", name="flink-keeps-rows", severity=Severity.ADVICE):
+    """Flink gives other rows for a join of upserts.
+
+    Anti-pattern: a LEFT, RIGHT, FULL, SEMI or ANTI join of tables with primary keys into a table with the same key, or
+    a join with a further condition such as `o.price < c.cap`. The plan then sends updates without their old rows.
+
+    Why: Flink 2.3 counts an update that replaces a row as one more match. When the row is deleted, the row of the other
+    side does not come back. And a pair that no longer meets the condition stays in the table. stateplan looks up the
+    row that is replaced, and gives the rows of SQL, unless `table.optimizer.flink-faults` is `as-flink`.
+
+    Best practice: nothing where stateplan runs the plan. For Flink, let the join see the old rows: write into a table
+    that takes them, such as one of the format `debezium-json`.
+
+    Source: FLINK-40681 and FLINK-38579, and runs with Flink 2.3.
+    """
+
+    def check(self, subject: Subject) -> Iterator[Problem]:
+        for node in subject.nodes:
+            if isinstance(node, Join):
+                for position, name in enumerate(("left", "right")):
+                    why = _lost(node, position)
+                    if why and getattr(node, f"{name}_upsert_keys") and _upserts(subject, node, position):
+                        yield Problem(
+                            node,
+                            f"the {name} input of {node.label} sends updates without their old rows, {why}",
+                            "nothing where stateplan runs the plan; for Flink, write into a table that takes old rows",
+                        )
+
+
+def _lost(join: Join, position: int) -> str | None:
+    """What Flink makes of an update without its old row."""
+    kind = join.join_spec.join_type
+    if kind == "FULL" or _COUNTED.get(kind) == position:
+        return "and Flink counts each as one more match"
+    return "and Flink keeps pairs that no longer meet the condition" if join.join_spec.non_equi_condition else None
+
+
+def _upserts(subject: Subject, node: ExecNode, position: int) -> bool:
+    mode = subject.gets(node, position)
+    return mode is not None and RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
+
+
 _HINT = re.compile(r"/\*\+[^*]*\bSTATE_TTL\s*\(", re.IGNORECASE)
 
 
 class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
     """A STATE_TTL hint in the SQL applies to no state of the plan.
 
-    Anti-pattern: `/*+ STATE_TTL('orders' = '7 d') */` in a query that deduplicates or ranks, or whose IN becomes a
-    semi-join.
+    Anti-pattern: `/*+ STATE_TTL('t' = '7 d') */` in a query over `(SELECT DISTINCT id FROM orders) AS t`, or over a
+    table whose IN becomes a semi-join.
 
-    Why: the hint applies only to joins and GROUP BY of its own query block. Elsewhere it is ignored without a message.
-    The state then has the TTL of the session, or never expires.
+    Why: the hint applies to joins, GROUP BY, DISTINCT, OVER and LIMIT of its own query block, and to deduplications and
+    top-N queries below it. Elsewhere it is ignored without a message. The state then has the TTL of the session, or
+    never expires.
 
     Best practice: set the TTL in the plan with `stateplan plan set-ttl plan.json 'deduplicate=7 d'`, which works for
     every state, and remove the hint from the SQL.
 
-    Source: FLIP-373 and Flink's documentation of hints. A run with Flink 2.3 confirmed that it ignores such hints.
+    Source: FLIP-373 and Flink's documentation of hints. A run with Flink 2.3 confirmed that it ignores such hints, and
+    those of deduplications and top-N queries as well.
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode
 from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.ttl import NEVER, outlives
-from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
 

@@ -1,4 +1,5 @@
-"""Sources of changes and upserts into sinks with and without keys: the rows that Flink 2.3 wrote for the same input."""
+"""Sources of changes and upserts into sinks with and without keys: the rows that Flink 2.3 wrote for the same input;
+of ``join_`` and ``hints_`` those of SQL, as Flink's are wrong."""
 
 from __future__ import annotations
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.planner import lowering
 from stateplan.planner.algebra.relations import Rank
 from stateplan.planner.physical import Physical
 from stateplan.plans import jackson
-from stateplan.plans.changelog import changelog_modes
 from stateplan.plans.document import PlanDocument
 from tests.planner_query.conftest import compiled
 from tests.support.golden import golden_cases

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.changelog import RowKind
-from stateplan.plans.changelog import changelog_modes
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.show import narrowed, show, to_json, to_text
 from tests.plans.conftest import DATA

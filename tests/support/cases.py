@@ -76,7 +76,7 @@ class Case:
         """A file of the case, with this project's print for the sink that Flink was given to declare a mode."""
         text = (self.folder / name).read_text()
         if name == "script.sql":
-            return re.sub(r"'connector'='labsink', 'mode'=", "'connector'='print', 'changelog-mode'=", text)
+            return re.sub(r"'connector'='labsink',\s*'mode'=", "'connector'='print', 'changelog-mode'=", text)
         if name == "plan.json":
             return re.sub(r'"connector" : "labsink",(\s+)"mode" :', r'"changelog-mode" :', text).replace(
                 '"changelog-mode" :', '"connector" : "print", "changelog-mode" :'

@@ -18,7 +18,7 @@ from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.execnodes.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
-from stateplan.execnodes.runtime.kernels.common.join_state import Side, side_of, without
+from stateplan.execnodes.runtime.kernels.common.join_state import Side, completed, side_of, without
 from stateplan.execnodes.runtime.kernels.common.net import stamped, state_columns, with_kind
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.specs import JoinSpec
@@ -49,6 +49,11 @@ class JoinKernel(Kernel):
     entry per different row with the number of its occurrences, read for every row. A match writes the number anew, and
     so refreshes the row. The number is Flink's also where it is not true: expired rows of the other side still count.
 
+    Updates may come without their old rows (``upserts``). Where the old row matters, it is looked up by the unique key,
+    and taken back: matches of the other side that are counted, and pairs that meet a further condition no more. What
+    comes without -U goes on without -U: of a pair that is there no longer comes a -D. Flink counts such an update as
+    one match more, and leaves such a pair (FLINK-40681, FLINK-38579).
+
     Rows whose key is NULL where NULLs do not match are not kept: they have no match, and what retracts them says so.
 
     Attributes:
@@ -59,6 +64,7 @@ class JoinKernel(Kernel):
         watched: per side, whether its rows expire, so that retractions may find nothing. By unique key a retraction
             gives the same either way and needs no look at its own side; the first ones of a micro-batch look, to be
             counted.
+        upserts: per side, whether its updates come without their old rows.
     """
 
     left_type: LogicalType
@@ -68,15 +74,20 @@ class JoinKernel(Kernel):
     right_upsert_keys: tuple[tuple[int, ...], ...] = ()
     time_zone: str = "UTC"
     watched: tuple[bool, bool] = (False, False)
+    upserts: tuple[bool, bool] = (False, False)
 
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
         width, watched = len(self.left_type.fields), self.watched
         keeps_left = self.spec.join_type in ("LEFT", "FULL", "SEMI", "ANTI")
         keeps_right = self.spec.join_type in ("RIGHT", "FULL")
+        filters = self.spec.non_equi_condition is not None
+        left_upserts, right_upserts = self.upserts
+        left = (0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0)
+        right = (1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width)
         return (
-            side_of(0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0, keeps_left, watched[0]),
-            side_of(1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width, keeps_right, watched[1]),
+            side_of(*left, keeps_left, watched[0], left_upserts, filters or keeps_right),
+            side_of(*right, keeps_right, watched[1], right_upserts, filters or keeps_left),
         )
 
     @cached_property
@@ -119,11 +130,11 @@ class JoinKernel(Kernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         if self._matching is not None:
-            return self._matching.step(inputs, state, now)
+            return self._matching.step(inputs, state, now, ttl)
         left_side, right_side = self._sides
-        left = self._joinable(left_side, inputs[0])
-        right = self._joinable(right_side, inputs[1])
         left_state, right_state = state
+        frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]
+        left, right = completed(self._sides, frames, state, ttl, self.spec.filter_nulls)
         parts = []
         left_change = left_side.change(left, left_state, met=right.height > 0) if left.height else None
         right_change = right_side.change(right, right_state, met=False) if right.height else None
@@ -156,7 +167,7 @@ class JoinKernel(Kernel):
         insertions, else in any (which lets the smaller frame be hashed)."""
         own, other = self._sides[side], self._sides[1 - side]
         first, second = own.in_output(rows, kind=True), other.in_output(others, kind=False)
-        order: Literal["left", "none"] = "left" if keeps_order(rows) else "none"
+        order: Literal["left", "none"] = "left" if keeps_order(first, own) else "none"
         if own.keys:
             pairs = dict.fromkeys(zip(own.output_keys, other.output_keys, strict=True))
             out = first.join(
@@ -170,7 +181,7 @@ class JoinKernel(Kernel):
             )
         else:
             out = first.join(second, how="cross", maintain_order=order)
-        return out if self._condition is None else self._condition(out, now)
+        return out if self._condition is None else own.upserted(self._condition(out, now), other.output)
 
     def _output(self, parts: Sequence[pl.DataFrame], kinds: bool) -> pl.DataFrame:
         names = columns(len(self.left_type.fields) + len(self.right_type.fields))

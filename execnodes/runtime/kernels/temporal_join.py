@@ -14,7 +14,7 @@ from functools import cached_property
 
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND, column, columns
+from stateplan.execnodes.changelog import KIND, RowKind, column, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
@@ -57,12 +57,15 @@ class _TemporalJoin(Kernel):
         left_type, right_type: ROW types of the inputs.
         spec: keys, further condition, INNER or LEFT.
         time_zone: the session's ``table.local-time-zone``.
+        upserts: whether updates of the left input come without their old rows. A change that meets nothing then
+            deletes the row of its key, which may have met something before; Flink leaves that row.
     """
 
     left_type: LogicalType
     right_type: LogicalType
     spec: JoinSpec
     time_zone: str = field(default="UTC", kw_only=True)
+    upserts: bool = field(default=False, kw_only=True)
 
     @property
     def left_keys(self) -> list[str]:
@@ -125,7 +128,10 @@ class _TemporalJoin(Kernel):
             holds = self.condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
             both = both.with_columns((pl.col(_KEY) & holds).alias(_KEY))
         if self.spec.join_type != "LEFT":
-            return both.filter(_KEY).drop(_KEY)
+            if not self.upserts:
+                return both.filter(_KEY).drop(_KEY)
+            deleted = pl.lit(RowKind.DELETE, dtype=pl.Int8)
+            both = both.with_columns(pl.when(_KEY).then(pl.col(KIND)).otherwise(deleted).alias(KIND))
         none = [pl.when(_KEY).then(pl.col(n)).alias(n) for n in beside.columns]
         return both.with_columns(none).drop(_KEY)
 
@@ -187,7 +193,7 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         kept = waiting.filter(~ready & ~pl.col("@old"))
         gone = waiting.filter(ready & pl.col("@old"))
         left, right, forgotten = self.tables[0], *self._cleaned(known, watermark, now, ttl[1])
-        insert_only = KIND not in inputs[0].columns and not (waiting[_ROW_KIND] != 0).any()
+        insert_only = KIND not in inputs[0].columns and not self.upserts and not (waiting[_ROW_KIND] != 0).any()
         return Step(
             _output(out, insert_only),
             [_some(kept.select([*left.schema, ACCESS_TIME])), next_number, _some(right)],
@@ -289,7 +295,9 @@ class ProcessingTimeJoinKernel(_TemporalJoin):
         touched = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
         written = touched.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
         dropped = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)
-        return Step(_output(out, KIND not in inputs[0].columns), [_some(written)], [_some(dropped)])
+        return Step(
+            _output(out, KIND not in inputs[0].columns and not self.upserts), [_some(written)], [_some(dropped)]
+        )
 
 
 def _some(frame: pl.DataFrame) -> pl.DataFrame | None:

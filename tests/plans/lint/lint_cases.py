@@ -212,7 +212,8 @@ class Example:
         text = document.text.replace('"connector" : "filesystem"', '"connector" : "replay"')
         text = re.sub(r',\s*"source.monitor-interval" : "[^"]*"', "", text)
         text = re.sub(r'"source.monitor-interval" : "[^"]*",\s*', "", text)
-        return translate(PlanDocument.parse(text).graph, {"table.local-time-zone": "UTC"}, key_groups=2)
+        options = {"table.local-time-zone": "UTC", **(self.data.get("session") or {})}
+        return translate(PlanDocument.parse(text).graph, options, key_groups=2)
 
 
 def _shown(local: LocalRun, delivered: list[list[pl.DataFrame]]) -> list[str]:

@@ -18,7 +18,7 @@ from stateplan.execnodes.changelog import KIND, RowKind, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.kernel import Frames, Frozen, Step
-from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side
+from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side, completed
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,
     Ints,
@@ -51,16 +51,17 @@ def joinable(side: Side, frame: pl.DataFrame, filter_nulls: Sequence[bool]) -> I
     return np.flatnonzero(~out) if out.any() else None
 
 
-def keeps_order(frame: pl.DataFrame) -> bool:
-    """Whether the order of its changes matters: not when all are insertions."""
-    return KIND in frame.columns and bool(frame[KIND].to_numpy().any())
+def keeps_order(frame: pl.DataFrame, side: Side) -> bool:
+    """Whether the order of its changes matters: not when all are insertions, of which none replaces a row."""
+    return side.upserts or (KIND in frame.columns and bool(frame[KIND].to_numpy().any()))
 
 
 def netted_rows(frame: pl.DataFrame, side: Side) -> Ints | None:
     """The rows that are left when equal rows that come and go within the batch are dropped, None for all.
 
-    A +U with a -D stays: without -U in the stream that is the deletion of an older row. With it stays all that the
-    batch does to that row's key, so that the last of it is the last for a table with that key.
+    A +U with a -D stays: without -U in the stream that is the deletion of an older row. There a +I may be an update
+    too. With it stays all that the batch does to that row's key, so that the last of it is the last for a table with
+    that key. Where the -U was added, both go.
     """
     change = signs(frame)
     if change is None:
@@ -68,9 +69,11 @@ def netted_rows(frame: pl.DataFrame, side: Side) -> Ints | None:
     ids = key_ids(frame, side.fields)
     if ids.count == frame.height:
         return None
+    if side.replaces:
+        return net_rows(ids.codes, change, ids.count)
     kinds = frame[KIND].to_numpy()
     updated, deleted = np.zeros(ids.count, bool), np.zeros(ids.count, bool)
-    updated[ids.codes[kinds == RowKind.UPDATE_AFTER]] = True
+    updated[ids.codes[(kinds == RowKind.UPDATE_AFTER) | (side.upserts & (kinds == RowKind.INSERT))]] = True
     deleted[ids.codes[kinds == RowKind.DELETE]] = True
     fixed = (updated & deleted)[ids.codes]
     if not fixed.any():
@@ -141,7 +144,8 @@ class MatchingJoin(Frozen):
         """Whether the output has the left fields only."""
         return self.spec.join_type in ("SEMI", "ANTI")
 
-    def step(self, inputs: Frames, state: Frames, now: int) -> Step:
+    def step(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        inputs = completed(self.sides, inputs, state, ttl, self.spec.filter_nulls)
         held = [
             CountedRows(side, rows) if side.counted else PlainRows(side, rows)
             for side, rows in zip(self.sides, state, strict=True)
@@ -255,6 +259,8 @@ class MatchingJoin(Frozen):
         last = np.flatnonzero((met | (before > 0)) & (other.matches <= 0))
         if self.spec.join_type == "SEMI":
             kinds = _kinds(frame)[pairs.own]
+            if self.sides[1].replaces:
+                kinds[kinds == RowKind.UPDATE_BEFORE] = RowKind.DELETE
             out.coming = _rows(other, first, kinds[_last(pairs.other, steps > 0, other)[first]])
             out.going = _rows(other, last, kinds[_last(pairs.other, steps < 0, other)[last]])
         else:
@@ -271,10 +277,10 @@ class MatchingJoin(Frozen):
             if number == 0:
                 rows = np.flatnonzero(keep & ((matches > 0) == (self.spec.join_type == "SEMI")))
                 out.lone = with_kind(frame[side.fields][rows], kinds[rows])
-                if keeps_order(frame):
-                    out.joined, out.lone = self._answers(0, out.lone)[0], None
+                if keeps_order(frame, side):
+                    out.joined, out.lone = side.upserted(self._answers(0, out.lone)[0]), None
             return
-        retract = RowKind.DELETE if side.counted else None
+        retract = RowKind.DELETE if side.counted and not side.replaces else None
         kinds = _outer_kinds(kinds, retract)
         own, others = pairs.own, pairs.other
         if not keep.all():
@@ -287,13 +293,13 @@ class MatchingJoin(Frozen):
         if side.counted:
             rows = np.flatnonzero(keep & (matches == 0))
             lone = with_kind(frame[side.fields][rows], kinds[rows])
-            if not keeps_order(frame):
+            if not keeps_order(frame, side):
                 out.lone = lone
             elif len(rows):
                 padded = self._answers(number, lone)[0]
                 order = np.argsort(np.concatenate([own, rows]), kind="stable")
                 joined = pl.concat([joined[padded.columns], padded], rechunk=True)[order]
-        out.joined = joined
+        out.joined = side.upserted(joined, self.sides[1 - number].output)
 
     def _answers(self, number: int, rows: pl.DataFrame | None) -> list[pl.DataFrame]:
         """The output for rows of one side that have no match (for a semi join: one)."""

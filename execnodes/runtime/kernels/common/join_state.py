@@ -13,7 +13,15 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Access, StateColumn, StateTable, field_columns, own_columns
+from stateplan.execnodes.runtime.kernel import (
+    ACCESS_TIME,
+    Access,
+    Frames,
+    StateColumn,
+    StateTable,
+    field_columns,
+    own_columns,
+)
 from stateplan.execnodes.runtime.kernels.common.net import (
     Ints,
     ids_of,
@@ -23,7 +31,10 @@ from stateplan.execnodes.runtime.kernels.common.net import (
     replay,
     signs,
     stamped,
+    unmatched,
 )
+from stateplan.execnodes.runtime.kernels.common.upserts import with_old_rows, without_old_rows
+from stateplan.execnodes.ttl import NEVER
 from stateplan.execnodes.types import LogicalType
 
 _OCCURRENCE = "@occurrence"
@@ -66,6 +77,9 @@ class Side:
         counted: whether each row has the number of its matches on the other side, as an outer side needs it.
         watched: whether some of the retractions that find nothing are counted where a row is known by the join key, for
             which alone the state is read.
+        upserts: whether its changes come without the old rows of updates, so that any row may replace another one.
+        replaces: whether these old rows are looked up, as they matter: for the number of matches of the other side, or
+            for a further condition that the old row met.
     """
 
     table: StateTable
@@ -75,6 +89,8 @@ class Side:
     unique: bool
     counted: bool
     watched: bool = False
+    upserts: bool = False
+    replaces: bool = False
 
     def in_output(self, frame: pl.DataFrame, kind: bool) -> pl.DataFrame:
         """The rows with the names they have in the joined row."""
@@ -89,7 +105,7 @@ class Side:
 
     def reads_own(self, frame: pl.DataFrame) -> Ints | None:
         """The rows of ``frame`` that need this side's own state; None for none."""
-        if self.counted and not self.unique:
+        if self.replaces or (self.counted and not self.unique):
             return np.arange(frame.height) if frame.height else None
         if self.unique and not self._looks:
             return None
@@ -102,6 +118,17 @@ class Side:
     @property
     def _looks(self) -> bool:
         return self.watched and self.unique and self.table.identity == self.table.lookup
+
+    def upserted(self, changes: pl.DataFrame, others: Sequence[str] = ()) -> pl.DataFrame:
+        """Changes of the output that rows of this side caused, without the old rows that it has added.
+
+        Args:
+            others: what tells the rows of the other side apart.
+        """
+        if not self.replaces:
+            return changes
+        own = [self.output[self.fields.index(name)] for name in self.table.identity]
+        return without_old_rows(changes, [*own, *others])
 
     def missed(self, frame: pl.DataFrame, state: pl.DataFrame) -> int:
         """How many keys the rows of ``frame`` that were looked up retract without a row; for a side with unique key."""
@@ -170,6 +197,8 @@ def side_of(
     offset: int,
     counted: bool,
     watched: bool = False,
+    upserts: bool = False,
+    replaces: bool = False,
 ) -> Side:
     """The side of a join that has the given number.
 
@@ -177,7 +206,8 @@ def side_of(
 
     Args:
         offset: position of its first field in the joined row.
-        counted, watched: see :class:`Side`.
+        counted, watched, upserts: see :class:`Side`.
+        replaces: the same, where the side has a unique key and upserts.
     """
     key_columns = columns(keys)
     schema = field_columns(row, slot)
@@ -199,7 +229,22 @@ def side_of(
     entry = identity if unique is not None or counted else tuple(fields)
     access = Access(entry=entry, shared=counted, entries=True, use="joined")
     table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
-    return Side(table, key_columns, fields, output, unique is not None, counted, watched)
+    known = unique is not None
+    return Side(table, key_columns, fields, output, known, counted, watched, upserts, replaces and upserts and known)
+
+
+def completed(
+    sides: Sequence[Side], frames: Frames, state: Frames, ttl: Sequence[int], filter_nulls: Sequence[bool]
+) -> list[pl.DataFrame]:
+    """The changes of each side with the old rows of updates, where these matter and do not come along."""
+    out = []
+    for side, frame, held, lifetime in zip(sides, frames, state, ttl, strict=True):
+        if side.replaces and frame.height:
+            kept = ~unmatched(frame, side.keys, filter_nulls)
+            identity = list(side.table.identity)
+            frame = with_old_rows(frame, held, identity, side.fields, lifetime == NEVER, kept)
+        out.append(frame)
+    return out
 
 
 class PlainRows:
