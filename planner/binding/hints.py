@@ -9,8 +9,10 @@ from sqlglot import exp
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.specs import RetryOptions
 from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.binding.grouping import contains_aggregate
 from stateplan.planner.binding.lookup_hints import LookupHint, read_lookup_hint
 from stateplan.planner.binding.scope import Relation
+from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.positions import place_of
 
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
@@ -23,6 +25,12 @@ class TtlHints:
     """State lifetimes in milliseconds by relation name, of one SELECT.
 
     Within one STATE_TTL hint the last value of a name wins, over several hints the first.
+
+    Attributes:
+        derived: the name of the query or view in its FROM whose ranks take its hint, as it has no state itself.
+        own: the names of all that is in its FROM.
+        above: those of the SELECT that has this one in its FROM.
+        taken: the names that queries in its FROM have taken.
     """
 
     def __init__(
@@ -33,6 +41,7 @@ class TtlHints:
         multi: Mapping[str, exp.Expr] | None = None,
         lookups: Mapping[str, LookupHint] | None = None,
         joins: Sequence[tuple[str, str, exp.Expr]] = (),
+        above: TtlHints | None = None,
     ) -> None:
         self.lifetimes = dict(lifetimes)
         self.places = dict(places)
@@ -40,11 +49,15 @@ class TtlHints:
         self.multi = dict(multi or {})
         self.lookups = dict(lookups or {})
         self._looked_up: set[str] = set()
+        self.above = above
+        self.taken: set[str] = set()
+        self.derived: str | None = None
+        self.own: frozenset[str] = frozenset()
         self.joins = tuple(joins)
 
     @classmethod
-    def read(cls, hint: exp.Expr | None, source: str) -> TtlHints:
-        """The hints of ``SELECT /*+ ... */``.
+    def read(cls, hint: exp.Expr | None, source: str, above: TtlHints | None = None) -> TtlHints:
+        """The hints of ``SELECT /*+ ... */``; ``above`` are those of the SELECT that has it in its FROM.
 
         Raises:
             SqlError: SQL120 (unknown hint), SQL121 (malformed), SQL122 (a lifetime that cannot be read).
@@ -71,7 +84,7 @@ class TtlHints:
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
-        return cls(merged, places, source, multi, lookups, joins)
+        return cls(merged, places, source, multi, lookups, joins, above)
 
     @staticmethod
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
@@ -105,12 +118,41 @@ class TtlHints:
             places[key] = argument
         return lifetimes, places
 
+    def look_at(self, node: exp.Select, functions: Functions) -> None:
+        """Looks at the SELECT that they are of, which has a FROM."""
+        first, joins = node.args["from_"].this, node.args.get("joins") or []
+        self.own = frozenset(item.alias_or_name for item in (first, *(join.this for join in joins)))
+        stateful = any(node.args.get(part) for part in ("joins", "group", "having", "distinct", "limit", "qualify"))
+        if not stateful and not any(i.find(exp.Window) or contains_aggregate(i, functions) for i in node.expressions):
+            self.derived = first.alias_or_name or None
+
     def __bool__(self) -> bool:
         return bool(self.lifetimes)
 
     def of(self, name: str | None) -> int | None:
         """The lifetime given for the relation ``name``, or None."""
         return None if name is None else self.lifetimes.get(name)
+
+    def of_ranks(self, relations: Sequence[Relation]) -> int | None:
+        """The lifetime for what numbers or limits the rows of ``relations`` (OVER, deduplication, top-N), or None. A
+        hint of the SELECT around it may name them too, or the query itself."""
+        hints: TtlHints | None = self
+        key = self.key_of(relations)
+        while key is None and hints is not None and hints.above is not None:
+            hints = hints.above
+            key = hints.key_of(relations)
+            if key is None or key in hints.own:
+                key = hints.derived if hints.derived in hints.lifetimes else None
+            hints.taken.update(() if key is None else (key,))
+        return None if hints is None else hints.of(key)
+
+    def of_query(self) -> TtlHints | None:
+        """What of them holds in a view or a query of WITH: what names it, not what names tables."""
+        if self.derived not in self.lifetimes:
+            return None
+        out = TtlHints({self.derived: self.lifetimes[self.derived]}, {}, self.source)
+        out.derived, out.own = self.derived, self.own
+        return out
 
     def text_of(self, name: str | None) -> str | None:
         """The lifetime given for the relation ``name`` as it is written, or None."""
@@ -159,25 +201,28 @@ class TtlHints:
         )
         named = [(what, key, node) for what, keys in kinds for key, node in keys.items()]
         for what, key, node in (*named, *self.joins):
-            if key in names or (with_queries and what == "STATE_TTL" and key in QUERY_STATES):
+            if key in names or key in self.taken or (with_queries and what == "STATE_TTL" and key in QUERY_STATES):
                 continue
             if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
                 continue
             if what == "STATE_TTL" and "," in key and _follow(_parts(key), names):
                 continue
             known = [n for n in names if n]
-            raise SqlError(
-                "SQL123",
-                what=what,
-                key=key,
-                place=place_of(node.this if isinstance(node, exp.EQ) else node, self.source),
-                expected=one_of(known) or "no hint: there is no table",
-                hint=nearest(key, known) or "a table with an alias is known by its alias only",
-            )
+            place = place_of(node.this if isinstance(node, exp.EQ) else node, self.source)
+            hint = nearest(key, known) or "a table with an alias is known by its alias only"
+            if what == "STATE_TTL" and isinstance(node, exp.EQ):
+                hint = f"{hint if hint.endswith('?') else hint + ','} or {_in_plan(node.expression.name)}"
+            expected = one_of(known) or "no hint: there is no table"
+            raise SqlError("SQL123", what=what, key=key, place=place, expected=expected, hint=hint)
 
 
 QUERY_STATES = ("leftState", "rightState")
 """Names by which a hint means the states of the joins that queries in expressions become."""
+
+
+def _in_plan(ttl: str) -> str:
+    """The line that sets a TTL where a hint cannot."""
+    return f"set it in the plan: ALTER PLAN 'plan.json' SET TTL '{ttl}' FOR deduplicate"
 
 
 def _parts(key: str) -> list[str]:

@@ -114,14 +114,14 @@ class Ordering:
     def _place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
 
-    def sorted(self, rel: Rel) -> Rel:
-        """``rel``, which gives the select list and the added columns, sorted and limited."""
+    def sorted(self, rel: Rel, ttl: int | None = None) -> Rel:
+        """``rel``, which gives the select list and the added columns, sorted and limited; ``ttl`` is of the hint."""
         if not self.applies:
             return rel
         found = self.query.args.get("order") or self.query.args.get("limit") or self.query.args.get("offset")
         assert found is not None
         order: Order = tuple(self.order)
-        made = Sort(rel, order, self.offset, self.fetch, self._place(found))
+        made = Sort(rel, order, self.offset, self.fetch, self._place(found), ttl)
         if not self.added:
             return made
         kept = range(self.width)

@@ -80,6 +80,7 @@ class QueryBinder:
         hinted: whether the statement has STATE_TTL hints.
         duplicates: whether change events of tables may come twice.
         batch: whether the query runs in batch mode.
+        above: the hints of the SELECT that has the query in its FROM.
     """
 
     catalog: CatalogManager
@@ -91,6 +92,7 @@ class QueryBinder:
     hinted: bool = False
     duplicates: bool = False
     batch: bool = False
+    above: TtlHints | None = None
 
     def place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
@@ -130,10 +132,10 @@ class QueryBinder:
         def lifted(rex: Rex) -> Rex | None:
             return outer_field(number, rex.index, rex.type) if isinstance(rex, InputRef) else None
 
-        return replace(self, outer=lambda column: rewrite(around(column), lifted)).bind(node), number
+        return replace(self, outer=lambda column: rewrite(around(column), lifted), above=None).bind(node), number
 
     def _with(self, with_: exp.Expr) -> QueryBinder:
-        binder = self
+        binder = replace(self, above=None)
         for cte in with_.expressions:
             alias = cte.args["alias"]
             query: exp.Expr = cte.this
@@ -141,7 +143,7 @@ class QueryBinder:
                 query = exp.Subquery(this=query, alias=alias)
                 query.meta.update(cte.meta)
             binder = replace(binder, ctes={**binder.ctes, alias.this.name: (query, binder)})
-        return binder
+        return replace(binder, above=self.above)
 
     # set operations
 
@@ -164,10 +166,11 @@ class QueryBinder:
 
     def _select(self, node: exp.Select, targets: Targets | None, top: bool) -> Rel:
         from_ = node.args.get("from_")
-        hints = TtlHints.read(node.args.get("hint"), self.source)
+        hints = TtlHints.read(node.args.get("hint"), self.source, self.above)
         if from_ is None:
             source: tuple[Rel, Scope] = (one_row(), self._scope())
         else:
+            hints.look_at(node, self.catalog.function)
             source = self._from(from_.this, node.args.get("joins") or [], hints)
         rel, scope = source
         hints.check(scope.relations, _has_queries(node))
@@ -189,7 +192,7 @@ class QueryBinder:
         if aggregated:
             rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering)
         else:
-            over = replace(scope, over_ttl=hints.of(only))
+            over = replace(scope, over_ttl=hints.of_ranks(scope.relations))
             binder = ExpressionBinder(over, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
@@ -198,6 +201,8 @@ class QueryBinder:
             rel = qualified(rel, exprs, _names(items, ordering), condition)
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
+        elif not aggregated:
+            return ordering.sorted(rel, hints.of_ranks(scope.relations))
         return ordering.sorted(rel)
 
     def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
@@ -343,9 +348,9 @@ class QueryBinder:
 
     def _table(self, node: exp.Expr, hints: TtlHints | None = None) -> tuple[Rel, Scope]:
         if isinstance(node, exp.Table):
-            rel, name, path = self._named_table(node)
+            rel, name, path = self._named_table(node, None if hints is None else hints.of_query())
         elif isinstance(node, exp.Subquery):
-            rel, name, path = self.bind(_without(node, "alias").this), "", ()
+            rel, name, path = replace(self, above=hints).bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
             match = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function)
             rel, name, path = replace(match, ttl=_hinted(node, hints)), "", ()
@@ -426,7 +431,7 @@ class QueryBinder:
     def _constant(self, node: exp.Expr) -> Rex:
         return ExpressionBinder(Scope(self.source, functions=self.catalog.function), "an argument").bind(node)
 
-    def _named_table(self, node: exp.Expr) -> tuple[Rel, str, tuple[str, ...]]:
+    def _named_table(self, node: exp.Expr, hints: TtlHints | None) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
         cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
         if cte is not None:
@@ -434,8 +439,8 @@ class QueryBinder:
                 raise SqlError("SQL120.named_table", place=self.place(node.args["hints"][0]))
             query, binder = cte
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
-                return binder.relation(query), parts[0], ()
-            rel = binder.bind(query)
+                return replace(binder, above=hints).relation(query), parts[0], ()
+            rel = replace(binder, above=hints).bind(query)
             again = repeated(written_names(rel))
             if again is not None:
                 raise SqlError("SQL101.query", name=again, query=parts[0], place=binder.place(query))
@@ -446,13 +451,13 @@ class QueryBinder:
         if isinstance(found, CatalogView):
             if node.args.get("hints"):
                 raise SqlError("SQL120.named_table_2", parts=parts[-1], place=self.place(node.args["hints"][0]))
-            return self._view(found, place), parts[-1], path
+            return self._view(found, place, hints), parts[-1], path
         options = read_options_hint(node.args.get("hints") or (), self.source)
         self.catalog.check_table(options, place)
         table = found.with_options(options) if options else found
         return scan_of(table, place, tuple(options.items()), self.duplicates), parts[-1], path
 
-    def _view(self, view: CatalogView, place: Place) -> Rel:
+    def _view(self, view: CatalogView, place: Place, hints: TtlHints | None) -> Rel:
         if self.depth > 50:
             raise SqlError("SQL116", summary=view.identifier.summary, place=place)
         with self.catalog.at(view.catalog, view.database):
@@ -463,6 +468,7 @@ class QueryBinder:
                 numbers=self.numbers,
                 duplicates=self.duplicates,
                 batch=self.batch,
+                above=hints,
             )
             rel = replace(binder, hinted=self.hinted).bind(view.query)
         return _as_declared(rel, view, place)

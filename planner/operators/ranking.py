@@ -102,7 +102,7 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         return RankNode(**self.common(rel, node, lowering), **own)
 
     def state_ttls(self, rel: Rank) -> Sequence[int | None]:
-        return (None,)
+        return (rel.ttl,)
 
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch and not rel.takes_back
@@ -144,7 +144,7 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
         )
 
     def state_ttls(self, rel: Rank) -> Sequence[int | None]:
-        return (None,)
+        return (rel.ttl,)
 
 
 def _ranked(
@@ -221,7 +221,7 @@ class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
         return LimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
 
     def state_ttls(self, rel: Limit) -> Sequence[int | None]:
-        return (None,)
+        return (rel.ttl,)
 
     def provided(self, rel: Limit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT if inputs[0].is_insert_only else ALL
@@ -244,7 +244,7 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
         return SortLimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
 
     def state_ttls(self, rel: SortLimit) -> Sequence[int | None]:
-        return (None,)
+        return (rel.ttl,)
 
     def provided(self, rel: SortLimit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL

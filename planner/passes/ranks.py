@@ -91,6 +91,7 @@ def rank_of_window(rel: Rel) -> Rel | None:
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
         name = plain[-1] if plain else window.name
     rank = Rank(window.input, window.partition, window.order, given.start, end, name, window.place, given.end_index)
+    rank = replace(rank, ttl=window.ttl)
     condition = and_(rest) if rest else None
     if condition is None and is_identity(rel.exprs, rank):
         return rank
@@ -311,7 +312,7 @@ def physical_sort(rel: Rel) -> Rel | None:
             raise SqlError("SQL160", place=rel.place)
         raise SqlError("SQL160.physical_sort", place=rel.place)
     made = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
-    return SortLimit(*made) if rel.order else Limit(*made)
+    return SortLimit(*made, ttl=rel.ttl) if rel.order else Limit(*made, ttl=rel.ttl)
 
 
 def _is_temporal(rel: Sort) -> bool:
