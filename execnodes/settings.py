@@ -16,6 +16,7 @@ from typing import Any
 
 from stateplan.execnodes.connectors.options import Option, OptionType, option_text, parse_value
 from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.flink_options import NO_EFFECT, NO_EFFECT_PREFIXES
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
 _MEMORY = OptionType.MEMORY_SIZE
@@ -236,6 +237,10 @@ _ROWS: tuple[Option, ...] = (
            refused="OPTIONS hints are always enabled"),
     Option("table.exec.resource.default-parallelism", _INTEGER, "Parallelism of all operators.", default=-1,
            refused="set 'parallelism.default' instead"),
+    Option("table.column-expansion-strategy", _STRING, "Which columns SELECT * leaves out.", default="",
+           refused="SELECT * has all columns"),
+    Option("table.legacy-nested-row-nullability", _BOOLEAN, "Whether a NULL row makes its fields nullable.",
+           default=False, refused="fields of a row that can be NULL can be NULL"),
     Option("execution.checkpointing.mode", _ENUM, "Consistency guarantee of checkpoints.", default="EXACTLY_ONCE",
            values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), refused="state is always exactly once"),
     Option("execution.checkpointing.incremental", _BOOLEAN, "Whether checkpoints are incremental.", default=False,
@@ -249,49 +254,6 @@ _ROWS: tuple[Option, ...] = (
 OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}
 """Key to row, in the order of the documentation."""
 
-#: Families of Flink's options that are accepted without effect, each with its reason.
-NO_EFFECT_PREFIXES: dict[str, str] = {
-    "jobmanager.": _NO_CLUSTER,
-    "taskmanager.": _NO_CLUSTER,
-    "rest.": _NO_CLUSTER,
-    "web.": _NO_CLUSTER,
-    "high-availability.": _NO_CLUSTER,
-    "kubernetes.": _NO_CLUSTER,
-    "yarn.": _NO_CLUSTER,
-    "metrics.fetcher.": _NO_CLUSTER,
-    "metrics.internal.": _NO_CLUSTER,
-    "metrics.job.": _NO_CLUSTER,
-    "metrics.latency.": _NO_CLUSTER,
-    "metrics.scope.": _NO_CLUSTER,
-    "metrics.system-resource": _NO_CLUSTER,
-    "restart-strategy.": "stateplan does not restart failed jobs",
-    "state.backend.rocksdb.": "state is kept in Spark's state store",
-    "table.exec.async-table.": "there are no asynchronous table functions",
-    "table.exec.async-lookup.": "there are no asynchronous lookups",
-    "table.exec.async-state.": _OWN,
-    "table.exec.async-ml-predict.": _OWN,
-    "table.exec.async-vector-search.": _OWN,
-    "table.exec.delta-join.": "there are no delta joins",
-    "table.exec.interval-join.": "an interval join removes rows as soon as nothing can match them",
-    "table.exec.sort.": _BATCH,
-    "table.exec.spill-compression.": _BATCH,
-    "table.exec.local-hash-agg.": _BATCH,
-    "table.exec.resource.": _BATCH,
-    "table.exec.window-agg.": _BATCH,
-    "table.exec.operator-fusion-codegen.": _OWN,
-    "table.exec.simplify-operator-name-enabled": _OWN,
-    "table.exec.unbounded-over.version": _OWN,
-    "table.generated-code.": "no Java code is generated",
-    "table.optimizer.join.broadcast-threshold": _BATCH,
-    "table.optimizer.bushy-join-reorder-threshold": _BATCH,
-    "table.optimizer.dynamic-filtering.": _BATCH,
-    "table.optimizer.runtime-filter.": _BATCH,
-    "table.optimizer.adaptive-broadcast-join.": _BATCH,
-    "table.optimizer.skewed-join-optimization.": _BATCH,
-    "table.optimizer.source.report-statistics-enabled": _BATCH,
-    "table.optimizer.reuse-optimize-block-with-digest-enabled": _OWN,
-}
-
 #: Families of options that are read where they are used.
 PASSED_PREFIXES = ("spark.", "metrics.reporter.")
 
@@ -304,6 +266,7 @@ DEPRECATED = {
     "state.backend.fs.checkpointdir": "execution.checkpointing.dir",
     "state.backend.incremental": "execution.checkpointing.incremental",
     "state.checkpoints.dir": "execution.checkpointing.dir",
+    "taskmanager.memory.size": "taskmanager.memory.managed.size",
     "state.savepoints.dir": "execution.checkpointing.savepoint-dir",
     "table.exec.async-scalar.buffer-capacity": "table.exec.async-scalar.max-concurrent-operations",
 }
@@ -330,16 +293,22 @@ def find_option(key: str, place: Place | None = None) -> Option | None:
         OptionError: OPT001, for an unknown key, with the nearest one.
     """
     row = OPTIONS.get(current_key(key))
-    if row is not None or key.startswith((*PASSED_PREFIXES, *NO_EFFECT_PREFIXES)):
+    if row is not None or key.startswith(PASSED_PREFIXES) or _no_effect(key) is not None:
         return row
     renamed = _RENAMED.get(key)
-    hint = f"did you mean '{renamed}'?" if renamed else nearest(key, OPTIONS)
+    hint = f"did you mean '{renamed}'?" if renamed else nearest(key, (*OPTIONS, *NO_EFFECT))
     raise OptionError("OPT001", key=key, place=place, hint=hint)
 
 
 def text_of_option(key: str, given: Any) -> str:
     """The text of a value that Python code gives for a key. Raises OptionError OPT105, as :func:`option_text`."""
     return option_text(OPTIONS.get(current_key(key)), given, key)
+
+
+def _no_effect(key: str) -> str | None:
+    """Why an option of Flink has no effect; None for any other key."""
+    of_cluster = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
+    return NO_EFFECT.get(key, of_cluster)
 
 
 def value(options: Mapping[str, str], key: str) -> Any:
@@ -449,7 +418,7 @@ class Configuration:
             return f"the option '{key}' has no effect: it is not known" + (f"; {unknown.hint}" if unknown.hint else "")
         if row is None:
             self._values[key] = text
-            reason = next((why for prefix, why in NO_EFFECT_PREFIXES.items() if key.startswith(prefix)), None)
+            reason = _no_effect(key)
             return None if reason is None else f"the option '{key}' has no effect: {reason}"
         parsed = parse_value(row, text, key, place)
         if row.refused and parsed != row.default:

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.settings import DEPRECATED, NO_EFFECT_PREFIXES, OPTIONS, Configuration, default_text, value
+from stateplan.execnodes.settings import (
+    DEPRECATED,
+    NO_EFFECT,
+    NO_EFFECT_PREFIXES,
+    OPTIONS,
+    Configuration,
+    default_text,
+    value,
+)
 
 
 def fails(action: Callable[[], object]) -> str:
@@ -138,6 +146,55 @@ def test_what_changes_nothing_says_why() -> None:
     assert "taskmanager.memory.managed.size" in honoured
     for key in honoured:  # others that begin alike change nothing; these do
         assert config.set(key, default_text(OPTIONS[key]) or "1") is None
+
+
+SET_IN_SCRIPTS = """
+    execution.checkpointing.timeout=10min execution.checkpointing.min-pause=30s state.checkpoints.num-retained=5
+    execution.checkpointing.max-concurrent-checkpoints=1 execution.checkpointing.num-retained=5
+    execution.checkpointing.externalized-checkpoint-retention=RETAIN_ON_CANCELLATION
+    execution.checkpointing.tolerable-failed-checkpoints=3 execution.checkpointing.unaligned.enabled=true
+    execution.checkpointing.unaligned=true state.checkpoint-storage=filesystem state.backend.local-recovery=true
+    state.backend.rocksdb.compression.type=LZ4 restart-strategy=failure-rate restart-strategy.type=fixed-delay
+    restart-strategy.fixed-delay.attempts=3 pipeline.operator-chaining=true pipeline.operator-chaining.enabled=false
+    pipeline.object-reuse=true pipeline.auto-watermark-interval=200ms pipeline.jars=a.jar execution.type=streaming
+    table.planner=blink execution.savepoint.ignore-unclaimed-state=true python.executable=python3 python.files=a.py
+    akka.ask.timeout=120s pekko.ask.timeout=1min web.timeout=120000 yarn.application.queue=root
+    kubernetes.cluster-id=c containerized.taskmanager.env.X=1 fs.s3a.access.key=k execution.buffer-timeout=0
+    execution.shutdown-on-application-finish=false state.backend.latency-track.keyed-state-enabled=true
+    table.exec.async-lookup.timeout=3min table.exec.spill-compression.block-size=64kb metrics.latency.interval=1000
+"""
+
+
+@pytest.mark.parametrize("pair", SET_IN_SCRIPTS.split())
+def test_options_of_flink_that_scripts_set_are_taken_with_one_note(pair: str) -> None:
+    key, _, text = pair.partition("=")
+    config = Configuration()
+    note = config.set(key, text)
+    assert note is not None and note.startswith(f"the option '{key}' has no effect: ")
+    assert config.get(key) == text
+    config.reset(key)
+    assert config.to_dict() == {}
+
+
+def test_no_option_has_a_meaning_and_none() -> None:
+    assert not set(NO_EFFECT) & {*OPTIONS, *DEPRECATED}
+    assert all(why and not why.endswith(".") for why in NO_EFFECT.values())
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("execution.checkpointing.tolerable-failed-checkpoint", "execution.checkpointing.tolerable-failed-checkpoints"),
+        ("pipeline.object-reus", "pipeline.object-reuse"),
+        ("restart-strategy.fixed-delay.atempts", "restart-strategy.fixed-delay.attempts"),
+        ("table.exec.async-lookup.timeouts", "table.exec.async-lookup.timeout"),
+        ("table.exec.state.ttll", "table.exec.state.ttl"),
+    ],
+)
+def test_a_misspelled_option_of_flink_is_refused_with_the_nearest_name(key: str, meant: str) -> None:
+    said = fails(lambda: Configuration().set(key, "1"))
+    assert said.startswith("[OPT001]")
+    assert f"'{meant}'" in said
 
 
 def test_reset() -> None:

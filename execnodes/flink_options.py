@@ -1,0 +1,387 @@
+"""Options of Flink 2.3 that have no meaning here, each with what stands in its place.
+
+The keys are those of the classes ``CheckpointingOptions``, ``ExecutionOptions``, ``PipelineOptions``,
+``StateBackendOptions``, ``TableConfigOptions``, ``ExecutionConfigOptions`` and their kin, with the older keys that
+Flink reads as well, those of ``PythonOptions``, and some that only releases before 2.0 knew. A script that sets them
+runs on.
+"""
+
+from __future__ import annotations
+
+_KEYS: dict[str, str] = {
+    "state is kept in Spark's state store": """
+        dstl.dfs.base-path dstl.dfs.batch.persist-delay dstl.dfs.batch.persist-size-threshold
+        dstl.dfs.compression.enabled dstl.dfs.discard.num-threads dstl.dfs.download.local-cache.idle-timeout-ms
+        dstl.dfs.preemptive-persist-threshold dstl.dfs.upload.buffer-size dstl.dfs.upload.max-attempts
+        dstl.dfs.upload.max-in-flight dstl.dfs.upload.next-attempt-delay dstl.dfs.upload.num-threads
+        dstl.dfs.upload.retry-policy dstl.dfs.upload.timeout state.backend.async state.backend.changelog.enabled
+        state.backend.changelog.max-failures-allowed state.backend.changelog.periodic-materialize.enabled
+        state.backend.changelog.periodic-materialize.interval state.backend.changelog.storage
+        state.backend.forst.block.blocksize state.backend.forst.block.cache-size
+        state.backend.forst.block.metadata-blocksize state.backend.forst.bloom-filter.bits-per-key
+        state.backend.forst.bloom-filter.block-based-mode state.backend.forst.cache.lru.access-before-promote
+        state.backend.forst.cache.lru.promote-limit state.backend.forst.compaction.filter.periodic-compaction-time
+        state.backend.forst.compaction.filter.query-time-after-num-entries
+        state.backend.forst.compaction.level.max-size-level-base
+        state.backend.forst.compaction.level.target-file-size-base
+        state.backend.forst.compaction.level.use-dynamic-size state.backend.forst.compaction.style
+        state.backend.forst.compression.per.level state.backend.forst.executor.inline-coordinator
+        state.backend.forst.executor.inline-write state.backend.forst.executor.read-io-parallelism
+        state.backend.forst.executor.write-io-parallelism state.backend.forst.files.open
+        state.backend.forst.local-dir state.backend.forst.log.dir state.backend.forst.log.file-num
+        state.backend.forst.log.level state.backend.forst.log.max-file-size
+        state.backend.forst.memory.fixed-per-slot state.backend.forst.memory.fixed-per-tm
+        state.backend.forst.memory.high-prio-pool-ratio state.backend.forst.memory.managed
+        state.backend.forst.memory.partitioned-index-filters state.backend.forst.memory.write-buffer-ratio
+        state.backend.forst.metrics.actual-delayed-write-rate state.backend.forst.metrics.background-errors
+        state.backend.forst.metrics.block-cache-capacity state.backend.forst.metrics.block-cache-hit
+        state.backend.forst.metrics.block-cache-miss state.backend.forst.metrics.block-cache-pinned-usage
+        state.backend.forst.metrics.block-cache-usage state.backend.forst.metrics.bloom-filter-full-positive
+        state.backend.forst.metrics.bloom-filter-full-true-positive state.backend.forst.metrics.bloom-filter-useful
+        state.backend.forst.metrics.bytes-read state.backend.forst.metrics.bytes-written
+        state.backend.forst.metrics.column-family-as-variable state.backend.forst.metrics.compaction-pending
+        state.backend.forst.metrics.compaction-read-bytes state.backend.forst.metrics.compaction-write-bytes
+        state.backend.forst.metrics.cur-size-active-mem-table state.backend.forst.metrics.cur-size-all-mem-tables
+        state.backend.forst.metrics.estimate-live-data-size state.backend.forst.metrics.estimate-num-keys
+        state.backend.forst.metrics.estimate-pending-compaction-bytes
+        state.backend.forst.metrics.estimate-table-readers-mem state.backend.forst.metrics.is-write-stopped
+        state.backend.forst.metrics.iter-bytes-read state.backend.forst.metrics.live-sst-files-size
+        state.backend.forst.metrics.mem-table-flush-pending state.backend.forst.metrics.num-deletes-active-mem-table
+        state.backend.forst.metrics.num-deletes-imm-mem-tables
+        state.backend.forst.metrics.num-entries-active-mem-table
+        state.backend.forst.metrics.num-entries-imm-mem-tables state.backend.forst.metrics.num-files-at-level
+        state.backend.forst.metrics.num-immutable-mem-table state.backend.forst.metrics.num-live-versions
+        state.backend.forst.metrics.num-running-compactions state.backend.forst.metrics.num-running-flushes
+        state.backend.forst.metrics.num-snapshots state.backend.forst.metrics.size-all-mem-tables
+        state.backend.forst.metrics.stall-micros state.backend.forst.metrics.total-sst-files-size
+        state.backend.forst.options-factory state.backend.forst.primary-dir
+        state.backend.forst.rescaling.use-delete-files-in-range
+        state.backend.forst.restore-overlap-fraction-threshold state.backend.forst.sync.enforce-local
+        state.backend.forst.thread.num state.backend.forst.timer-service.cache-size
+        state.backend.forst.timer-service.factory state.backend.forst.use-bloom-filter
+        state.backend.forst.use-ingest-db-restore-mode state.backend.forst.write-batch-size
+        state.backend.forst.writebuffer.count state.backend.forst.writebuffer.number-to-merge
+        state.backend.forst.writebuffer.size state.backend.latency-track.history-size
+        state.backend.latency-track.keyed-state-enabled state.backend.latency-track.sample-interval
+        state.backend.latency-track.state-name-as-variable state.backend.rocksdb.block.blocksize
+        state.backend.rocksdb.block.cache-size state.backend.rocksdb.block.metadata-blocksize
+        state.backend.rocksdb.bloom-filter.bits-per-key state.backend.rocksdb.bloom-filter.block-based-mode
+        state.backend.rocksdb.checkpoint.transfer.thread.num
+        state.backend.rocksdb.compaction.filter.periodic-compaction-time
+        state.backend.rocksdb.compaction.filter.query-time-after-num-entries
+        state.backend.rocksdb.compaction.level.max-size-level-base
+        state.backend.rocksdb.compaction.level.target-file-size-base
+        state.backend.rocksdb.compaction.level.use-dynamic-size state.backend.rocksdb.compaction.style
+        state.backend.rocksdb.compression.per.level state.backend.rocksdb.files.open
+        state.backend.rocksdb.incremental-restore-async-compact-after-rescale state.backend.rocksdb.localdir
+        state.backend.rocksdb.log.dir state.backend.rocksdb.log.file-num state.backend.rocksdb.log.level
+        state.backend.rocksdb.log.max-file-size state.backend.rocksdb.manual-compaction.max-auto-compactions
+        state.backend.rocksdb.manual-compaction.max-file-size-to-compact
+        state.backend.rocksdb.manual-compaction.max-files-to-compact
+        state.backend.rocksdb.manual-compaction.max-output-file-size
+        state.backend.rocksdb.manual-compaction.max-parallel-compactions
+        state.backend.rocksdb.manual-compaction.min-files-to-compact
+        state.backend.rocksdb.manual-compaction.min-interval state.backend.rocksdb.memory.fixed-per-slot
+        state.backend.rocksdb.memory.fixed-per-tm state.backend.rocksdb.memory.high-prio-pool-ratio
+        state.backend.rocksdb.memory.managed state.backend.rocksdb.memory.partitioned-index-filters
+        state.backend.rocksdb.memory.write-buffer-ratio state.backend.rocksdb.metrics.actual-delayed-write-rate
+        state.backend.rocksdb.metrics.background-errors state.backend.rocksdb.metrics.block-cache-capacity
+        state.backend.rocksdb.metrics.block-cache-hit state.backend.rocksdb.metrics.block-cache-miss
+        state.backend.rocksdb.metrics.block-cache-pinned-usage state.backend.rocksdb.metrics.block-cache-usage
+        state.backend.rocksdb.metrics.bloom-filter-full-positive
+        state.backend.rocksdb.metrics.bloom-filter-full-true-positive
+        state.backend.rocksdb.metrics.bloom-filter-useful state.backend.rocksdb.metrics.bytes-read
+        state.backend.rocksdb.metrics.bytes-written state.backend.rocksdb.metrics.column-family-as-variable
+        state.backend.rocksdb.metrics.compaction-pending state.backend.rocksdb.metrics.compaction-read-bytes
+        state.backend.rocksdb.metrics.compaction-write-bytes state.backend.rocksdb.metrics.cur-size-active-mem-table
+        state.backend.rocksdb.metrics.cur-size-all-mem-tables state.backend.rocksdb.metrics.estimate-live-data-size
+        state.backend.rocksdb.metrics.estimate-num-keys
+        state.backend.rocksdb.metrics.estimate-pending-compaction-bytes
+        state.backend.rocksdb.metrics.estimate-table-readers-mem state.backend.rocksdb.metrics.is-write-stopped
+        state.backend.rocksdb.metrics.iter-bytes-read state.backend.rocksdb.metrics.live-sst-files-size
+        state.backend.rocksdb.metrics.mem-table-flush-pending
+        state.backend.rocksdb.metrics.num-deletes-active-mem-table
+        state.backend.rocksdb.metrics.num-deletes-imm-mem-tables
+        state.backend.rocksdb.metrics.num-entries-active-mem-table
+        state.backend.rocksdb.metrics.num-entries-imm-mem-tables state.backend.rocksdb.metrics.num-files-at-level
+        state.backend.rocksdb.metrics.num-immutable-mem-table state.backend.rocksdb.metrics.num-live-versions
+        state.backend.rocksdb.metrics.num-running-compactions state.backend.rocksdb.metrics.num-running-flushes
+        state.backend.rocksdb.metrics.num-snapshots state.backend.rocksdb.metrics.size-all-mem-tables
+        state.backend.rocksdb.metrics.stall-micros state.backend.rocksdb.metrics.total-sst-files-size
+        state.backend.rocksdb.options-factory state.backend.rocksdb.predefined-options
+        state.backend.rocksdb.rescaling.use-delete-files-in-range
+        state.backend.rocksdb.restore-overlap-fraction-threshold state.backend.rocksdb.thread.num
+        state.backend.rocksdb.timer-service.cache-size state.backend.rocksdb.timer-service.factory
+        state.backend.rocksdb.use-bloom-filter state.backend.rocksdb.use-ingest-db-restore-mode
+        state.backend.rocksdb.write-batch-size state.backend.rocksdb.writebuffer.count
+        state.backend.rocksdb.writebuffer.number-to-merge state.backend.rocksdb.writebuffer.size
+        state.changelog.dstl.dfs.base-path state.changelog.dstl.dfs.batch.persist-delay
+        state.changelog.dstl.dfs.batch.persist-size-threshold state.changelog.dstl.dfs.compression.enabled
+        state.changelog.dstl.dfs.discard.num-threads state.changelog.dstl.dfs.download.local-cache.idle-timeout-ms
+        state.changelog.dstl.dfs.preemptive-persist-threshold state.changelog.dstl.dfs.upload.buffer-size
+        state.changelog.dstl.dfs.upload.max-attempts state.changelog.dstl.dfs.upload.max-in-flight
+        state.changelog.dstl.dfs.upload.next-attempt-delay state.changelog.dstl.dfs.upload.num-threads
+        state.changelog.dstl.dfs.upload.retry-policy state.changelog.dstl.dfs.upload.timeout state.changelog.enabled
+        state.changelog.max-failures-allowed state.changelog.periodic-materialize.enabled
+        state.changelog.periodic-materialize.interval state.changelog.storage state.latency-track.history-size
+        state.latency-track.keyed-state-enabled state.latency-track.sample-interval
+        state.latency-track.state-name-as-variable state.size-track.history-size
+        state.size-track.keyed-state-enabled state.size-track.sample-interval
+        state.size-track.state-name-as-variable
+    """,
+    "a job runs in the process that starts it": """
+        execution.allow-client-job-configurations execution.job-listeners execution.job-status-changed-listeners
+        execution.program-config.enabled execution.program-config.wildcards execution.shutdown-on-application-finish
+        execution.shutdown-on-attached-exit execution.submit-failed-job-on-application-error
+        execution.terminate-application-on-any-job-terminated-exceptionally pipeline.cached-files
+        pipeline.global-job-parameters pipeline.vertex-description-mode pipeline.vertex-name-include-index-prefix
+    """,
+    "there is no asynchronous state": """
+        execution.async-state.active-buffer-size execution.async-state.active-buffer-timeout
+        execution.async-state.total-buffer-size
+    """,
+    "it applies to batch queries": """
+        execution.batch-shuffle-mode execution.batch-state-backend.enabled
+        execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task
+        execution.batch.adaptive.auto-parallelism.default-source-parallelism
+        execution.batch.adaptive.auto-parallelism.enabled execution.batch.adaptive.auto-parallelism.max-parallelism
+        execution.batch.adaptive.auto-parallelism.min-parallelism execution.batch.job-recovery.enabled
+        execution.batch.job-recovery.previous-worker.recovery.timeout
+        execution.batch.job-recovery.snapshot.min-pause execution.batch.speculative.block-slow-node-duration
+        execution.batch.speculative.enabled execution.batch.speculative.max-concurrent-executions
+        execution.sort-keyed-partition.memory execution.sort-partition.memory execution.sorted-inputs.enabled
+        execution.sorted-inputs.memory table.exec.disabled-operators
+        table.exec.local-hash-agg.adaptive.distinct-value-rate-threshold table.exec.local-hash-agg.adaptive.enabled
+        table.exec.local-hash-agg.adaptive.sampling-threshold table.exec.resource.external-buffer-memory
+        table.exec.resource.hash-agg.memory table.exec.resource.hash-join.memory table.exec.resource.sort.memory
+        table.exec.sort.async-merge-enabled table.exec.sort.default-limit table.exec.sort.max-num-file-handles
+        table.exec.spill-compression.block-size table.exec.spill-compression.enabled
+        table.exec.window-agg.buffer-size-limit table.optimizer.adaptive-broadcast-join.strategy
+        table.optimizer.bushy-join-reorder-threshold table.optimizer.dynamic-filtering.enabled
+        table.optimizer.join.broadcast-threshold table.optimizer.runtime-filter.enabled
+        table.optimizer.runtime-filter.max-build-data-size table.optimizer.runtime-filter.min-filter-ratio
+        table.optimizer.runtime-filter.min-probe-data-size table.optimizer.skewed-join-optimization.skewed-factor
+        table.optimizer.skewed-join-optimization.skewed-threshold table.optimizer.skewed-join-optimization.strategy
+        table.optimizer.source.report-statistics-enabled
+    """,
+    "rows move in micro-batches; 'execution.checkpointing.interval' sets the time between their starts": """
+        execution.buffer-timeout execution.buffer-timeout.enabled execution.buffer-timeout.interval
+    """,
+    "there are no barriers to align": """
+        execution.checkpointing.aligned-checkpoint-timeout execution.checkpointing.alignment-timeout
+        execution.checkpointing.unaligned execution.checkpointing.unaligned.enabled
+        execution.checkpointing.unaligned.forced execution.checkpointing.unaligned.interruptible-timers.enabled
+        execution.checkpointing.unaligned.max-subtasks-per-channel-state-file
+        execution.checkpointing.unaligned.recover-output-on-downstream.enabled
+    """,
+    "checkpoints are micro-batches of Spark": """
+        execution.checkpointing.approximate-local-recovery execution.checkpointing.cleaner.parallel-mode
+        execution.checkpointing.create-subdir execution.checkpointing.data-inline-threshold
+        execution.checkpointing.during-recovery.enabled execution.checkpointing.local-backup.dirs
+        execution.checkpointing.local-backup.enabled
+        execution.checkpointing.recover-without-channel-state.checkpoint-id
+        execution.checkpointing.snapshot-compression execution.checkpointing.write-buffer-size
+        execution.state-recovery.approximate-local-recovery execution.state-recovery.from-local
+        execution.state-recovery.without-channel-state.checkpoint-id pipeline.sources.pause-until-first-checkpoint
+        state.backend.fs.memory-threshold state.backend.fs.write-buffer-size state.backend.local-recovery
+        state.checkpoint.cleaner.parallel-mode state.checkpoints.create-subdir state.storage.fs.memory-threshold
+        state.storage.fs.write-buffer-size
+    """,
+    "the last micro-batch of bounded input is a checkpoint too": """
+        execution.checkpointing.checkpoints-after-tasks-finish
+        execution.checkpointing.checkpoints-after-tasks-finish.enabled
+    """,
+    "checkpoints are always kept": """
+        execution.checkpointing.externalized-checkpoint-retention
+    """,
+    "checkpoints are micro-batches of Spark, and upload only changes": """
+        execution.checkpointing.file-merging.across-checkpoint-boundary execution.checkpointing.file-merging.enabled
+        execution.checkpointing.file-merging.max-file-size
+        execution.checkpointing.file-merging.max-space-amplification
+        execution.checkpointing.file-merging.max-subtasks-per-file
+        execution.checkpointing.file-merging.pool-blocking
+    """,
+    "'execution.checkpointing.interval' holds at all times": """
+        execution.checkpointing.interval-during-backlog
+    """,
+    "checkpoints come one after the other": """
+        execution.checkpointing.max-concurrent-checkpoints
+    """,
+    "micro-batches follow each other; 'execution.checkpointing.interval' sets the time between their starts": """
+        execution.checkpointing.min-pause
+    """,
+    "the checkpoint directory has the last micro-batches; 'spark.sql.streaming.minBatchesToRetain' sets how many": """
+        execution.checkpointing.num-retained state.checkpoints.num-retained
+    """,
+    "checkpoints are files in 'execution.checkpointing.dir'": """
+        execution.checkpointing.storage state.checkpoint-storage
+    """,
+    "a checkpoint is a micro-batch, which takes as long as it needs": """
+        execution.checkpointing.timeout
+    """,
+    "a micro-batch that fails ends the job, which continues from the one before": """
+        execution.checkpointing.tolerable-failed-checkpoints
+    """,
+    "USE CATALOG stands in its place": """
+        execution.current-catalog
+    """,
+    "USE stands in its place": """
+        execution.current-database
+    """,
+    "'table.exec.state.ttl' stands in its place": """
+        execution.max-idle-state-retention execution.min-idle-state-retention
+    """,
+    "'pipeline.max-parallelism' stands in its place": """
+        execution.max-parallelism
+    """,
+    "'sql-client.execution.max-table-result.rows' stands in its place": """
+        execution.max-table-result-rows
+    """,
+    "'parallelism.default' stands in its place": """
+        execution.parallelism
+    """,
+    "watermarks advance with each micro-batch": """
+        execution.periodic-watermarks-interval pipeline.auto-watermark-interval
+    """,
+    "there is one planner": """
+        execution.planner table.planner
+    """,
+    "'sql-client.execution.result-mode' stands in its place": """
+        execution.result-mode
+    """,
+    "'execution.state-recovery.accept' = 'reset' discards state that the plan does not use": """
+        execution.savepoint.ignore-unclaimed-state execution.state-recovery.ignore-unclaimed-state
+    """,
+    "time is that of the columns that a query names": """
+        execution.time-characteristic
+    """,
+    "'execution.runtime-mode' stands in its place": """
+        execution.type
+    """,
+    "uids of operators are always hashes of their meaning": """
+        pipeline.auto-generate-uids
+    """,
+    "patterns keep their rows in the state of the operator": """
+        pipeline.cep.sharedbuffer.cache.entry-slots pipeline.cep.sharedbuffer.cache.event-slots
+        pipeline.cep.sharedbuffer.cache.statistics-interval
+    """,
+    "functions and connectors are Python; 'spark.jars' takes jars for Spark": """
+        pipeline.classpaths pipeline.jars
+    """,
+    "rows are not Java objects": """
+        pipeline.closure-cleaner-level pipeline.force-avro pipeline.force-kryo pipeline.force-kryo-avro
+        pipeline.generic-types pipeline.serialization-config
+    """,
+    "all operators have the parallelism 'parallelism.default'": """
+        pipeline.jobvertex-parallelism-overrides
+    """,
+    "operators process batches of rows, not objects": """
+        pipeline.object-reuse
+    """,
+    "stateless operators always run in one chain": """
+        pipeline.operator-chaining pipeline.operator-chaining.chain-operators-with-different-max-parallelism
+        pipeline.operator-chaining.enabled
+    """,
+    "watermarks are aligned in the options of the source table ('scan.watermark.alignment.group')": """
+        pipeline.watermark-alignment.allow-unaligned-source-splits pipeline.watermark-alignment.buffer-size
+    """,
+    "modules are found on the Python path of stateplan": """
+        python.archives python.files python.pythonpath
+    """,
+    "Python functions run in the Python that runs stateplan": """
+        python.client.executable python.executable python.execution-mode python.systemenv.enabled
+    """,
+    "Python functions get the rows of a micro-batch as they come, and run in the workers of Spark": """
+        python.fn-execution.arrow.batch.size python.fn-execution.buffer.memory.size python.fn-execution.bundle.size
+        python.fn-execution.bundle.time python.fn-execution.framework.memory.size python.fn-execution.memory.managed
+        python.fn-execution.streaming.enabled python.job-options python.map-state.iterate-response-batch-size
+        python.map-state.read-cache-size python.map-state.write-cache-size python.metric.enabled
+        python.operator-chaining.enabled python.profile.enabled python.state.cache-size
+    """,
+    "packages are those of the Python environment of stateplan": """
+        python.requirements
+    """,
+    "stateplan does not restart failed jobs": """
+        restart-strategy restart-strategy.exponential-delay.attempts-before-reset-backoff
+        restart-strategy.exponential-delay.backoff-multiplier restart-strategy.exponential-delay.initial-backoff
+        restart-strategy.exponential-delay.jitter-factor restart-strategy.exponential-delay.max-backoff
+        restart-strategy.exponential-delay.reset-backoff-threshold restart-strategy.failure-rate.delay
+        restart-strategy.failure-rate.failure-rate-interval restart-strategy.failure-rate.max-failures-per-interval
+        restart-strategy.fixed-delay.attempts restart-strategy.fixed-delay.delay restart-strategy.type
+    """,
+    "'stateplan gateway' has these as options of its command": """
+        sql-gateway.session.check-interval sql-gateway.session.idle-timeout sql-gateway.session.max-num
+        sql-gateway.session.plan-cache.enabled sql-gateway.session.plan-cache.size
+        sql-gateway.session.plan-cache.ttl sql-gateway.worker.keepalive-time sql-gateway.worker.threads.max
+        sql-gateway.worker.threads.min
+    """,
+    "the built-in catalog and database are default_catalog and default_database": """
+        table.builtin-catalog-name table.builtin-database-name
+    """,
+    "there are no listeners": """
+        table.catalog-modification.listeners
+    """,
+    "there are no asynchronous lookups": """
+        table.exec.async-lookup.buffer-capacity table.exec.async-lookup.key-ordered-enabled
+        table.exec.async-lookup.output-mode table.exec.async-lookup.timeout
+    """,
+    "it applies to Flink's own operators": """
+        table.exec.async-ml-predict.max-concurrent-operations table.exec.async-ml-predict.output-mode
+        table.exec.async-ml-predict.timeout table.exec.async-state.enabled
+        table.exec.async-vector-search.max-concurrent-operations table.exec.async-vector-search.output-mode
+        table.exec.async-vector-search.timeout table.exec.operator-fusion-codegen.enabled
+        table.exec.simplify-operator-name-enabled table.exec.unbounded-over.version
+        table.optimizer.reuse-optimize-block-with-digest-enabled
+    """,
+    "there are no asynchronous table functions": """
+        table.exec.async-table.max-concurrent-operations table.exec.async-table.max-retries
+        table.exec.async-table.retry-delay table.exec.async-table.retry-strategy table.exec.async-table.timeout
+    """,
+    "there are no delta joins": """
+        table.exec.delta-join.cache-enabled table.exec.delta-join.left.cache-size
+        table.exec.delta-join.right.cache-size
+    """,
+    "an interval join removes rows as soon as nothing can match them": """
+        table.exec.interval-join.min-cleanup-interval
+    """,
+    "the state of the sink has one form": """
+        table.exec.sink.upsert-materialize-strategy.adaptive.threshold.high
+        table.exec.sink.upsert-materialize-strategy.adaptive.threshold.low
+    """,
+    "no Java code is generated": """
+        table.generated-code.max-length table.generated-code.max-members
+    """,
+    "process table functions take any number of tables": """
+        table.optimizer.ptf.max-tables
+    """,
+    "functions are Python modules, not jars": """
+        table.resources.download-dir
+    """,
+    "no table is created if the INSERT cannot be started": """
+        table.rtas-ctas.atomicity-enabled
+    """,
+    "'stateplan' finds secrets in files and in the environment": """
+        table.secret-store.kind
+    """,
+}
+
+NO_EFFECT: dict[str, str] = {key: why for why, keys in _KEYS.items() for key in keys.split()}
+"""Key to reason."""
+
+_NO_CLUSTER = "there is no Flink cluster"
+
+_FAMILIES = """
+    akka. application-result-store. blob. classloader. client. cluster. compiler. completed-application-store.
+    containerized. dstl. env. external-resource events. flink. fs. heartbeat. high-availability historyserver. io. jmx.
+    job-event. job-result-store. jobmanager. jobstore. kubernetes. materialized-table. metrics.fetcher.
+    metrics.internal. metrics.job. metrics.latency. metrics.scope. metrics.system-resource netty. pekko. plugin.
+    process. queryable-state. resourcemanager. rest. s3. scheduler-mode security. shuffle-service-factory. slot.
+    slotmanager. slow-task-detector. task. taskmanager. traces. user. web. yarn. zookeeper.
+"""
+
+NO_EFFECT_PREFIXES: dict[str, str] = {
+    **dict.fromkeys(_FAMILIES.split(), _NO_CLUSTER),
+    "state.backend.rocksdb.": "state is kept in Spark's state store",
+}
+"""Families of keys that configure a cluster and its processes, or RocksDB: keys of users, and of many releases, are
+among them."""
