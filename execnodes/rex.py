@@ -257,6 +257,13 @@ def _table_argument(value: dict[str, Any], row: LogicalType, index: int) -> Tabl
     return TableArgument(row, index, keys, order, directions)
 
 
+def reads_watermark(rex: Rex) -> bool:
+    """Whether CURRENT_WATERMARK is called in ``rex``."""
+    return (isinstance(rex, Call) and rex.internal_name == "$CURRENT_WATERMARK$1") or any(
+        map(reads_watermark, rex.children)
+    )
+
+
 def input_refs(rex: Rex) -> Iterator[int]:
     """Indexes of all input references in ``rex``, in order of appearance."""
     stack = [rex]

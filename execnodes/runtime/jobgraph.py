@@ -48,11 +48,19 @@ class ToSink:
 
 
 @dataclass(frozen=True)
+class ToReader:
+    """Deliver watermarks, and no rows, to channel ``channel`` of reader number ``reader``."""
+
+    reader: int
+    channel: int = 0
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Transforms applied in order, then every output gets the result."""
 
     transforms: tuple[Transform, ...]
-    outputs: tuple[Pipeline | ToOperator | ToSink, ...]
+    outputs: tuple[Pipeline | ToOperator | ToSink | ToReader, ...]
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,27 @@ class SinkSpec:
 
 
 @dataclass(frozen=True)
+class ReaderSpec:
+    """A step without state whose result depends on how far event time has come, such as one with CURRENT_WATERMARK.
+
+    What it reads is the watermark before the micro-batch. The driver adds up the watermarks that reach it, keeps them
+    with the checkpoint, and tells the tasks.
+
+    Attributes:
+        uid: of the plan node.
+        node: the plan node.
+        channels: the number of ways on which rows reach it.
+        idle_timeout, idle_timeouts: as of :class:`OperatorSpec`; the number of the input is 0.
+    """
+
+    uid: str
+    node: int
+    channels: int
+    idle_timeout: int = 0
+    idle_timeouts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class DroppedRange:
     """Slots whose state belongs to no operator any more: one per key group from ``first``, in level ``level``."""
 
@@ -162,6 +191,8 @@ class JobGraph:
         order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
             :func:`natural_order`.
         first_batch: the first micro-batch of the run, which drops and rewrites state.
+        readers: the steps without state that read how far event time has come.
+        watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
     """
 
     sources: tuple[SourceSpec, ...]
@@ -174,6 +205,8 @@ class JobGraph:
     least_levels: int = 0
     order: tuple[int | None, ...] = ()
     first_batch: int = 0
+    readers: tuple[ReaderSpec, ...] = ()
+    watermarks: Mapping[int, int] = field(default_factory=dict)
 
     def slot(self, operator: int, group: int) -> int:
         """Number of the slot of a key group of an operator."""
@@ -182,6 +215,11 @@ class JobGraph:
     def sink_slot(self, sink: int) -> int:
         """Number of the slot of a sink: behind those of all operators, as nothing is kept there."""
         return (self.sink_slots if self.slots else len(self.operators) * self.key_groups) + sink
+
+    @property
+    def driver_slot(self) -> int:
+        """Number of the slot of what the driver is told with the reports of sinks: behind those of all sinks."""
+        return self.sink_slot(len(self.sinks))
 
     @property
     def event_time(self) -> bool:
@@ -213,7 +251,7 @@ def natural_order(graph: JobGraph) -> tuple[int | None, ...]:
     return (*out, *sorted((i for i, level in enumerate(levels) if level > 1), key=lambda i: levels[i]))
 
 
-def targets(pipeline: Pipeline) -> Iterator[ToOperator | ToSink]:
+def targets(pipeline: Pipeline) -> Iterator[ToOperator | ToSink | ToReader]:
     """All deliveries of a pipeline."""
     for output in pipeline.outputs:
         if isinstance(output, Pipeline):

@@ -353,6 +353,26 @@ class Transform(ABC):
         return None
 
 
+@dataclass(frozen=True)
+class Reading(Transform):
+    """A transform that reads how far event time has come.
+
+    Attributes:
+        transform: that does.
+        reader: its number among those of the job.
+    """
+
+    transform: Transform
+    reader: int
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """As before the first watermark."""
+        return self.transform(frame, now)
+
+    def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
+        return self.transform.at_watermark(frame, now, watermark)
+
+
 def fetch_state(
     kernel: Kernel,
     inputs: Frames,

@@ -79,6 +79,9 @@ Report = tuple[int, str, int, bytes | Left | Packed]
 """What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
 needs (printed lines, file names), or where that is."""
 
+FOR_DRIVER = -1
+"""In place of the number of a sink: a watermark for the driver (see :mod:`execnodes.runtime.readers`), packed."""
+
 _LARGE = 64 << 10
 """Bytes from which on what a task hands over is left in a file, or compressed."""
 
@@ -98,7 +101,7 @@ def write_sinks(
 
     Args:
         sinks: all of the job.
-        slots: those of the sinks.
+        slots: those of the sinks; what has another one is for the driver.
         shared: a folder that the driver reads; None where workers may be on other machines.
     """
 
@@ -121,7 +124,10 @@ def write_blobs(
         out: list[Report] = []
         final = sorted(blobs, key=lambda b: (b.slot, b.seq))
         for label, group in groupby(final, key=lambda b: b.slot):
-            number = labels[label]
+            number = labels.get(label, FOR_DRIVER)
+            if number == FOR_DRIVER:
+                out += [(number, "", 0, blob.packed()) for blob in group]
+                continue
             writer, table, uid = sinks[number]
             started = time.perf_counter()
             size = 0
@@ -171,6 +177,15 @@ def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[by
     """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
     for some in [[blob] for blob in blobs] if ordered else [blobs]:
         yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
+
+
+def for_driver(reports: Iterable[Report]) -> list[Blob]:
+    """What is for the driver among the reports."""
+    return [Blob.unpacked(0, _read(made)) for number, _, _, made in reports if number == FOR_DRIVER]
+
+
+def _read(made: bytes | Left | Packed) -> bytes:
+    return made if isinstance(made, bytes) else made.read()
 
 
 def reports(packed: Iterable[bytes]) -> list[Report]:
@@ -253,5 +268,4 @@ class _Parts(Sequence[bytes]):
     def __getitem__(self, at: int | slice) -> bytes | _Parts:
         if isinstance(at, slice):
             return _Parts(self.given[at])
-        found = self.given[at]
-        return found if isinstance(found, bytes) else found.read()
+        return _read(self.given[at])

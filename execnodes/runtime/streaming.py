@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -38,8 +39,9 @@ from stateplan.execnodes.runtime.outlook import Forecast
 from stateplan.execnodes.runtime.plan_tables import with_places
 from stateplan.execnodes.runtime.progress import progress_of
 from stateplan.execnodes.runtime.reach import reach
+from stateplan.execnodes.runtime.readers import KeptReaders
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.runtime.sinks import SinkDriver, reports
+from stateplan.execnodes.runtime.sinks import SinkDriver, for_driver, reports
 from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.cluster import check_python, check_reach, meet_executors
@@ -57,7 +59,7 @@ from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
-from stateplan.execnodes.runtime.spark.tasks import TTLS
+from stateplan.execnodes.runtime.spark.tasks import TTLS, WATERMARKS
 from stateplan.execnodes.runtime.spark.tweaks import Tweaks
 from stateplan.execnodes.runtime.spark.worker_python import serve_forks
 from stateplan.execnodes.runtime.translate import translate
@@ -222,6 +224,7 @@ class _Run:
     ttls: LiveTtls
     sources: Sources
     sinks: SinkDriver
+    readers: KeptReaders
     cache: CacheSettings
     tweaks: Tweaks
     metrics: JobMetrics
@@ -244,11 +247,16 @@ class _Run:
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)
+        if self.job.readers:
+            marks = json.dumps(self.readers.begin(batch_id))
+            self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)
         try:
             self.sinks.prepare(batch_id)
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
-            self.sinks.commit(reports(packed), batch_id)
+            done = reports(packed)
+            self.sinks.commit(done, batch_id)
+            self.readers.end(batch_id, for_driver(done))
             record = self.metrics.end(batch_id)
             self.sources.advance(self.metrics.parts)
         except StateplanError as error:
@@ -459,6 +467,7 @@ def execute(
         bounded = sources.bounded()
         record = None if checkpoint.temporary else NotedBatches(checkpoint.folder, checkpoint.id)
         sinks = SinkDriver(job.sinks, not elsewhere, record)
+        readers = checkpoint.readers(job)
         ttls = checkpoint.ttls(job, graph, tell)
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)
         if job.operators:
@@ -479,7 +488,9 @@ def execute(
         if limits is not None:
             budget = Budget(limits, checkpoint.folder, ttls.held, metrics.recent, metrics.observed, tell)
         forecast = Forecast(job, checkpoint.spark, info.first_batch, sources.instants())
-        run = _Run(spark, job, checkpoint, ttls, sources, sinks, cache, tweaks, metrics, notices, budget, forecast)
+        run = _Run(
+            spark, job, checkpoint, ttls, sources, sinks, readers, cache, tweaks, metrics, notices, budget, forecast
+        )
         run.serve(serving, tell)
         for sentence in clashing_names():
             tell(sentence)

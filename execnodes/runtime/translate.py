@@ -32,19 +32,23 @@ from stateplan.execnodes.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
     Pipeline,
+    ReaderSpec,
     SinkSpec,
     SourceSpec,
     ToOperator,
+    ToReader,
     ToSink,
     targets,
 )
-from stateplan.execnodes.runtime.kernel import Transform
+from stateplan.execnodes.runtime.kernel import Reading, Transform
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
+from stateplan.execnodes.runtime.readers import check_readers
 from stateplan.execnodes.runtime.rowtimes import event_time_columns
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, without_unread
+from stateplan.execnodes.runtime.watermarks import READER
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import corrects_flink, value
 from stateplan.execnodes.specs import WatermarkPushDown
@@ -75,8 +79,8 @@ def translate(
 
     Raises:
         OptionError: OPT123, a secret that is not known here.
-        PlanError: PLAN035, a node that cannot be run yet; PLAN190 or PLAN191, state that is to age by event time where
-            rows have none, or several.
+        PlanError: PLAN035, a node that cannot be run yet; PLAN019, CURRENT_WATERMARK where it cannot be read; PLAN190
+            or PLAN191, state that is to age by event time where rows have none, or several.
         RunError: RUN021, a table without its options.
     """
     graph = with_secrets(assign_uids(graph), secrets or Secrets())
@@ -101,6 +105,7 @@ class _Translation:
     event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
     idle_timeouts: dict[tuple[int, int, int], int] = field(default_factory=dict)
     reads: dict[int, list[set[Path]]] = field(default_factory=dict)
+    readers: dict[int, int] = field(default_factory=dict)
 
     def job(self, key_groups: int) -> JobGraph:
         scans: list[TableSourceScan | Values] = []
@@ -128,6 +133,8 @@ class _Translation:
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
                 self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
+        reading = {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
+        check_readers(self.graph, reading)
         self.keep_versions()
         self.event_times = event_time_columns(self.graph, self.ages)
         self.by_time.update(self.event_times)
@@ -136,7 +143,7 @@ class _Translation:
             kernel = made.kernel if isinstance(made, Stateful) else None
             if kernel is not None and kernel.by_event_time and not kernel.by_clock:
                 self.by_time.add(node.id)
-            if node.id in self.by_time:
+            if node.id in reading or node.id in self.by_time:
                 self.by_time.update(i.id for i in self.graph.inputs(node))
         self.graph.check_ways(
             lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
@@ -150,6 +157,7 @@ class _Translation:
             tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
             tuple(self.writers.values()),
             key_groups,
+            readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
         )
 
     def keep_versions(self) -> None:
@@ -171,26 +179,47 @@ class _Translation:
         number = self.operators[node.id]
         channels = tuple(self.channels[number, i] for i in range(spec.inputs))
         own = {(i, c): ms for (n, i, c), ms in self.idle_timeouts.items() if n == number}
-        timeout = value(self.options, "table.exec.source.idle-timeout")
-        return replace(spec, channels=channels, idle_timeout=timeout, idle_timeouts=own)
+        return replace(spec, channels=channels, idle_timeout=self.idle_timeout, idle_timeouts=own)
+
+    def reader(self, node: int, number: int) -> ReaderSpec:
+        """A step that reads the watermark, with its channels."""
+        own = {(0, c): ms for (n, i, c), ms in self.idle_timeouts.items() if (n, i) == (READER, number)}
+        channels = self.channels[READER, number]
+        return ReaderSpec(_uid(self.graph.node(node)), node, channels, self.idle_timeout, own)
+
+    @property
+    def idle_timeout(self) -> int:
+        """Of channels without one of their own, ms."""
+        return int(value(self.options, "table.exec.source.idle-timeout"))
+
+    def reading(self, node: ExecNode, steps: Sequence[Transform]) -> tuple[tuple[Transform, ...], tuple[ToReader, ...]]:
+        """The transforms of a node on one of the ways to it, and where watermarks go that come that way."""
+        if not any(t.reads_watermark for t in steps):
+            return tuple(steps), ()
+        number = self.readers.setdefault(node.id, len(self.readers))
+        channel = self.channels[READER, number]
+        self.channels[READER, number] += 1
+        return tuple(Reading(t, number) if t.reads_watermark else t for t in steps), (ToReader(number, channel),)
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
-        outputs: list[Pipeline | ToOperator | ToSink] = []
+        outputs: list[Pipeline | ToOperator | ToSink | ToReader] = []
         if isinstance(node, Sink):
             return Pipeline(first, (ToSink(self.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
         for consumer, position in self.consumers[node.id]:
             part = self.parts[consumer.id]
+            steps, reader = self.reading(consumer, _steps(part))
+            outputs.extend(reader)
             if isinstance(part, Stateful):
                 number = self.operators[consumer.id]
                 channel = self.channels[number, position]
                 self.channels[number, position] += 1
                 timed = consumer.id in self.by_time
                 to = ToOperator(number, position, tuple(columns(part.keys[position])), channel, timed)
-                outputs.append(Pipeline(part.before, (to,)) if part.before else to)
+                outputs.append(Pipeline(steps, (to,)) if steps else to)
                 continue
             after = self.pipeline(consumer)
-            merged = Pipeline((*part.transforms, *after.transforms), after.outputs)
+            merged = Pipeline((*steps, *after.transforms), after.outputs)
             outputs.extend([merged] if merged.transforms else merged.outputs)
         if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
             return Pipeline((*first, *outputs[0].transforms), outputs[0].outputs)
@@ -334,6 +363,8 @@ def _channels(pipeline: Pipeline) -> Iterator[tuple[int, int, int]]:
     for to in targets(pipeline):
         if isinstance(to, ToOperator):
             yield to.operator, to.input, to.channel
+        elif isinstance(to, ToReader):
+            yield READER, to.reader, to.channel
 
 
 def _idle_timeout(node: TableSourceScan) -> int | None:
@@ -364,6 +395,11 @@ def _millis(duration: Any) -> int:
     if duration is not None and not isinstance(duration, str):
         raise PlanError("PLAN044.read_duration", shown=shown(duration))
     return parse_duration(duration) if duration else 0
+
+
+def _steps(part: Stateful | Stateless) -> tuple[Transform, ...]:
+    """The transforms of a node."""
+    return part.before if isinstance(part, Stateful) else part.transforms
 
 
 def _uid(node: ExecNode) -> str:

@@ -26,9 +26,13 @@ MARK = -1
 _CODE = struct.Struct("<qi?")
 
 
+READER = -1
+"""In place of an operator: a step without state that reads watermarks, whose number stands for the input."""
+
+
 @dataclass(frozen=True)
 class Mark:
-    """A watermark on its way: to a channel of an input of an operator, of a part of the source."""
+    """A watermark on its way: to a channel of an input of an operator (or :data:`READER`), of a part of the source."""
 
     operator: int
     input: int

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -22,13 +22,13 @@ from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.files import bytes_taken, local_path, plain_path
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToSink, targets
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToReader, ToSink, targets
+from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading, Watermark
 from stateplan.execnodes.runtime.metrics.ages import age_figures
 from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.watermarks import MARK, Mark, Received, decode_mark, encode_mark
+from stateplan.execnodes.runtime.watermarks import MARK, READER, Mark, Received, decode_mark, encode_mark
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,17 +76,15 @@ def count_rows(figures: dict[str, float], name: str, frame: pl.DataFrame) -> Non
 
 @dataclass
 class Clock:
-    """Event time in a task: the watermarks it makes, and the one that its rows see; and what it delivers to sinks.
+    """Event time in a task: the watermarks it makes; and what it delivers to sinks.
 
     Attributes:
-        watermark: how far event time has come where the rows come from; None before the first watermark.
-        marks: the largest watermark made for each channel of an operator.
+        marks: the largest watermark made for each channel of an operator or a reader.
         made: per place in a pipeline that makes watermarks, and part of the source, the largest one so far.
         delivered: per sink, figures of the rows that go there.
         part: of the source that the rows come from.
     """
 
-    watermark: int | None = None
     marks: dict[Mark, int] = field(default_factory=dict)
     made: dict[tuple[int, str], int] = field(default_factory=dict)
     delivered: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -96,10 +94,8 @@ class Clock:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
         made = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
         self.made[place, self.part] = made
-        for to in targets(pipeline):
-            if isinstance(to, ToOperator) and to.event_time:
-                key = Mark(to.operator, to.input, to.channel, self.part)
-                self.marks[key] = max(self.marks.get(key, NO_WATERMARK), made)
+        for key in marks_of(pipeline, self.part):
+            self.marks[key] = max(self.marks.get(key, NO_WATERMARK), made)
 
     def seen(self, place: int) -> int:
         """The largest watermark made at a place of the part that the rows come from."""
@@ -113,23 +109,31 @@ class Clock:
         return min(parts.values(), default=NO_WATERMARK)
 
 
+def marks_of(pipeline: Pipeline, part: str = "") -> Iterator[Mark]:
+    """Where the watermarks of a part of a source go that are made in front of a pipeline."""
+    for to in targets(pipeline):
+        if isinstance(to, ToOperator) and to.event_time:
+            yield Mark(to.operator, to.input, to.channel, part)
+        elif isinstance(to, ToReader):
+            yield Mark(READER, to.reader, to.channel, part)
+
+
 def deliver(
     graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, seq: str, clock: Clock | None = None
 ) -> Iterator[Blob]:
     """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``."""
     clock = clock or Clock()
-    seen = clock.watermark
     for transform in pipeline.transforms:
         if frame.height == 0:
             return
         if transform.makes_watermarks:
             frame = transform(frame, now)
-            known = clock.seen(id(transform))
-            seen = None if known == NO_WATERMARK else known
             if transform.aligned or _asked(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
+        elif isinstance(transform, Reading):
+            frame = transform.at_watermark(frame, now, graph.watermarks.get(transform.reader))
         else:
-            frame = transform.at_watermark(frame, now, seen)
+            frame = transform(frame, now)
     if frame.height == 0:
         return
     for output in pipeline.outputs:
@@ -141,8 +145,8 @@ def deliver(
             data = b"" if output.count_only else encode(frame)
             count_rows(clock.delivered.setdefault(output.sink, {}), "rows_in.0", frame)
             yield Blob(slot_label(graph.sink_slot(output.sink)), 0, seq, now, frame.height, data)
-        else:
-            yield from deliver(graph, output, frame, now, seq, replace(clock, watermark=seen))
+        elif isinstance(output, Pipeline):
+            yield from deliver(graph, output, frame, now, seq, clock)
 
 
 def name_part(pipeline: Pipeline, clock: Clock) -> None:
@@ -157,31 +161,24 @@ def name_part(pipeline: Pipeline, clock: Clock) -> None:
 
 def _asked(pipeline: Pipeline) -> bool:
     """Whether the watermarks made in a pipeline are of use to anyone."""
-    return any(isinstance(t, ToOperator) and t.event_time for t in targets(pipeline)) or _reads(pipeline)
-
-
-def _reads(pipeline: Pipeline) -> bool:
-    return any(t.reads_watermark for t in pipeline.transforms) or any(
-        _reads(o) for o in pipeline.outputs if isinstance(o, Pipeline)
-    )
+    return any(True for _ in marks_of(pipeline))
 
 
 def send_marks(graph: JobGraph, marks: Mapping[Mark, int], now: int, silent: Container[str] = ()) -> Iterator[Blob]:
-    """Watermarks, to every key group of the operators they are for; ``silent`` are parts that had no rows."""
+    """Watermarks, to every key group of the operators they are for, and to the driver; ``silent`` are parts that had no
+    rows."""
     for to, value in marks.items():
         data = encode_mark(Received(to.channel, value, to.part, to.part not in silent))
+        if to.operator == READER:
+            yield Blob(slot_label(graph.driver_slot), to.input, "", now, MARK, data)
+            continue
         for group in range(graph.key_groups):
             yield Blob(slot_label(graph.slot(to.operator, group)), to.input, "", now, MARK, data)
 
 
 def closing_marks(graph: JobGraph) -> dict[Mark, int]:
     """The watermarks that end bounded input, of all sources."""
-    return {
-        Mark(to.operator, to.input, to.channel): END_OF_TIME
-        for source in graph.sources
-        for to in targets(source.pipeline)
-        if isinstance(to, ToOperator) and to.event_time
-    }
+    return {mark: END_OF_TIME for source in graph.sources for mark in marks_of(source.pipeline)}
 
 
 TOUCH = -2
@@ -377,7 +374,7 @@ def run_operator(
             state.sweep(now, spec.ttl)
         else:
             state.flush()
-    clock = Clock(None if watermark.before == NO_WATERMARK else watermark.before)
+    clock = Clock()
     stepped = time.perf_counter()
     out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))
     figures["deliver_ms"] = 1000 * (time.perf_counter() - stepped)
@@ -453,9 +450,8 @@ def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Cloc
     marks = dict(clock.marks)
     if group == 0 and watermark.now > NO_WATERMARK:
         value = watermark.now if watermark.now == END_OF_TIME else watermark.now - spec.kernel.watermark_delay
-        for to in targets(spec.pipeline):
-            if isinstance(to, ToOperator) and to.event_time:
-                marks.setdefault(Mark(to.operator, to.input, to.channel), value)
+        for mark in marks_of(spec.pipeline):
+            marks.setdefault(mark, value)
     return marks
 
 

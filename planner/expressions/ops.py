@@ -35,6 +35,7 @@ __all__ = [
     "is_dynamic",
     "is_null_literal",
     "kind",
+    "may_move",
     "not_",
     "or_",
     "outer_field",
@@ -345,6 +346,12 @@ _NON_DETERMINISTIC = frozenset(
 def is_deterministic(rex: Rex) -> bool:
     """Whether equal input always gives an equal value."""
     return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC or _varies(e) for e in walk(rex))
+
+
+def may_move(rex: Rex) -> bool:
+    """Whether it is computed below a join or a union as well as above. Flink does not ask there whether its own
+    functions are deterministic."""
+    return not any(isinstance(e, Over) or _varies(e) for e in walk(rex))
 
 
 def _varies(rex: Rex) -> bool:

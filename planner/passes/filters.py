@@ -39,6 +39,7 @@ from stateplan.planner.expressions.ops import (
     is_deterministic,
     is_null_literal,
     kind,
+    may_move,
     or_,
     remap,
     shift,
@@ -120,7 +121,7 @@ def _classify(
     rest: list[Rex] = []
     for term in terms:
         indexes = list(input_refs(term))
-        pushable = is_deterministic(term) and (bool(indexes) or is_always_false(term))
+        pushable = may_move(term) and (bool(indexes) or is_always_false(term))
         if to_left and all(i < width for i in indexes) and pushable:
             left.append(term)
         elif to_right and all(i >= width for i in indexes) and pushable:

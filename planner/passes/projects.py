@@ -36,6 +36,7 @@ from stateplan.planner.expressions.ops import (
     input_refs,
     is_always_true,
     is_deterministic,
+    may_move,
     refs,
     remap,
     substitute,
@@ -140,7 +141,7 @@ def project_through_union(rel: Rel) -> Rel | None:
     in other fields only become the same there."""
     if not isinstance(rel, Project) or not isinstance(rel.input, (Union, SetOperation)) or not rel.input.all:
         return None
-    if _has_window(rel.exprs) or not all(is_deterministic(e) for e in rel.exprs):
+    if _has_window(rel.exprs) or not all(may_move(e) for e in rel.exprs):
         return None
     sources = [Project(s, tuple(_retyped(e, s) for e in rel.exprs), rel.names) for s in rel.input.inputs]
     return replace_inputs(rel.input, sources)

@@ -249,9 +249,11 @@ def transpose_sort_and_project(rel: Rel) -> Rel | None:
     Flink chooses between both places by cost. A projection of fields only that is joined with a filter below costs
     nothing there, and stays.
     """
-    if not isinstance(rel, Sort) or not isinstance(rel.input, Project) or rel.fetch is None:
+    if not isinstance(rel, Sort) or not isinstance(rel.input, Project):
         return None
     project = rel.input
+    if rel.fetch is None and all(isinstance(e, InputRef) for e in project.exprs):
+        return None
     if isinstance(project.input, Filter) and all(_is_cheap(e) for e in project.exprs):
         return None
     order = _below(rel.order, project)

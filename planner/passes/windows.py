@@ -72,8 +72,10 @@ def split_windows(rel: Rel) -> Rel | None:
     constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
     hidden = _group_number(rel.input)
     given = [isinstance(e, InputRef) and e.index not in told for e in level]
-    if all(given) and not constants:
+    order_fields = {e.index for e, _, _ in first.order if isinstance(e, InputRef)}
+    if all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)) and not constants:
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
+        given = [True] * len(level)
     if len(level) < len(fields) or not all(given) or not is_identity(level, rel.input):
         names = [
             fields[e.index][0] if isinstance(e, InputRef) and e.index not in told else f"${i}"
@@ -114,6 +116,12 @@ def split_windows(rel: Rel) -> Rel | None:
     if is_identity(exprs, window):
         return window
     return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, width, exprs))
+
+
+def _of_order(rex: Rex, order: Collection[int]) -> bool:
+    """Whether it is computed of nothing but what the window is ordered by; Flink does that above."""
+    used = set(input_refs(rex))
+    return not isinstance(rex, InputRef) and bool(used) and used <= set(order)
 
 
 def _window_key(over: Over) -> object:

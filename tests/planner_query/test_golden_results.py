@@ -38,7 +38,8 @@ def ways(number: int, case: GoldenCase) -> tuple[tuple[int, int], ...]:
     """One of the splits, in turn; all of them in a long run. Rows are late row by row, and row by row LIMIT without
     ORDER BY lets changes in."""
     found = SPLITS if LONG else (SPLITS[number % len(SPLITS)],)
-    single = case.subject == "window_late" or ("- Limit(" in case.tree and "Aggregate(" in case.tree)
+    by_row = case.subject in ("window_late", "current_watermark")
+    single = by_row or ("- Limit(" in case.tree and "Aggregate(" in case.tree)
     return tuple((1 if single else step, groups) for step, groups in found)
 
 

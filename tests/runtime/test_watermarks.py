@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.connectors.protocol import OffsetSource
-from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.errors import CheckpointError, DataError
 from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.exchange import Blob, encode
 from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator
+from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ReaderSpec, SourceSpec, ToOperator
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     END_OF_TIME,
@@ -28,6 +30,7 @@ from stateplan.execnodes.runtime.kernel import (
 )
 from stateplan.execnodes.runtime.local.counters import LocalCounters
 from stateplan.execnodes.runtime.metrics.figures import take_parts
+from stateplan.execnodes.runtime.readers import KeptReaders, Readers
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
@@ -251,3 +254,53 @@ def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -
         assert figures["s"]["busy_ms"] < 1000, "a watermark is no time of work"
         assert take_parts(figures) == ({"s": {"a.b_ms": 30}} if aligned else {})
         assert not any("." in name and "_ms" in name for name in figures["s"])
+
+
+def _told(reader: int, channel: int, value: int, now: int = 0) -> Blob:
+    return Blob(0, reader, "", now, MARK, encode_mark(Received(channel, value)))
+
+
+TWO = (ReaderSpec("one", 1, 1), ReaderSpec("two", 2, 2))
+
+
+def test_a_step_without_state_reads_the_least_watermark_of_its_channels() -> None:
+    readers = Readers(TWO)
+    assert readers.begin(0) == {}
+    readers.end(0, [_told(0, 0, 10), _told(1, 0, 10)])
+    assert readers.begin(1) == {0: 10}
+    readers.end(1, [_told(1, 1, 7), _told(0, 0, 9)])
+    assert readers.begin(2) == {0: 10, 1: 7}
+    readers.end(2, [_told(0, 0, END_OF_TIME), _told(1, 0, END_OF_TIME), _told(1, 1, END_OF_TIME)])
+    assert readers.begin(3) == {0: 10, 1: 7}, "the end of input is not kept"
+
+
+@given(st.lists(st.tuples(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 50)), max_size=3), st.booleans())))
+def test_what_a_step_reads_outlives_restarts_and_repeated_micro_batches(batches) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder, plain = Path(place), Readers(TWO)
+        kept = KeptReaders(TWO, folder, (), 0)
+        for number, (marks, restarts) in enumerate(batches):
+            told = [_told(1, channel, value) for channel, value in marks]
+            expected = plain.begin(number)
+            assert kept.begin(number) == expected
+            kept.end(number, told)
+            if restarts:  # before Spark has noted that the micro-batch is done
+                kept = KeptReaders(TWO, folder, ("one", "two"), number)
+                assert kept.begin(number) == expected
+                kept.end(number, told)
+            plain.end(number, told)
+
+
+def test_a_lost_or_old_file_of_watermarks_is_refused(tmp_path: Path) -> None:
+    kept = KeptReaders(TWO, tmp_path, (), 0)
+    for number in range(5):
+        kept.begin(number)
+        kept.end(number, [_told(0, 0, number + 1)])
+    for number in (2, 3):
+        with pytest.raises(CheckpointError, match="micro-batch"):
+            KeptReaders(TWO, tmp_path, ("one",), number)
+    assert KeptReaders(TWO, tmp_path, (), 2).begin(2) == {}, "both steps are new in the plan"
+    for text in ("", "[]", '{"4": {}, "5": {}}', '{"5": {"one": {"watermark": "x"}}}'):
+        (tmp_path / "watermarks.json").write_text(text)
+        with pytest.raises(CheckpointError):
+            KeptReaders(TWO, tmp_path, ("one",), 5)

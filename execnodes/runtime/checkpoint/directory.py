@@ -31,6 +31,7 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
 from stateplan.execnodes.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
 from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
+from stateplan.execnodes.runtime.readers import KeptReaders
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
@@ -344,6 +345,11 @@ class Checkpoint:
         }
         ttls.begin(came, names)
         return ttls
+
+    def readers(self, job: JobGraph) -> KeptReaders:
+        """What the steps of ``job`` read that read how far event time has come. Raises CheckpointError CKPT005."""
+        before = self.layouts[0].readers if self.layouts else ()
+        return KeptReaders(job.readers, self.folder, before, self.next_batch())
 
     def close(self) -> None:
         """Lets others write to it; removes a temporary one."""

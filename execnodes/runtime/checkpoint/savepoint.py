@@ -34,7 +34,7 @@ RECOVERING = "recovering"
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
 
-_PARTS = ("plan.json", "ttl.json", "splits", "spark")
+_PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark")
 """What is copied of a checkpoint, besides its facts."""
 _THREADS = 8
 

@@ -112,6 +112,7 @@ class Layout:
         sinks: under which name each sink writes, by its id in the plan.
         dropped: ranges that hold state of nobody.
         plan: hash of the text of the plan.
+        readers: uids of the steps that read how far event time has come.
     """
 
     levels: int
@@ -120,6 +121,7 @@ class Layout:
     sinks: Mapping[str, str]
     dropped: tuple[DroppedEntry, ...] = ()
     plan: str = ""
+    readers: tuple[str, ...] = ()
 
 
 LAYOUTS = TypeAdapter(tuple[Layout, ...])
@@ -181,6 +183,7 @@ def laid_out(
     came = continuation.sinks if continuation else {}
     sinks = tuple(replace(s, uid=names.get(str(came.get(s.node)), s.uid)) for s in job.sinks)
     layout = Layout(levels, tuple(entries), sources, {str(s.node): s.uid for s in sinks}, tuple(pending))
+    layout = replace(layout, readers=tuple(reader.uid for reader in job.readers))
     places = {s.node: i for i, s in enumerate(job.sources)}
     marks = {s.node: s.markers for s in sources}
     return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from stateplan.execnodes.connectors.registry import clashing_names
@@ -30,7 +31,8 @@ from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.execnodes.runtime.notices import Notices
 from stateplan.execnodes.runtime.outlook import Forecast
 from stateplan.execnodes.runtime.progress import progress_of
-from stateplan.execnodes.runtime.sinks import SinkDriver, write_blobs
+from stateplan.execnodes.runtime.readers import Readers
+from stateplan.execnodes.runtime.sinks import SinkDriver, for_driver, write_blobs
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.worker import WorkerError, closing_marks, send_marks
 from stateplan.execnodes.secrets import Secrets
@@ -57,6 +59,7 @@ class LocalJob(Job):
         self._graph = graph
         self._levels = LocalLevels(graph, counters.add, self._check)
         self._sinks = SinkDriver(graph.sinks)
+        self._readers = Readers(graph.readers)
         self._metrics = JobMetrics(info, counters, None, tell)
         self._notices = Notices(graph.operators, None, tell)
         self._forecast = Forecast(graph, None, 0, len(instants(graph)))
@@ -109,10 +112,13 @@ class LocalJob(Job):
         """Runs one micro-batch."""
         self._check()
         self._metrics.begin(number, None)
+        self._levels.graph = replace(self._graph, watermarks=self._readers.begin(number))
         self._sinks.prepare(number)
         writers = [(s.writer, s.name, s.uid) for s in self._graph.sinks]
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
-        self._sinks.commit(write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.count), number)
+        reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.count)
+        self._sinks.commit(reports, number)
+        self._readers.end(number, for_driver(reports))
         self._metrics.end(number)
         self._notices.look(self._metrics.total)
 

@@ -21,7 +21,14 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from stateplan.execnodes.runtime.spark.tasks import TTLS, local_property, micro_batch, with_ttls
+from stateplan.execnodes.runtime.spark.tasks import (
+    TTLS,
+    WATERMARKS,
+    local_property,
+    micro_batch,
+    with_ttls,
+    with_watermarks,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +46,7 @@ Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """What Spark's ``mapInArrow`` runs over a partition."""
 
 _graphs: dict[str, JobGraph] = {}
-_live: dict[tuple[str, str], JobGraph] = {}
+_live: dict[tuple[str, str, str], JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
 _caches: dict[tuple[Any, ...], RunCache] = {}
 _folders: list[JointScratch] = []
@@ -62,15 +69,18 @@ class Shipped:
         self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
 
     def graph(self) -> JobGraph:
-        """The graph with the TTLs of the micro-batch of this task; decoded at most once in this process."""
+        """The graph with the TTLs and the watermarks of the micro-batch of this task; decoded at most once in this
+        process."""
         graph = self._planned()
-        text = local_property(TTLS)
-        if not text:
+        ttls, marks = local_property(TTLS) or "", local_property(WATERMARKS) or ""
+        if not ttls and not marks:
             return graph
-        if (self.key, text) not in _live:
+        key = (self.key, ttls, marks)
+        if key not in _live:
             _live.clear()
-            _live[self.key, text] = with_ttls(graph, text)
-        return _live[self.key, text]
+            graph = with_ttls(graph, ttls) if ttls else graph
+            _live[key] = with_watermarks(graph, marks) if marks else graph
+        return _live[key]
 
     def _planned(self) -> JobGraph:
         """The graph as the plan has it."""

@@ -15,6 +15,9 @@ TTLS = "stateplan.ttl"
 """A local property: JSON, operator number -> TTLs of its states in milliseconds; missing or empty where the plan's
 hold."""
 
+WATERMARKS = "stateplan.watermarks"
+"""A local property: JSON, number of a reader -> how far event time had come before the micro-batch, ms."""
+
 
 def local_property(name: str) -> str | None:
     """A local property that the driver has set for the tasks of a micro-batch; None outside of a task."""
@@ -36,3 +39,8 @@ def with_ttls(graph: JobGraph, text: str) -> JobGraph:
         configs = tuple(replace(config, ttl=ttl) for config, ttl in zip(spec.ttl, ttls, strict=True))
         operators[int(number)] = replace(spec, ttl=configs)
     return replace(graph, operators=tuple(operators))
+
+
+def with_watermarks(graph: JobGraph, text: str) -> JobGraph:
+    """The job whose readers read what :data:`WATERMARKS` says."""
+    return replace(graph, watermarks={int(number): mark for number, mark in json.loads(text).items()})

@@ -14,7 +14,7 @@ from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.execnodes.node_text import rex_text
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.execnodes.rex import InputRef, Rex, reads_watermark
 from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.state.small_frames import without
 
@@ -85,8 +85,7 @@ class CalcTransform(Frozen, Transform):
     @property
     def reads_watermark(self) -> bool:
         """Whether CURRENT_WATERMARK is in it."""
-        condition, projection = self._programs
-        return projection.uses_watermark or (condition is not None and condition.uses_watermark)
+        return any(reads_watermark(e) for e in (*self.projection, self.condition) if e is not None)
 
     @cached_property
     def _programs(self) -> tuple[_Compiled | None, _Compiled]:
