@@ -185,6 +185,15 @@ def gateway(
             "Repeatable. Default: none.",
         ),
     ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-module",
+            metavar="MODULE",
+            help="Module or package that functions of Python may be imported from; '*' for any. Repeatable. "
+            "Default: none.",
+        ),
+    ] = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name that the gateway is called by. Repeatable."),
@@ -213,6 +222,7 @@ def gateway(
         folder,
         tuple(roots or ()),
         tuple(variables or ()),
+        tuple(modules or ()),
         tuple(hosts or ()),
         token_file,
         certificate,

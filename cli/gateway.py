@@ -42,6 +42,7 @@ class Settings:
     folder: str | None = None
     roots: Sequence[str] = ()
     variables: Sequence[str] = ()
+    modules: Sequence[str] = ()
     hosts: Sequence[str] = ()
     token_file: str | None = None
     certificate: str | None = None
@@ -90,6 +91,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         folder=folder.absolute(),
         roots=settings.roots,
         variables=settings.variables,
+        modules=settings.modules,
         keep_unknown=True,
     )
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -15,6 +15,8 @@ from stateplan.execnodes.files import UrlError, place_of, scheme_of, shown
 from stateplan.execnodes.secrets import has_reference, references
 from stateplan.execnodes.settings import current_key
 
+ANY_MODULE = "*"
+"""Stands for every module."""
 _PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
 _OPTIONS_OF_CODE = ("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user.")
 """Options that start programs, load code or open ports."""
@@ -28,11 +30,16 @@ class Confinement:
     Args:
         roots: folders and URLs; without any, everything may be used.
         variables: environment variables that options may refer to by ``${env:NAME}``, where there are roots.
+        modules: modules and packages that functions of Python may be imported from, :data:`ANY_MODULE` for all; by
+            default all where there are no roots, and none where there are.
     """
 
-    def __init__(self, roots: Sequence[str] = (), variables: Sequence[str] = ()) -> None:
+    def __init__(
+        self, roots: Sequence[str] = (), variables: Sequence[str] = (), modules: Sequence[str] | None = None
+    ) -> None:
         self.roots = tuple(map(_real, roots))
         self.variables = tuple(variables)
+        self.modules = tuple(modules) if modules is not None else () if self.roots else (ANY_MODULE,)
 
     def check_file(self, path: str, place: Place | None = None) -> None:
         """Raises GatewayError GW012 when a path or URL is not below a root."""
@@ -117,10 +124,23 @@ class Confinement:
             if entry.is_dir() and real not in seen:
                 self._check_links(real, seen)
 
-    def check_function(self, name: str, place: Place | None = None) -> None:
-        """Raises GatewayError GW014: a function of Python can do anything."""
-        if self.roots:
-            raise GatewayError("GW014", name=name, place=place)
+    def check_function(self, name: str, reference: str | None, place: Place | None = None) -> None:
+        """Whether a function of Python may be imported: it can do anything.
+
+        Args:
+            name: of the function.
+            reference: ``module.name``; None for one that was given from Python.
+            place: of the name.
+
+        Raises:
+            GatewayError: GW014, it is in none of the modules.
+        """
+        module = (reference or "").rpartition(".")[0]
+        if reference is None or ANY_MODULE in self.modules:
+            return
+        if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in self.modules):
+            expected = one_of(f"a function of '{allowed}'" for allowed in self.modules) or "no function of Python"
+            raise GatewayError("GW014", name=name, module=module or reference, place=place, expected=expected)
 
 
 def _places(options: Mapping[str, str]) -> Iterable[str]:

@@ -43,6 +43,7 @@ from stateplan.plans.document import PlanDocument
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.runtime.job import OnProgress
+    from stateplan.planner.catalog.functions import CatalogFunction
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -77,7 +78,7 @@ class SqlGatewayService:
         limits: of everything; by default those of :class:`Limits`, and sessions that never end by themselves.
         options: set in every session, before its own.
         folder: where jobs, plans and the audit log are; None to keep nothing beyond this process.
-        roots, variables: see :class:`Confinement`.
+        roots, variables, modules: see :class:`Confinement`.
         keep_unknown: see :class:`execnodes.settings.Configuration`.
         console: gets notes about running jobs, a line each.
         on_progress: gets the figures of a job while something waits for it.
@@ -99,12 +100,14 @@ class SqlGatewayService:
         folder: Path | None = None,
         roots: Sequence[str] = (),
         variables: Sequence[str] = (),
+        modules: Sequence[str] | None = None,
         keep_unknown: bool = False,
         console: Callable[[str], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         self.limits = limits or Limits(idle_timeout=0)
-        self.confinement = Confinement(roots, variables)
+        self.confinement = Confinement(roots, variables, modules)
+        self._modules = Confinement(modules=self.confinement.modules)
         self._store = None if folder is None else JobStore(folder)
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
@@ -286,8 +289,7 @@ class SqlGatewayService:
                 "table.plan.restore.catalog-objects": "ALL_ENFORCED",
                 "table.dml-sync": "false",
             }
-            host = Host()
-            host.keep_unknown = True
+            host = _RestartHost(self._modules)
             env = TableEnvironment(options, console=self._console, jobs=self.jobs, host=host)
             for function in record.functions:
                 env.functions.create(replace(function, temporary=True), overwrite=True)
@@ -363,6 +365,22 @@ def _entry_of(job: StoredJob) -> JobEntry:
     return entry
 
 
+class _RestartHost(Host):
+    """What surrounds a job that is started again: it may do what it did, but imports only what this gateway allows.
+
+    Args:
+        modules: what it allows.
+    """
+
+    keep_unknown = True
+
+    def __init__(self, modules: Confinement) -> None:
+        self._modules = modules
+
+    def check_function(self, function: CatalogFunction, place: Place | None = None) -> None:
+        self._modules.check_function(function.summary, function.reference, place)
+
+
 class _SessionHost(Host):
     """What a gateway gives its sessions, and keeps them from.
 
@@ -393,8 +411,8 @@ class _SessionHost(Host):
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         self.confinement.check_table(options, place)
 
-    def check_function(self, name: str, place: Place | None = None) -> None:
-        self.confinement.check_function(name, place)
+    def check_function(self, function: CatalogFunction, place: Place | None = None) -> None:
+        self.confinement.check_function(function.summary, function.reference, place)
 
     def check_graph(self, graph: ExecGraph) -> None:
         from stateplan.execnodes.node_tables import table_of

@@ -110,6 +110,9 @@ class Permanent(Protocol):
     def nearby_functions(self) -> Iterable[CatalogFunction]:
         """Those that are at hand."""
 
+    def check_function(self, function: CatalogFunction, place: Place | None) -> None:
+        """Raises StateplanError when the session must not import it."""
+
 
 class FunctionCatalog:
     """The functions of a session.
@@ -200,19 +203,20 @@ class FunctionCatalog:
 
         Raises:
             SqlError: SQL210 to SQL214, when it cannot be used.
+            StateplanError: the session must not import it.
         """
         name = parts[-1]
         if len(parts) == 1:
             found = self.system(name)
             if found is not None:
-                return FoundFunction(replace(found.load(place), name=name), system_name=name)
+                return FoundFunction(replace(self.loaded(found, place), name=name), system_name=name)
             if built_in:
                 return None
         identifier = ObjectIdentifier(*[*current][: 3 - len(parts)], *parts)
         found = self.of_catalog(identifier)
         if found is None:
             return None
-        return FoundFunction(replace(found.load(place), name=name), catalog_name=str(identifier))
+        return FoundFunction(replace(self.loaded(found, place), name=name), catalog_name=str(identifier))
 
     def of_plan(self, system_name: str | None, catalog_name: str | None, place: Place | None = None) -> UserFunction:
         """The function that a plan calls by a name.
@@ -228,7 +232,17 @@ class FunctionCatalog:
             found = self.of_catalog(ObjectIdentifier(*_parts(catalog_name)))
         if found is None:
             raise self._missing((system_name or ".".join(_parts(catalog_name or ""))), place)
-        return found.load(place)
+        return self.loaded(found, place)
+
+    def loaded(self, function: CatalogFunction, place: Place | None = None) -> UserFunction:
+        """The function itself; its module is imported, if the session may do that.
+
+        Raises:
+            SqlError: as :meth:`CatalogFunction.load`.
+            StateplanError: the session must not import it.
+        """
+        self._permanent.check_function(function, place)
+        return function.load(place)
 
 
 def _parts(name: str) -> tuple[str, str, str]:

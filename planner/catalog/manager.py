@@ -62,7 +62,7 @@ class CatalogManager:
     Attributes:
         check_table: raises StateplanError when a statement must not use a table with these options, which it gives
             in a hint: to plan a query is to look at the folders of its tables.
-        check_function: raises StateplanError when a session must not use a function of Python that a catalog keeps.
+        check_function: raises StateplanError when a session must not import a function of Python.
         opened: makes the catalog of a name and a definition; raises StateplanError.
         query_fields: name and type of the columns of a query, from the tables of a view of this catalog and the text
             that it was read from; raises StateplanError.
@@ -70,7 +70,7 @@ class CatalogManager:
     """
 
     check_table: Callable[[Mapping[str, str], Place | None], None]
-    check_function: Callable[[str, Place | None], None]
+    check_function: Callable[[CatalogFunction, Place | None], None]
     opened: Callable[[str, CatalogDescriptor], Catalog]
     query_fields: Callable[[exp.Expr, CatalogManager, str], list[tuple[str, LogicalType]]]
     store: Callable[[], CatalogStore | None]
@@ -86,7 +86,7 @@ class CatalogManager:
         self.current_database: str = database
         self.functions = FunctionCatalog(self)
         self.check_table = lambda options, place: None
-        self.check_function = lambda name, place: None
+        self.check_function = lambda function, place: None
         self.opened = lambda name, descriptor: MemoryCatalog(name)
         self.query_fields = lambda query, catalog, source: []
         self.store = lambda: None

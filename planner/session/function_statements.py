@@ -42,7 +42,7 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
             capitalize=function.language.capitalize(),
             place=c.place(node.args["expression"]),
         )
-    c.env.host.check_function(function.summary, place)
+    c.env.host.check_function(function, place)
     there = functions.has(function)
     if action == "ALTER":
         if not there:
@@ -82,7 +82,7 @@ def describe_function(c: Context, node: nodes.DescribeTable) -> TableResult:
         ("resource uris", ""),
     ]
     if node.args.get("extended"):
-        function = found.load(place)
+        function = functions.loaded(found, place)
         rows += [
             ("kind", function.kind),
             ("requirements", "[]"),

@@ -9,6 +9,7 @@ from stateplan.execnodes.errors import Place, PlanError
 
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
+    from stateplan.planner.catalog.functions import CatalogFunction
 
 
 class Host:
@@ -42,8 +43,8 @@ class Host:
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         """Raises StateplanError when a session must not read or write a table with these options."""
 
-    def check_function(self, name: str, place: Place | None = None) -> None:
-        """Raises StateplanError when a session must not declare a function of Python."""
+    def check_function(self, function: CatalogFunction, place: Place | None = None) -> None:
+        """Raises StateplanError when a session must not declare or import a function of Python."""
 
     def check_graph(self, graph: ExecGraph) -> None:
         """Raises StateplanError when a session must not run this: the tables of a plan need not be declared in it."""

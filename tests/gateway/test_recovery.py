@@ -74,7 +74,9 @@ class World:
 
     def start(self) -> GatewayClient:
         """Starts a gateway; a session of it."""
-        self.gateway = GatewayServer(self.folder, environment={"PYTHONPATH": str(self.folder / "code")})
+        self.gateway = GatewayServer(
+            self.folder, "--allow-module", "recovery_functions", environment={"PYTHONPATH": str(self.folder / "code")}
+        )
         return self.gateway.session()
 
     def lines(self, table: str) -> Counter[str]:

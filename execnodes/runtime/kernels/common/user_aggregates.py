@@ -1,11 +1,10 @@
-"""User-defined aggregate functions: an accumulator per group, pickled in the state, changed row by row.
+"""User-defined aggregate functions: an accumulator per group, as bytes in the state, changed row by row.
 
 Source of the semantics: PyFlink's ``SimpleAggsHandleFunction``.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,12 +12,23 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import CheckpointError, RunError
 from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
+from stateplan.execnodes.runtime.kernels.common.accumulator_bytes import (
+    Classes,
+    UnreadableError,
+    UnstorableError,
+    classes_of,
+    decoded,
+    encoded,
+)
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.execnodes.runtime.kernels.common.net import Ints, stable_order
+from stateplan.execnodes.runtime.kernels.common.old_accumulators import MARK, unpickled
 from stateplan.execnodes.types import LogicalType
+
+_METHODS = ("create_accumulator", "accumulate", "retract", "merge", "get_value", "emit_value")
 
 
 class UserFold(Fold):
@@ -45,6 +55,7 @@ class UserFold(Fold):
         self._function = function
         self._types = tuple(types)
         self._result = result
+        self._classes: Classes | None = None
         self.merges = hasattr(function.opened(), "merge")
         self.columns = {self._column: pl.Binary()}
         self.initial = {self._column: None}
@@ -119,15 +130,32 @@ class UserFold(Fold):
             given = vector_columns(self._function, [c[start:end] for c in sorted_columns])
             yield int(codes[start]), int(signs[start]), tuple(given)
 
+    def _fresh(self) -> Any:
+        return self._function.call(self._function.method("create_accumulator"), ())
+
     def _opened(self, data: bytes | None) -> Any:
-        return (
-            self._function.call(self._function.method("create_accumulator"), ()) if data is None else pickle.loads(data)
-        )
+        """The accumulator; a new one without data. Raises CheckpointError CKPT009."""
+        if data is None:
+            return self._fresh()
+        try:
+            if data.startswith(MARK):
+                return unpickled(data, self._known_classes)
+            return decoded(data, self._known_classes)
+        except UnreadableError as cause:
+            hint = f"called by {self._function.operator}" if self._function.operator else None
+            raise CheckpointError("CKPT009", name=self._function.name, reason=str(cause), hint=hint) from cause
 
     def _closed(self, accumulator: Any) -> bytes:
         try:
-            return pickle.dumps(accumulator, protocol=5)
-        except Exception as cause:  # pickling runs a user's code
-            raise RunError(
-                "RUN076", name=self._function.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
-            ) from cause
+            return encoded(accumulator, self._known_classes)
+        except Exception as cause:  # its attributes are a user's code
+            kind = "" if isinstance(cause, UnstorableError) else f"{type(cause).__name__}: "
+            raise RunError("RUN076", name=self._function.name, cause=f"{kind}{str(cause)[:200]}") from cause
+
+    def _known_classes(self) -> Classes:
+        """The classes that the function's code refers to, in this process."""
+        if self._classes is None:
+            body = self._function.opened()
+            methods = [getattr(body, name, None) for name in _METHODS]
+            self._classes = classes_of(methods, body, self._fresh())
+        return self._classes
