@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 from stateplan.execnodes.functions.process import ProcessDeclaration
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.row import Row, RowAccumulator
 
 FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE", "PROCESS_TABLE"]
 
@@ -122,6 +123,10 @@ class UserFunction:
         except Exception as cause:  # whatever a user's code raises
             raise self.failed(cause, arguments) from cause
 
+    def fresh_accumulator(self) -> Any:
+        """What ``create_accumulator`` gives; a row as one whose fields can be set. Raises as :meth:`call`."""
+        return settable(self.call(self.method("create_accumulator"), ()))
+
     def _where(self) -> str | None:
         return f"called by {self.operator}" if self.operator else None
 
@@ -215,3 +220,8 @@ def _unpacked(found: Any) -> Iterable[Any]:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def settable(accumulator: Any) -> Any:
+    """An accumulator, whose fields can be set if it is a row, as in PyFlink."""
+    return RowAccumulator.of(accumulator) if isinstance(accumulator, Row) else accumulator

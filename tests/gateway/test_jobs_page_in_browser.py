@@ -126,6 +126,22 @@ def test_the_list_is_filtered_by_keyboard(opened: Any) -> None:
     assert page.get_by_text("Remedy: ").is_visible() and page.get_by_text("Cause: ").is_visible()
 
 
+def test_a_job_that_there_is_not(opened: Any) -> None:
+    page = opened("#/jobs/nosuch", WIDE)
+    page.get_by_text("The gateway does not know this job").wait_for()
+    page.said.clear()  # the browser notes the answer 404
+
+
+def test_an_error_says_each_thing_once(opened: Any) -> None:
+    page = opened("", WIDE)
+    page.get_by_role("link", name="<b>broken</b>").click()
+    page.get_by_text("DATA301: ").wait_for()
+    whole = page.locator(".error").first.inner_text()
+    assert whole.count("DATA301") == 1
+    assert "`" not in whole
+    assert page.locator(".error code").all_text_contents() == ["TRY_CAST", "NULL"]
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_a_job_at_two_sizes(opened: Any, size: dict[str, int]) -> None:
     page = opened(f"#/jobs/{DONE}", size)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import stateplan
 from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.execnodes.runtime.user_functions import Shipped
@@ -59,6 +60,26 @@ class Listed(AggregateFunction):
 
     def get_value(self, accumulator: list[Any]) -> str | None:
         return repr(accumulator) if accumulator else None
+
+
+class Mean(AggregateFunction):
+    """The accumulator of PyFlink's own examples: a row whose fields are set."""
+
+    def create_accumulator(self) -> Any:
+        return stateplan.Row(total=0, count=0)
+
+    def accumulate(self, accumulator: Any, value: int | None) -> None:
+        if value is not None:
+            accumulator[0] += value
+            accumulator.count += 1
+
+    def retract(self, accumulator: Any, value: int | None) -> None:
+        if value is not None:
+            accumulator["total"] -= value
+            accumulator[1] -= 1
+
+    def get_value(self, accumulator: Any) -> int | None:
+        return accumulator.total // accumulator[1] if accumulator["count"] else None
 
 
 class Sum(AggregateFunction):
@@ -188,6 +209,16 @@ def test_without_arguments() -> None:
     state = MemoryState(GroupAggregateKernel(ROW, (), calls, (False,), True, False))
     out = changes_of(state.step([frame(ROW, [(INSERT, (1, 5, "a", True))] * 2)], 1, [0]))
     assert out == [(INSERT, ("[(), ()]",))]
+
+
+def test_an_accumulator_that_is_a_row() -> None:
+    """Its fields are set, by position and by name, over micro-batches and retractions."""
+    mean = udaf(Mean(), ["BIGINT"], "BIGINT")
+    state = MemoryState(GroupAggregateKernel(ROW, (0,), (user(mean, 1),), (True,), True, True))
+    first = [(INSERT, (1, 4, "a", True)), (INSERT, (1, 8, "a", True)), (INSERT, (1, None, "a", True))]
+    assert changes_of(state.step([frame(ROW, first)], 1, [0])) == [(INSERT, (1, 6))]
+    second = [(DELETE, (1, 4, "a", True))]
+    assert changes_of(state.step([frame(ROW, second)], 2, [0])) == [(UPDATE_BEFORE, (1, 6)), (UPDATE_AFTER, (1, 8))]
 
 
 class Growing(AggregateFunction):

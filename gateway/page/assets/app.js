@@ -40,8 +40,8 @@ const askToken = () => {
 
 const open = () => {
   polling?.stop();
-  const job = /^#\/jobs\/([0-9a-f-]+)$/i.exec(location.hash)?.[1];
-  const path = job ? `/page/jobs/${job}` : "/page/jobs";
+  const job = /^#\/jobs\/([^/]+)$/.exec(location.hash)?.[1];
+  const path = job ? `/page/jobs/${encodeURIComponent(decodeURIComponent(job))}` : "/page/jobs";
   let why = "";
   const gone = h("p", { class: "note", role: "alert", hidden: true });
   view = job ? jobView(path, () => polling.now()) : listView();

@@ -19,6 +19,13 @@ const nice = (value, binary) => {
   return power * [1, 2, 5, 10].find((step) => power * step >= value * 0.9999);
 };
 
+/** What the plot reaches up to. Single values far above all others, such as the first micro-batch, do not count. */
+const highest = (values) => {
+  const all = values.flat().sort((a, b) => a - b);
+  const most = all[Math.ceil(all.length * 0.95) - 1];
+  return all.length >= 10 && all[all.length - 1] > 4 * most && most > 0 ? 1.5 * most : all[all.length - 1];
+};
+
 /**
  * title: what is plotted. lines: [{ name, of(history) -> values }]. words: a value as text. marked(place) is called when a
  * place is marked in this chart; mark(place) marks it from outside, null for none.
@@ -89,11 +96,11 @@ export const chart = ({ title, lines, words, binary = false, marked }) => {
       history = found;
       if (!history.batch.length) return;
       values = lines.map((line) => line.of(history));
-      high = nice(Math.max(...values.map((list) => Math.max(...list))), binary);
+      high = nice(highest(values), binary);
       paths.forEach((path, number) => {
         const list = values[number].length === 1 ? [values[number][0], values[number][0]] : values[number];
         const step = WIDTH / (list.length - 1);
-        attribute(path, "points", list.map((value, at) => `${(at * step).toFixed(2)},${(HEIGHT - (value / high) * (HEIGHT - 1)).toFixed(2)}`).join(" "));
+        attribute(path, "points", list.map((value, at) => `${(at * step).toFixed(2)},${(HEIGHT - Math.min(1.05, value / high) * (HEIGHT - 1)).toFixed(2)}`).join(" "));
       });
       say(top, words(high));
       say(from, `micro-batch ${history.batch[0]}`);

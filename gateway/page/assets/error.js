@@ -2,6 +2,9 @@
 
 import { h, say, show } from "./dom.js";
 
+/** Prose in which backquotes stand around code, as nodes. */
+const prose = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+
 export const errorPart = () => {
   const title = h("strong", {});
   const text = h("pre", {});
@@ -14,9 +17,12 @@ export const errorPart = () => {
       show(node, Boolean(error));
       if (!error) return;
       say(title, error.code ? `${error.code}: ${error.title}` : "Error");
-      say(text, error.text);
-      say(cause, error.cause ? `Cause: ${error.cause}` : "");
-      say(remedy, error.remedy ? `Remedy: ${error.remedy}` : "");
+      say(text, error.code ? error.text.replace(`[${error.code}] `, "") : error.text);
+      for (const [name, node_] of [["cause", cause], ["remedy", remedy]]) {
+        if (node_.dataset.of === error[name]) continue;
+        node_.dataset.of = error[name] ?? "";
+        node_.replaceChildren(...(error[name] ? [`${name[0].toUpperCase()}${name.slice(1)}: `, ...prose(error[name])] : []));
+      }
     },
   };
 };

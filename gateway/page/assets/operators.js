@@ -17,7 +17,8 @@ const operatorRow = () => {
       say(name, `${operator.name} [${operator.id}]`);
       say(rowsIn, running ? rate(operator.rowsInPerSecond) : "");
       say(rowsOut, running && operator.kind !== "sink" ? rate(operator.rowsOutPerSecond) : "");
-      bar.value = running ? operator.busy : 0;
+      bar.value = operator.busy;
+      show(bar, running);
       say(text, running ? share(operator.busy) : "");
       say(mark, operator.watermark === null ? "" : clock(operator.watermark));
       say(late, count(operator.totals.late_rows || null));

@@ -393,7 +393,7 @@ class OfColumns(Running):
         function, given = self._function, vector_columns(self._function, columns)
         if not hasattr(function.opened(), "accumulate"):
             return plain_value(function.call(function.caller(), given), self._result)
-        accumulator = function.call(function.method("create_accumulator"), ())
+        accumulator = function.fresh_accumulator()
         replaced = function.call(function.method("accumulate"), (accumulator, *given))
         accumulator = accumulator if replaced is None else replaced
         return plain_value(function.call(function.method("get_value"), (accumulator,)), self._result)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.errors import CheckpointError, RunError
-from stateplan.execnodes.functions.user import UserFunction
+from stateplan.execnodes.functions.user import UserFunction, settable
 from stateplan.execnodes.functions.values import column_of, plain_value, python_values, vector_columns
 from stateplan.execnodes.runtime.kernels.common.accumulator_bytes import (
     Classes,
@@ -27,6 +27,7 @@ from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fol
 from stateplan.execnodes.runtime.kernels.common.net import Ints, stable_order
 from stateplan.execnodes.runtime.kernels.common.old_accumulators import MARK, unpickled
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.row import RowAccumulator
 
 _METHODS = ("create_accumulator", "accumulate", "retract", "merge", "get_value", "emit_value")
 
@@ -131,23 +132,23 @@ class UserFold(Fold):
             yield int(codes[start]), int(signs[start]), tuple(given)
 
     def _fresh(self) -> Any:
-        return self._function.call(self._function.method("create_accumulator"), ())
+        return self._function.fresh_accumulator()
 
     def _opened(self, data: bytes | None) -> Any:
         """The accumulator; a new one without data. Raises CheckpointError CKPT009."""
         if data is None:
             return self._fresh()
         try:
-            if data.startswith(MARK):
-                return unpickled(data, self._known_classes)
-            return decoded(data, self._known_classes)
+            read = unpickled if data.startswith(MARK) else decoded
+            return settable(read(data, self._known_classes))
         except UnreadableError as cause:
             hint = f"called by {self._function.operator}" if self._function.operator else None
             raise CheckpointError("CKPT009", name=self._function.name, reason=str(cause), hint=hint) from cause
 
     def _closed(self, accumulator: Any) -> bytes:
         try:
-            return encoded(accumulator, self._known_classes)
+            kept = accumulator.row() if isinstance(accumulator, RowAccumulator) else accumulator
+            return encoded(kept, self._known_classes)
         except Exception as cause:  # its attributes are a user's code
             kind = "" if isinstance(cause, UnstorableError) else f"{type(cause).__name__}: "
             raise RunError("RUN076", name=self._function.name, cause=f"{kind}{str(cause)[:200]}") from cause
