@@ -8,7 +8,7 @@ from stateplan.execnodes.errors import Place
 from stateplan.execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
 from stateplan.execnodes.functions.typerules import decimal, decimal_round, varbinary
 from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import DOUBLE, STRING, LogicalType
+from stateplan.execnodes.types import DOUBLE, INT, STRING, LogicalType
 
 _DOUBLE = fixed(DOUBLE)
 _LOGARITHMS = ("LN", "LOG10", "LOG2", "EXP")
@@ -53,6 +53,9 @@ register(
         ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
         *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in (*_LOGARITHMS, *_ANGLES)),
         ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
+        ScalarFunction("RAND", ("INTEGER",), fixed(DOUBLE), optional=1),
+        ScalarFunction("RAND_INTEGER", ("INTEGER", "INTEGER"), fixed(INT), optional=1),
+        ScalarFunction("UUID", (), fixed(LogicalType("CHAR", length=36), False)),
         ScalarFunction("PI", (), fixed(DOUBLE, False)),
         ScalarFunction("E", (), fixed(DOUBLE, False)),
         ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),

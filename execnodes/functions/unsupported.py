@@ -5,7 +5,6 @@ from __future__ import annotations
 from stateplan.execnodes.functions.table import ScalarFunction, fixed, register
 from stateplan.execnodes.types import STRING
 
-_RANDOM = "its value would change when a micro-batch runs again after a failure"
 _BITMAP = "the BITMAP type is not available"
 _VARIANT = "the VARIANT type is not available"
 _STRUCTURED = "structured types are not available"
@@ -15,9 +14,6 @@ _BITMAPS = ("AND", "ANDNOT", "BUILD", "FROM_BYTES", "OR", "XOR")
 _OF_BITMAPS = ("CARDINALITY", "TO_ARRAY", "TO_BYTES", "TO_STRING")
 
 _REASONS = {
-    "RAND": _RANDOM,
-    "RAND_INTEGER": _RANDOM,
-    "UUID": _RANDOM,
     **{f"BITMAP_{name}": _BITMAP for name in (*_BITMAPS, *_OF_BITMAPS)},
     "PARSE_JSON": _VARIANT,
     "TRY_PARSE_JSON": _VARIANT,

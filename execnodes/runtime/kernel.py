@@ -348,6 +348,10 @@ class Transform(ABC):
         """As a call, knowing how far event time has come, ms since 1970; None before the first watermark."""
         return self(frame, now)
 
+    def of_piece(self, piece: str) -> Transform:
+        """The transform for a piece of the rows of a micro-batch, from whose name random values are made."""
+        return self
+
     def watermark(self, frame: pl.DataFrame, now: int) -> int | None:
         """How far event time has come with the rows, ms since 1970; None where they do not say."""
         return None
@@ -371,6 +375,9 @@ class Reading(Transform):
 
     def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
         return self.transform.at_watermark(frame, now, watermark)
+
+    def of_piece(self, piece: str) -> Transform:
+        return Reading(self.transform.of_piece(piece), self.reader)
 
 
 def fetch_state(

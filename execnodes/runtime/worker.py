@@ -119,11 +119,18 @@ def marks_of(pipeline: Pipeline, part: str = "") -> Iterator[Mark]:
 
 
 def deliver(
-    graph: JobGraph, pipeline: Pipeline, frame: pl.DataFrame, now: int, seq: str, clock: Clock | None = None
+    graph: JobGraph,
+    pipeline: Pipeline,
+    frame: pl.DataFrame,
+    now: int,
+    seq: str,
+    clock: Clock | None = None,
+    way: str = "",
 ) -> Iterator[Blob]:
-    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``."""
+    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``. ``way`` tells
+    the pipeline from others that get the same frame."""
     clock = clock or Clock()
-    for transform in pipeline.transforms:
+    for step, transform in enumerate(pipeline.transforms):
         if frame.height == 0:
             return
         if transform.makes_watermarks:
@@ -131,12 +138,13 @@ def deliver(
             if transform.aligned or _asked(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
         elif isinstance(transform, Reading):
-            frame = transform.at_watermark(frame, now, graph.watermarks.get(transform.reader))
+            read = transform.of_piece(f"{seq}{way}.{step}")
+            frame = read.at_watermark(frame, now, graph.watermarks.get(transform.reader))
         else:
-            frame = transform(frame, now)
+            frame = transform.of_piece(f"{seq}{way}.{step}")(frame, now)
     if frame.height == 0:
         return
-    for output in pipeline.outputs:
+    for number, output in enumerate(pipeline.outputs):
         if isinstance(output, ToOperator):
             for group, rows in split(frame, output.keys, graph.key_groups):
                 label = slot_label(graph.slot(output.operator, group))
@@ -146,7 +154,7 @@ def deliver(
             count_rows(clock.delivered.setdefault(output.sink, {}), "rows_in.0", frame)
             yield Blob(slot_label(graph.sink_slot(output.sink)), 0, seq, now, frame.height, data)
         elif isinstance(output, Pipeline):
-            yield from deliver(graph, output, frame, now, seq, clock)
+            yield from deliver(graph, output, frame, now, seq, clock, f"{way}/{number}")
 
 
 def name_part(pipeline: Pipeline, clock: Clock) -> None:

@@ -11,6 +11,7 @@ from stateplan.execnodes.functions.render import (  # noqa: F401  the registry i
     digests,
     json,
     mathematical,
+    random,
     regex,
     temporal,
     text,

@@ -24,6 +24,8 @@ from stateplan.execnodes.values.codecs import constant
 NOW = "@now"
 WATERMARK = "@watermark"
 """Column with the micro-batch's time in epoch milliseconds (Int64), present when an expression needs it."""
+RANDOM = "@random"
+"""With a number behind it, a column of random words (UInt64); as many as an expression needs."""
 
 Render = Callable[["Renderer", Call], pl.Expr]
 F = TypeVar("F", bound=Render)
@@ -98,6 +100,7 @@ class Renderer:
         checks: the checks of everything rendered so far.
         uses_now: whether a rendered expression reads the column :data:`NOW`.
         uses_watermark: whether one reads the column :data:`WATERMARK`.
+        randoms: how many columns :data:`RANDOM` they read.
     """
 
     def __init__(self, time_zone: str = "UTC") -> None:
@@ -105,6 +108,8 @@ class Renderer:
         self.checks: list[Check] = []
         self.uses_now = False
         self.uses_watermark = False
+        self.randoms = 0
+        self._seeds: dict[str, int] = {}
         self._guards: list[pl.Expr] = []
         self._calls: list[Rex] = []
 
@@ -144,6 +149,12 @@ class Renderer:
         """The micro-batch's time, epoch milliseconds as Int64."""
         self.uses_now = True
         return pl.col(NOW)
+
+    def random(self, seed: str | None = None) -> pl.Expr:
+        """A random word per row, as UInt64; always the same one for a constant ``seed``."""
+        number = self.randoms if seed is None else self._seeds.setdefault(seed, self.randoms)
+        self.randoms = max(self.randoms, number + 1)
+        return pl.col(f"{RANDOM}{number}")
 
     def watermark(self) -> pl.Expr:
         """How far event time has come, epoch milliseconds as Int64; NULL before the first watermark."""

@@ -13,6 +13,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
+from stateplan.execnodes.functions.render.random import random_columns
 from stateplan.execnodes.node_text import rex_text
 from stateplan.execnodes.rex import InputRef, Rex, reads_watermark
 from stateplan.execnodes.runtime.kernel import Frozen, Transform
@@ -30,6 +31,7 @@ class _Compiled:
     checks: tuple[Check, ...]
     uses_now: bool
     uses_watermark: bool
+    randoms: int
     inputs: tuple[str, ...] | None
     """The input columns that the values are; None where any is not one."""
     anchored: bool
@@ -49,6 +51,7 @@ def _compile(rexes: tuple[Rex, ...], names: tuple[str, ...], time_zone: str) -> 
         tuple(renderer.checks),
         renderer.uses_now,
         renderer.uses_watermark,
+        renderer.randoms,
         _input_columns(rexes),
         any(v.meta.root_names() for v in values),
     )
@@ -108,14 +111,29 @@ class CalcTransform(Frozen, Transform):
             DataError: DATA301, naming function and value, where Flink would fail the job on a row.
             RunError: RUN301 or RUN302, for an expression that cannot be run.
         """
+        return self.in_piece(frame, now, watermark, "")
+
+    def of_piece(self, piece: str) -> Transform:
+        if not any(p is not None and p.randoms for p in self._programs):
+            return self
+        return _CalcOfPiece(self, piece)
+
+    def in_piece(self, frame: pl.DataFrame, now: int, watermark: int | None, piece: str) -> pl.DataFrame:
+        """As :meth:`at_watermark`, with random values that belong to a piece of the micro-batch's rows."""
         try:
-            return self._run(frame, now, watermark)
+            return self._run(frame, now, watermark, piece)
         except StateplanError:
             raise
         except (Exception, pl.exceptions.PanicException) as cause:
             raise _failure(cause) from cause
 
-    def _run(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
+    def _randomized(self, frame: pl.DataFrame, program: _Compiled, now: int, piece: str) -> pl.DataFrame:
+        if not program.randoms:
+            return frame
+        which = "where" if program is self._programs[0] else "select"
+        return frame.with_columns(random_columns(frame.height, program.randoms, f"{now}\0{piece}\0{which}"))
+
+    def _run(self, frame: pl.DataFrame, now: int, watermark: int | None, piece: str) -> pl.DataFrame:
         condition, projection = self._programs
         kind = [KIND] if KIND in frame.columns else []
         if frame.height == 0:
@@ -126,9 +144,11 @@ class CalcTransform(Frozen, Transform):
         if projection.uses_watermark or (condition is not None and condition.uses_watermark):
             frame = frame.with_columns(pl.lit(watermark, dtype=pl.Int64).alias(WATERMARK))
         if condition is not None:
+            frame = self._randomized(frame, condition, now, piece)
             if condition.checks:
                 self._verify(frame, condition.checks)
             frame = frame.filter(condition.values[0])
+        frame = self._randomized(frame, projection, now, piece)
         if projection.inputs is not None:
             taken = [frame[source].alias(column(i)) for i, source in enumerate(projection.inputs)]
             return pl.DataFrame([*taken, *(frame[name] for name in kind)])
@@ -157,6 +177,20 @@ class CalcTransform(Frozen, Transform):
                     problem=check.problem.replace("{}", values),
                     place=Place(operator=self.operator, expression=text),
                 )
+
+
+@dataclass(frozen=True)
+class _CalcOfPiece(Transform):
+    """A calc with random values, over a piece of a micro-batch's rows."""
+
+    calc: CalcTransform
+    piece: str
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        return self.calc.in_piece(frame, now, None, self.piece)
+
+    def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
+        return self.calc.in_piece(frame, now, watermark, self.piece)
 
 
 def _failure(cause: BaseException) -> StateplanError:
