@@ -27,7 +27,7 @@ FAMILIES = {
 }
 """The prefixes of codes, one file each, and the subject of their errors."""
 
-RETIRED = frozenset({"CKPT025", "CKPT042", "RUN050"})
+RETIRED = frozenset({"CKPT025", "CKPT042", "RUN050", "SQL011"})
 """Codes of errors that no longer exist. A code is never used again."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.errors import SqlError
+from stateplan.execnodes.errors import SqlError, nearest, one_of
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import to_least_restrictive
 from stateplan.execnodes.functions.literals import null_literal
@@ -44,12 +44,36 @@ def _row_of(operands: Sequence[Rex]) -> LogicalType:
     return LogicalType("ROW", False, fields=tuple(RowField(f"EXPR${i}", o.type) for i, o in enumerate(operands)))
 
 
+def row_item(row: LogicalType, index: Rex) -> RowField:
+    """The field of a ROW that a constant in brackets means: its name, or its number from 1.
+
+    Raises:
+        SqlError: SQL203, for one that is no such constant, or means no field.
+    """
+    fields = {f.name: f for f in row.fields}
+    wanted = index.value if isinstance(index, Literal) else None
+    if isinstance(wanted, int) and not isinstance(wanted, bool) and 1 <= wanted <= len(row.fields):
+        return row.fields[wanted - 1]
+    if isinstance(wanted, str) and index.type.is_string and wanted in fields:
+        return fields[wanted]
+    shown = one_of([f"'{name}'" for name in fields])
+    hint = nearest(wanted, fields) if isinstance(wanted, str) else None
+    raise SqlError("SQL203.row_item", type=row.summary(), shown=shown, count=len(fields), hint=hint)
+
+
 def _item(operands: Sequence[Rex]) -> LogicalType:
-    return operands[0].type.children[-1].as_nullable()
+    container = operands[0].type
+    if container.root == "ROW":
+        found = row_item(container, operands[1]).type
+        return found.as_nullable(found.nullable or container.nullable)
+    return container.children[-1].as_nullable()
 
 
 def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
     container, index = operands
+    if container.type.root == "ROW":
+        row_item(container.type, index)
+        return operands
     if container.type.root == "ARRAY" and not index.type.is_integer:
         raise SqlError("SQL203.item_operands", type=index.type.summary())
     first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
@@ -130,7 +154,7 @@ register(
             "MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True
         ),
         ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
-        ScalarFunction("ITEM", ("ARRAY|MAP", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
+        ScalarFunction("ITEM", ("ARRAY|MAP|ROW", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
         ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
         ScalarFunction("ELEMENT", (_A,), _element),
         ScalarFunction(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from stateplan.execnodes.errors import Place, SqlError, nearest
+from stateplan.execnodes.functions.elsewhere import INSTEAD
 from stateplan.execnodes.functions.typerules import family
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import LogicalType
@@ -170,10 +171,9 @@ def find_scalar(name: str) -> ScalarFunction | None:
 
 
 def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:
-    """SQL200, naming the nearest function."""
-    return SqlError(
-        "SQL200", name=name.upper(), place=place, hint=nearest(name, [c for c in candidates if c[0].isalpha()])
-    )
+    """SQL200, with what other databases call so, or naming the nearest function."""
+    hint = INSTEAD.get(name.upper()) or nearest(name, [c for c in candidates if c[0].isalpha()])
+    return SqlError("SQL200", name=name.upper(), place=place, hint=hint)
 
 
 def any_nullable(operands: Sequence[Rex]) -> bool:

@@ -12,6 +12,7 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.aggregates import aggregate_names, is_aggregate
 from stateplan.execnodes.functions.builder import make_call, make_in
 from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.collection import row_item
 from stateplan.execnodes.functions.literals import (
     binary_literal,
     boolean_literal,
@@ -260,7 +261,11 @@ class ExpressionBinder:
         return cast_rex(self.bind(node.this), target, self.place(node), try_cast=isinstance(node, exp.TryCast))
 
     def _bracket(self, node: exp.Expr) -> Rex:
-        return make_call("ITEM", [self.bind(node.this), self.bind(node.expressions[0])], self.place(node))
+        container, index, place = self.bind(node.this), self.bind(node.expressions[0]), self.place(node)
+        item = make_call("ITEM", [container, index], place)
+        # Flink makes an access of a position in a ROW, and leaves that of a name.
+        by_position = container.type.root == "ROW" and index.type.is_integer
+        return field_of(container, row_item(container.type, index).name, place) if by_position else item
 
     def _tuple(self, node: exp.Expr) -> Rex:
         return make_call("ROW", [self.bind(e) for e in node.expressions], self.place(node))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from sqlglot import exp
 
@@ -42,7 +43,7 @@ _EXCLUDING, _INCLUDING, _OVERWRITING = "EXCLUDING", "INCLUDING", "OVERWRITING"
 _FEATURES: dict[type[exp.Expr], str] = {nodes.ComputedColumn: "GENERATED", nodes.MetadataColumn: "METADATA"}
 
 #: What LIKE takes over when nothing is said.
-_LIKE_DEFAULTS = {
+LIKE_DEFAULTS = {
     "CONSTRAINTS": _INCLUDING,
     "DISTRIBUTION": _INCLUDING,
     "GENERATED": _INCLUDING,
@@ -58,19 +59,20 @@ def parts_of(table: exp.Table) -> list[str]:
     return [part.name for part in table.parts]
 
 
-def options_of(found: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, str]:
-    """The options of a WITH clause, in order.
+def options_of(found: Iterable[nodes.Option] | None) -> dict[str, str]:
+    """The options of a WITH clause, in order. As in Flink, the last value of a key counts."""
+    return {option.this.name: option.expression.name for option in found or ()}
 
-    Raises:
-        SqlError: SQL011, for a key that stands there twice.
-    """
-    out: dict[str, str] = {}
-    for option in found or ():
-        key = option.this.name
-        if key in out:
-            raise SqlError("SQL011", key=key, place=place_of(option, source, file))
-        out[key] = option.expression.name
-    return out
+
+def doubled_options(statement: exp.Expr) -> list[str]:
+    """A note for each option that a WITH clause of a statement has twice."""
+    notes = []
+    for node in statement.walk():
+        given = node.args.get("options") or ()
+        keys = [option.this.name for option in given if isinstance(option, nodes.Option)]
+        twice = {key: None for i, key in enumerate(keys) if key in keys[:i]}
+        notes += [f"the option '{key}' is given twice; the last value counts" for key in twice]
+    return notes
 
 
 def places_of(found: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, Place]:
@@ -88,11 +90,17 @@ class _Draft:
     primary_key_name: str | None = None
 
 
-class _TableBuilder:
-    """One CREATE TABLE."""
+class TableBuilder:
+    """One CREATE TABLE, or the part that ALTER TABLE shares with it.
+
+    Attributes:
+        makes_keys: whether columns that can be NULL may become the key.
+    """
+
+    makes_keys: ClassVar[bool] = False
 
     def __init__(
-        self, node: nodes.CreateTable, catalog: CatalogManager, source: str, file: str | None, query: Fields | None
+        self, node: nodes.Statement, catalog: CatalogManager, source: str, file: str | None, query: Fields | None
     ) -> None:
         self.node = node
         self.query = query
@@ -114,25 +122,19 @@ class _TableBuilder:
         node = self.node
         identifier = self.catalog.qualify(parts_of(node.this), self.place(node.this))
         like = node.args.get("like")
-        base, how = (None, _LIKE_DEFAULTS) if like is None else (self._base(like), _merging(like))
+        base, how = (None, LIKE_DEFAULTS) if like is None else (self._base(like), _merging(like))
         if base is not None:
-            self._take_over(base, how)
+            self.take_over(base, how)
         for column in node.args.get("columns") or ():
             self._add(column, base, how)
         if self.query is not None:
             self._query_columns(self.query)
-        self._bind_columns()
+        self.bind_columns()
         self._keys(base, how)
         self._watermark(base, how)
         options = self._options(base, how)
         partitions = self._partitions(base, how)
-        draft = self.draft
-        schema = TableSchema(
-            tuple(draft.columns.values()),
-            draft.primary_key,
-            draft.primary_key_name,
-            (draft.watermark,) if draft.watermark else (),
-        )
+        schema = self.schema()
         self._check_nulls()
         comment = node.args.get("comment")
         return CatalogTable(
@@ -202,7 +204,7 @@ class _TableBuilder:
             raise self.error("CAT031", like.this, summary=found.identifier.summary)
         return found
 
-    def _take_over(self, base: CatalogTable, how: Mapping[str, str]) -> None:
+    def take_over(self, base: CatalogTable, how: Mapping[str, str]) -> None:
         features = {COMPUTED: "GENERATED", METADATA: "METADATA"}
         for column in base.schema.columns:
             if column.kind == PHYSICAL or how[features[column.kind]] != _EXCLUDING:
@@ -218,7 +220,7 @@ class _TableBuilder:
 
     def _options(self, base: CatalogTable | None, how: Mapping[str, str]) -> dict[str, str]:
         given = self.node.args.get("options")
-        own = options_of(given, self.source, self.file)
+        own = options_of(given)
         if base is None or how["OPTIONS"] == _EXCLUDING:
             return own
         taken = self._inherited(base)
@@ -251,6 +253,12 @@ class _TableBuilder:
                 )
         return tuple(name.name for name in given) or inherited
 
+    def schema(self) -> TableSchema:
+        """The schema as it has been drafted."""
+        draft = self.draft
+        watermarks = (draft.watermark,) if draft.watermark else ()
+        return TableSchema(tuple(draft.columns.values()), draft.primary_key, draft.primary_key_name, watermarks)
+
     # columns
 
     def _add(self, node: exp.Expr, base: CatalogTable | None, how: Mapping[str, str]) -> None:
@@ -266,13 +274,17 @@ class _TableBuilder:
             if how[feature] != _OVERWRITING:
                 raise self.error("CAT032.add", node.this, kind=kind.lower() if kind else "", name=name, feature=feature)
         self.own[name] = node
-        comment = node.args.get("comment")
+        self.draft.columns[name] = self.column(node)
+
+    def column(self, node: exp.Expr) -> Column:
+        """The column that a node declares; the expression of a computed one is not bound yet."""
+        name, comment = node.this.name, node.args.get("comment")
         text = comment.name if comment is not None else None
         if isinstance(node, nodes.ComputedColumn):
-            column = Column(name, LogicalType("NULL"), COMPUTED, node.expression, comment=text)
-        elif isinstance(node, nodes.MetadataColumn):
+            return Column(name, LogicalType("NULL"), COMPUTED, node.expression, comment=text)
+        if isinstance(node, nodes.MetadataColumn):
             key = node.args.get("key")
-            column = Column(
+            return Column(
                 name,
                 logical_type(node.args["kind"]),
                 METADATA,
@@ -280,11 +292,9 @@ class _TableBuilder:
                 virtual=bool(node.args.get("virtual")),
                 comment=text,
             )
-        else:
-            column = Column(name, logical_type(node.args["kind"]), comment=text)
-        self.draft.columns[name] = column
+        return Column(name, logical_type(node.args["kind"]), comment=text)
 
-    def _bind_columns(self) -> None:
+    def bind_columns(self) -> None:
         """Binds the computed columns that this statement declares. Those of the base table are bound again, for
         their input references count the columns of this table."""
         columns = self.draft.columns
@@ -312,9 +322,17 @@ class _TableBuilder:
             key, names = declared[0]
             if self.draft.primary_key:
                 raise self.error("CAT032.keys", key)
-            self._check_key(names)
-            self.draft.primary_key = tuple(name.name for name in names)
-            self.draft.primary_key_name = key.this.name if key.this else "PK_" + "_".join(self.draft.primary_key)
+            self.set_key(key, names)
+        self.bind_key()
+
+    def set_key(self, key: nodes.PrimaryKey, names: Sequence[exp.Identifier]) -> None:
+        """Makes ``names`` the primary key. Raises CatalogError CAT034."""
+        self._check_key(names)
+        self.draft.primary_key = tuple(name.name for name in names)
+        self.draft.primary_key_name = key.this.name if key.this else "PK_" + "_".join(self.draft.primary_key)
+
+    def bind_key(self) -> None:
+        """Columns of the primary key are NOT NULL."""
         for name in self.draft.primary_key:
             column = self.draft.columns[name]
             self.draft.columns[name] = replace(column, type=column.type.not_null())
@@ -337,7 +355,7 @@ class _TableBuilder:
                 )
             if name.name in seen:
                 raise self.error("CAT034.check_key_2", name, name=name.name)
-            if name.name not in self.own and column.type.nullable:
+            if name.name not in self.own and column.type.nullable and not self.makes_keys:
                 where = "base table" if self.query is None else "query"
                 raise self.error("CAT034.check_key_3", name, name=name.name, where=where)
             seen.add(name.name)
@@ -351,7 +369,11 @@ class _TableBuilder:
         own = declared[0] if declared else None
         spec = self.draft.watermark
         if own is not None:
-            spec = self._own_watermark(own, spec, how)
+            spec = self.own_watermark(own, spec, how)
+        self.bind_watermark(spec, own)
+
+    def bind_watermark(self, spec: WatermarkSpec | None, own: nodes.Watermark | None) -> None:
+        """Binds the watermark, which ``own`` declares where it is not one that the table has; marks its column."""
         if spec is None or spec.expression is None:
             return
         column = self.draft.columns.get(spec.column)
@@ -360,12 +382,12 @@ class _TableBuilder:
         fields = [(c.name, c.type) for c in self.draft.columns.values()]
         rex = _bind(spec.expression, fields, self.source if own is not None else "", self.catalog.function)
         if own is not None:
-            self._check_time("the watermark's column", column.type, own.expressions[0])
-            self._check_time("the watermark", rex.type, own.expression)
+            self.check_time("the watermark's column", column.type, own.expressions[0])
+            self.check_time("the watermark", rex.type, own.expression)
         self.draft.watermark = replace(spec, rex=rex)
         self.draft.columns[spec.column] = replace(column, type=replace(column.type, kind="ROWTIME"))
 
-    def _own_watermark(
+    def own_watermark(
         self, node: nodes.Watermark, inherited: WatermarkSpec | None, how: Mapping[str, str]
     ) -> WatermarkSpec:
         path = [part.name for part in node.expressions]
@@ -380,7 +402,7 @@ class _TableBuilder:
             raise self.error("CAT032.own_watermark", node, column=inherited.column)
         return WatermarkSpec(path[0], node.expression, None, serializable_sql(node.expression))
 
-    def _check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
+    def check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
         if not found.is_timestamp or found.kind is not None or not 0 <= (found.precision or 0) <= 3:
             raise self.error("CAT035.check_time", node, what=what, found=found.summary())
 
@@ -392,7 +414,7 @@ def _proctime(found: LogicalType) -> str | None:
 def _merging(like: nodes.LikeTable) -> dict[str, str]:
     """How each part of the base table is merged. ALL first, whatever the order in the text."""
     given = [option.name.split(" ") for option in like.args.get("expressions") or ()]
-    out = dict(_LIKE_DEFAULTS)
+    out = dict(LIKE_DEFAULTS)
     for strategy, feature in given:
         if feature == "ALL":
             out = dict.fromkeys(out, strategy)
@@ -422,9 +444,9 @@ def create_table(
         CatalogError: CAT038, columns that do not fit the query.
         CatalogError: CAT030 duplicate column, CAT031 LIKE of a view, CAT032 something is in the base table already,
             CAT033 partition key, CAT034 primary key, CAT035 watermark; CAT001 to CAT004 from the names.
-        SqlError: SQL011, and whatever binding the expressions finds.
+        SqlError: whatever binding the expressions finds.
     """
-    return _TableBuilder(node, catalog, source, file, query).build()
+    return TableBuilder(node, catalog, source, file, query).build()
 
 
 def view_schema(

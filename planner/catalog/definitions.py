@@ -208,11 +208,7 @@ def read_database(text: str, file: str, name: str) -> Database:
     """The database that a file defines. Raises as :func:`read_object`."""
     node = _statement(text, file, ObjectIdentifier("", "", name), nodes.CreateDatabase)
     comment = node.args.get("comment")
-    try:
-        options = ddl.options_of(node.args.get("options"), text, file)
-    except StateplanError as error:
-        raise _wrong(name, file, text, error) from error
-    return Database(name, None if comment is None else comment.name, options)
+    return Database(name, None if comment is None else comment.name, ddl.options_of(node.args.get("options")))
 
 
 def _statement(text: str, file: str, identifier: ObjectIdentifier, wanted: type[N], fold: bool = False) -> N:

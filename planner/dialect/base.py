@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -71,6 +72,8 @@ _SIGNS = frozenset(
 _NO_SQL = {
     '"': ("double quotes quote nothing in Flink SQL", "backquotes around a name, single quotes around a text"),
     "!=": ("'!=' is not an operator of Flink SQL", "<>"),
+    "==": ("'==' is not an operator of Flink SQL", "="),
+    "::": ("'::' is not an operator of Flink SQL", "CAST(x AS type)"),
 }
 
 
@@ -201,6 +204,17 @@ class ParserBase(parser.Parser):
     def _unsupported(self, what: str, token: Token | None = None, hint: str | None = None) -> SqlError:
         token = token or self._prev
         return unsupported(what, place_of_token(token, self.sql), hint)
+
+    def _written(self, text: str) -> bool:
+        """Whether the characters of an operator that Flink does not have come next, without a blank between them."""
+        ahead = self._ahead(0)
+        return ahead is not None and self.sql[ahead.start : ahead.start + len(text)] == text
+
+    def _no_operator(self, text: str) -> SqlError:
+        """SQL003 for an operator of other dialects of two characters, which come next."""
+        what, instead = _NO_SQL[text]
+        place = place_of_token(self._curr, self.sql)
+        return SqlError("SQL003", problem=what, place=replace(place, length=len(text)), expected=instead)
 
     def raise_error(self, message: str, token: Any = None) -> NoReturn:
         """Errors of sqlglot's own helpers, in our form."""

@@ -164,14 +164,13 @@ class DdlParser(QueryParser):
         self._expect(")", expected=", or )")
         return found
 
-    def _element(self, found: dict[str, list[exp.Expr]]) -> None:
+    def _element(self, found: dict[str, list[exp.Expr]], placed: bool = False) -> None:
         if self._is("WATERMARK", "FOR"):
             found["watermarks"].append(self._watermark())
         elif self._is("PRIMARY", "KEY") or self._is("CONSTRAINT") or self._is("UNIQUE"):
             found["keys"].append(self._table_key())
         else:
-            column = self._column()
-            found["columns"].append(column)
+            found["columns"].append(self._placed_column() if placed else self._column())
 
     @marked
     def _watermark(self) -> nodes.Watermark:
@@ -202,7 +201,7 @@ class DdlParser(QueryParser):
         raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
 
     @marked
-    def _column(self) -> exp.Expr:
+    def _column(self, placed: bool = False) -> exp.Expr:
         words = ("WATERMARK", "PRIMARY", "CONSTRAINT")
         name = self._name("a name of a column, WATERMARK FOR, PRIMARY KEY or CONSTRAINT", words)
         if self._accept("AS"):
@@ -221,9 +220,10 @@ class DdlParser(QueryParser):
             self._expect("PRIMARY", "KEY")
             key_node = self._mark(nodes.PrimaryKey(this=constraint, enforced=self._enforced(key_start)), key_start)
         comment = self._comment()
-        if not self._is(",") and not self._is(")"):
+        ends = self._at_end() or self._word_at(0) in (",", ")", ";", *(("FIRST", "AFTER") if placed else ()))
+        if not ends:
             raise self._unexpected(
-                ", or ) after the column",
+                "FIRST, AFTER or the end of the column" if placed else ", or ) after the column",
                 words=("METADATA", "PRIMARY", "COMMENT", "NOT", "NULL", "AS", "CONSTRAINT"),
             )
         return nodes.PhysicalColumn(this=name, kind=kind, primary_key=key_node, comment=comment)
@@ -353,14 +353,12 @@ class DdlParser(QueryParser):
         exists = self._if("EXISTS") if kind == "TABLE" else False
         name = self._path(f"a name of a {kind.lower()}")
         actions = ("SET", "RESET", "RENAME TO") if kind == "TABLE" else ("RENAME TO", "AS")
-        token = self._curr
+        changes = ("ADD", "MODIFY", "DROP", "RENAME") if kind == "TABLE" else ()
         action = self._accept_any(actions)
         if action is None:
-            if kind == "TABLE" and self._word_at(0) in ("ADD", "MODIFY", "DROP", "RENAME"):
-                raise self._unsupported(
-                    f"ALTER TABLE ... {token.text.upper()}", token, "drop the table and create it anew"
-                )
-            raise self._unexpected(alternatives(actions), words=("SET", "RESET", "RENAME", "AS"))
+            if self._word_at(0) in changes:
+                return nodes.AlterTable(this=name, exists=exists, **self._schema_change())
+            raise self._unexpected(alternatives((*actions, *changes)), words=(*changes, "SET", "RESET", "AS"))
         target = self._path("a name") if action == "RENAME TO" else None
         if kind == "VIEW":
             query = self._query() if action == "AS" else None
@@ -371,6 +369,37 @@ class DdlParser(QueryParser):
         elif action == "RESET":
             options = self._parens(lambda: self._csv(self._option_key))
         return nodes.AlterTable(this=name, exists=exists, action=action, options=options, target=target)
+
+    def _schema_change(self) -> dict[str, Any]:
+        """What follows ALTER TABLE name, where that changes columns, watermarks or keys."""
+        token = self._curr
+        action = self._either(("ADD", "MODIFY", "DROP", "RENAME"))
+        if self._word_at(0) in ("PARTITION", "DISTRIBUTION"):
+            raise self._unsupported(f"ALTER TABLE ... {action} {self._curr.text.upper()}", token)
+        if action == "RENAME":
+            column = self._name("a name of a column, or TO", ("TO",))
+            self._expect("TO")
+            return {"action": action, "column": column, "target": self._name("a name of a column")}
+        if action == "DROP":
+            part = self._accept_any(("WATERMARK", "PRIMARY KEY", "CONSTRAINT"))
+            if part is not None:
+                target = self._name("a name of the constraint") if part == "CONSTRAINT" else None
+                return {"action": action, "part": part, "target": target}
+            names = self._columns() if self._is("(") else [self._name("a name of a column, or WATERMARK")]
+            return {"action": action, "names": names}
+        found: dict[str, Any] = {"columns": [], "watermarks": [], "keys": []}
+        if self._is("("):
+            self._parens(lambda: self._csv(lambda: self._element(found, placed=True)))
+        else:
+            self._element(found, placed=True)
+        return {"action": action, "elements": [*found["columns"], *found["watermarks"], *found["keys"]]}
+
+    @marked
+    def _placed_column(self) -> nodes.PlacedColumn:
+        column = self._column(placed=True)
+        first = self._accept("FIRST")
+        after = self._name("a name of a column") if not first and self._accept("AFTER") else None
+        return nodes.PlacedColumn(this=column, first=first, after=after)
 
     @marked
     def _option_key(self) -> nodes.Option:

@@ -130,6 +130,8 @@ class ExpressionParser(CallParser):
             if kind is not None:
                 if self._curr.text == "!=":
                     raise self._unexpected("<>")
+                if self._written("=="):
+                    raise self._no_operator("==")
                 self._advance()
                 left = self._binary(kind, left, self._compared(), start)
             elif self._accept("IS", "NOT", "DISTINCT", "FROM"):
@@ -218,6 +220,8 @@ class ExpressionParser(CallParser):
     def _postfix(self) -> exp.Expr:
         start, left = self._curr, self._primary()
         while True:
+            if self._written("::"):
+                raise self._no_operator("::")
             if self._accept("["):
                 index = self._expression()
                 self._expect("]")

@@ -48,7 +48,9 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.CreateCatalog: "CREATE CATALOG {exists?IF NOT EXISTS} {this} {comment:COMMENT} {options*:WITH}",
     nodes.CreateDatabase: "CREATE DATABASE {exists?IF NOT EXISTS} {this} {comment:COMMENT} {options*:WITH}",
     nodes.DropObject: "DROP {temporary?TEMPORARY} {kind} {exists?IF EXISTS} {this} {cascade}",
-    nodes.AlterTable: "ALTER TABLE {exists?IF EXISTS} {this} {action} {options*} {target}",
+    nodes.AlterTable: "ALTER TABLE {exists?IF EXISTS} {this} {action} {options*} {part} {names*} {elements*} "
+    "{column} {column?TO} {target}",
+    nodes.PlacedColumn: "{this} {first?FIRST} {after:AFTER}",
     nodes.AlterView: "ALTER VIEW {this} {action} {target} {expression}",
     nodes.ShowObjects: "SHOW {kind} {preposition} {this} {partition} {negated?NOT} {operator} {like}",
     nodes.DescribeTable: "DESCRIBE {kind} {extended?EXTENDED} {this}",

@@ -166,8 +166,15 @@ STATEMENTS: tuple[Grammar, ...] = (
             "ALTER TABLE [IF EXISTS] name SET ('key' = 'value', ...)",
             "ALTER TABLE [IF EXISTS] name RESET ('key', ...)",
             "ALTER TABLE [IF EXISTS] name RENAME TO name",
+            "ALTER TABLE [IF EXISTS] name ADD | MODIFY column [FIRST | AFTER column]",
+            "ALTER TABLE [IF EXISTS] name ADD | MODIFY WATERMARK FOR column AS expression",
+            "ALTER TABLE [IF EXISTS] name ADD | MODIFY [CONSTRAINT name] PRIMARY KEY (column, ...) NOT ENFORCED",
+            "ALTER TABLE [IF EXISTS] name ADD | MODIFY (element, ...)",
+            "ALTER TABLE [IF EXISTS] name DROP column | (column, ...) | WATERMARK | PRIMARY KEY | CONSTRAINT name",
+            "ALTER TABLE [IF EXISTS] name RENAME column TO name",
         ),
-        "changes the options of a table, or its name",
+        "changes the options of a table, its name, or its columns, watermark and primary key. As in Flink, a column "
+        "that something refers to is neither dropped nor renamed",
         "ALTER TABLE orders SET ('path' = '/data/orders')",
     ),
     Grammar(

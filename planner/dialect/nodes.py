@@ -200,9 +200,17 @@ class FunctionStatement(Statement):
 
 
 class AlterTable(Statement):
-    """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``)."""
+    """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``); ADD or MODIFY of
+    ``elements`` (:class:`PlacedColumn`, :class:`Watermark`, :class:`PrimaryKey`); RENAME of ``column`` to ``target``;
+    or DROP of ``names``, or of ``part``: WATERMARK, PRIMARY KEY or CONSTRAINT, which may have a ``target``."""
 
-    arg_types: ClassVar = _parts("this exists? action options? target?")
+    arg_types: ClassVar = _parts("this exists? action options? target? elements? column? names? part?")
+
+
+class PlacedColumn(Statement):
+    """A column ``this``, with ``first``, or ``after`` another one, where its place is said."""
+
+    arg_types: ClassVar = _parts("this first? after?")
 
 
 class AlterView(Statement):

@@ -60,13 +60,16 @@ _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_P
 
 _NO_JARS = "functions are Python (CREATE FUNCTION f AS 'module.f' LANGUAGE PYTHON), and so are connectors"
 
+_INSERT = "INSERT INTO a table with a primary key replaces the row of a key"
+_ELSEWHERE = "a job deletes rows that its query has no more; others are deleted where they are kept, as in the database"
+
 # Statements of Flink (or its SQL client) that stateplan does not have, with what to do instead.
 _NOT_HERE: dict[str, tuple[str, str | None]] = {
-    "DELETE": ("DELETE", None),
-    "UPDATE": ("UPDATE", None),
-    "MERGE": ("MERGE", None),
-    "TRUNCATE": ("TRUNCATE TABLE", None),
-    "UPSERT": ("UPSERT INTO", None),
+    "DELETE": ("DELETE", _ELSEWHERE),
+    "UPDATE": ("UPDATE", _INSERT),
+    "MERGE": ("MERGE", _INSERT),
+    "TRUNCATE": ("TRUNCATE TABLE", _ELSEWHERE),
+    "UPSERT": ("UPSERT INTO", _INSERT),
     "CALL": ("CALL", "there are no procedures"),
     "ANALYZE": ("ANALYZE TABLE", None),
     "ADD": ("ADD JAR", _NO_JARS),

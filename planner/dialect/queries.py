@@ -118,9 +118,12 @@ class QueryParser(MatchParser):
     @marked
     def _with(self) -> exp.With:
         self._advance()
-        if self._is("RECURSIVE"):
-            raise self._unsupported("WITH RECURSIVE", self._curr)
-        return exp.With(expressions=self._csv(self._cte))
+        recursive, token = self._accept("RECURSIVE"), self._prev
+        queries = self._csv(self._cte)
+        for cte in queries if recursive else ():
+            if any(t.name == cte.alias and not t.args.get("db") for t in cte.this.find_all(exp.Table)):
+                raise self._unsupported("a query that reads itself (WITH RECURSIVE)", token, "Flink has no plan for it")
+        return exp.With(expressions=queries)
 
     def _cte(self) -> exp.CTE:
         start = self._curr
@@ -247,8 +250,8 @@ class QueryParser(MatchParser):
     def _select_item(self) -> exp.Expr:
         start = self._curr
         if self._is("*"):
-            return self._constant()
-        node = self._expression()
+            return self._whole(self._constant())
+        node = self._whole(self._expression())
         if self._accept("AS"):
             alias = self._name("a name after AS")
         elif self._name_ahead() and not self._keyword_ahead():
@@ -258,6 +261,16 @@ class QueryParser(MatchParser):
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             raise self._unexpected("a comma or FROM: a star has no name", token=self._prev)
         return self._mark(exp.Alias(this=node, alias=alias), start)
+
+    def _whole(self, item: exp.Expr) -> exp.Expr:
+        """An item of the select list. Refuses a star without some columns, and TOP."""
+        star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+        less = self._word_at(0) in ("EXCEPT", "EXCLUDE", "REPLACE") and self._word_at(1) == "("
+        if star and less and self._word_at(2) not in ("SELECT", "VALUES", "WITH", "TABLE", "("):
+            raise self._unsupported(f"* {self._curr.text.upper()}", self._curr, "name the columns that are wanted")
+        if isinstance(item, exp.Column) and item.name.upper() == "TOP" and self._curr.token_type.name == "NUMBER":
+            raise self._unsupported("SELECT TOP", self._prev, f"write LIMIT {self._curr.text} at the end of the query")
+        return item
 
     def _keyword_ahead(self) -> bool:
         """A word that is not reserved and yet goes on with the clause here."""

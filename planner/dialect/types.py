@@ -150,6 +150,8 @@ class TypeParser(ParserBase):
             self._advance()
             if word == "DOUBLE":
                 self._accept("PRECISION")
+            elif word == "STRING":
+                self._character_set()
             return _PLAIN[word]
         if not quoted and word in _SIZED:
             return self._sized(word)
@@ -186,7 +188,14 @@ class TypeParser(ParserBase):
                 )
             else:
                 self._accept("WITHOUT", "TIME", "ZONE")
+        if root in ("CHAR", "VARCHAR"):
+            self._character_set()
         return LogicalType(root, length=value) if field == "length" else LogicalType(root, precision=value)
+
+    def _character_set(self) -> None:
+        """CHARACTER SET behind a type of texts, as Calcite writes it. All texts are Unicode: it means nothing."""
+        if self._accept("CHARACTER", "SET"):
+            self._name("a name of a character set")
 
     def _decimal(self) -> LogicalType:
         self._advance()

@@ -56,7 +56,7 @@ def create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     """
     place = c.place(node.this)
     written = node.args.get("options")
-    options = ddl.options_of(written, c.source, c.file)
+    options = ddl.options_of(written)
     places = ddl.places_of(written, c.source, c.file)
     kind, _ = check_options(options, place, places)
     c.env.host.check_table(options, place)
@@ -94,7 +94,7 @@ def create_database(c: Context, node: nodes.CreateDatabase) -> TableResult:
         catalog,
         name,
         comment=comment.name if comment is not None else None,
-        options=ddl.options_of(node.args.get("options"), c.source, c.file),
+        options=ddl.options_of(node.args.get("options")),
         if_not_exists=bool(node.args.get("exists")),
         place=c.place(node.this),
     )

@@ -14,6 +14,7 @@ from stateplan.execnodes.readable import counted
 from stateplan.execnodes.redaction import redacted, redacted_options, redacted_value
 from stateplan.execnodes.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
+from stateplan.planner.catalog.alter import alter_table
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
 from stateplan.planner.positions import text_of
@@ -56,10 +57,14 @@ def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
         raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
     session.catalog.refresh()
     try:
-        return runner(Context(session, statement), node)
+        result = runner(Context(session, statement), node)
     except CatalogError as error:
         error.place = error.place or statement.place
         raise
+    doubled = ddl.doubled_options(node)
+    if doubled:
+        result.notes = (*result.notes, *doubled)
+    return result
 
 
 # tables and views
@@ -122,9 +127,11 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
     if action == "RENAME TO":
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
+    elif action in ("ADD", "MODIFY", "DROP", "RENAME"):
+        c.catalog.replace(alter_table(found, node, c.catalog, c.source, c.file))
     elif action == "SET":
         given = node.args["options"], c.source, c.file
-        changes = ddl.options_of(*given)
+        changes = ddl.options_of(node.args["options"])
         c.env.host.check_table(changes, place)
         c.catalog.replace(found.with_options(changes, ddl.places_of(*given)))
     else:

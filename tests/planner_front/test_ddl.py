@@ -188,10 +188,6 @@ def test_like_binds_the_base_tables_expressions_over_the_new_columns() -> None:
             f"CREATE TABLE t (a INT) PARTITIONED BY (b) {WITH}",
             "[CAT033] the partition key 'b' is not a column of the table",
         ),
-        (
-            "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'connector' = 'x')",
-            "[SQL011] duplicate option 'connector'",
-        ),
         ("CREATE TABLE t LIKE u", "[CAT002] table or view 'default_catalog.default_database.u' not found"),
         ("CREATE TABLE d.t (a INT)", "[CAT004] database 'default_catalog.d' not found"),
         ("CREATE CATALOG c", "[OPT004] the catalog has no option 'type'"),

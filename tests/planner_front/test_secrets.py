@@ -190,7 +190,7 @@ def test_secrets_are_in_no_repr(vault: ModuleType) -> None:
 
 def test_an_excerpt_has_stars_for_secrets() -> None:
     line = f"CREATE TABLE t (a INT) WITH ('connector' = 'jdbc', 'password' = '{SECRET}', 'urll' = 'x')"
-    error = SqlError("SQL011", key="k", place=Place(line=1, column=line.index("'urll'") + 1, length=6, source=line))
+    error = SqlError("SQL118", text_of="k", place=Place(line=1, column=line.index("'urll'") + 1, length=6, source=line))
     shown = str(error).splitlines()
     assert SECRET not in str(error) and f"'password' = '{'*' * len(SECRET)}'" in str(error)
     assert shown[3][shown[2 + 1].index("^") :] == "^" * 6 and shown[2].index("'urll'") == shown[3].index("^")

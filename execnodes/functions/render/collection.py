@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.collection import row_item
 from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.rowwise import rowwise
-from stateplan.execnodes.rex import Call, Literal, Rex
+from stateplan.execnodes.rex import Call, FieldAccess, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 
 
@@ -65,6 +66,8 @@ def row(r: Renderer, call: Call) -> pl.Expr:
 @renders("ITEM")
 def item(r: Renderer, call: Call) -> pl.Expr:
     container, index = call.operands
+    if container.type.root == "ROW":
+        return r.expr(FieldAccess(call.type, row_item(container.type, index).name, container))
     e, at = r.expr(container), r.expr(index)
     if container.type.root == "ARRAY":
         if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
