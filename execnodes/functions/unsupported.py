@@ -6,7 +6,7 @@ from stateplan.execnodes.functions.table import ScalarFunction, fixed, register
 from stateplan.execnodes.types import STRING
 
 _BITMAP = "the BITMAP type is not available"
-_VARIANT = "the VARIANT type is not available"
+_VARIANT = "the VARIANT type is not available; JSON_VALUE and JSON_QUERY read JSON in a text"
 _STRUCTURED = "structured types are not available"
 _WATERMARK = "event time is not available yet"
 
