@@ -2,13 +2,18 @@
 that readers see whole.
 
 A plain path and ``file:`` URLs go straight to the operating system; every other scheme goes to the filesystem that
-fsspec knows for it, with what fsspec reads from the environment and its configuration files.
+fsspec knows for it, with what fsspec reads from the environment and its configuration files. A path is a name, never a
+pattern: no character of it stands for others.
+
+Where :mod:`execnodes.roots` are held, nothing here leads out of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -18,6 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stateplan.execnodes.errors import DataError, Place, nearest
+from stateplan.execnodes.roots import Roots, held, is_link_error, open_unlinked, outside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +39,9 @@ COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", "
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _USER = re.compile(r"(?<=://)[^/@]*@")
+
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+"""What Hadoop's file systems take for a pattern, where they look for all files that match a path."""
 
 _HADOOP = "pyarrow (and Hadoop's native library libhdfs)"
 
@@ -113,6 +122,21 @@ def hadoop_lists(url: str) -> bool:
     return scheme_of(url) in ("file", "hdfs", "viewfs")
 
 
+def has_pattern_signs(path: str) -> bool:
+    """Whether a path has a character that means something in a pattern of Hadoop."""
+    return _PATTERN.search(path) is not None
+
+
+def literal_for_hadoop(path: str) -> str:
+    """A path or URL where Hadoop takes a pattern, such as that of the folder of a streaming source of Spark: only the
+    path itself matches. Where it has signs of patterns, no part of it may have a colon. Raises UrlError."""
+    local = place_of(path)
+    if local is not None:
+        path = f"file:{absolute(local)}"
+    scheme, colon, rest = path.partition(":")
+    return scheme.lower() + colon + _PATTERN.sub(r"\\\g<0>", rest)
+
+
 def place_of(url: str) -> str | None:
     """The path on local disk of a plain path or ``file:`` URL; None for any other URL.
 
@@ -134,6 +158,79 @@ def place_of(url: str) -> str | None:
     if not rest:
         raise UrlError("empty")
     return rest
+
+
+def absolute(local: str) -> str:
+    """A local path from the root of the file system on, without dots. As for the operating system, ``..`` behind a link
+    is the folder above the one that the link leads to."""
+    return os.path.realpath(local) if ".." in local.split("/") else os.path.abspath(local)
+
+
+def real_path(path: str) -> str:
+    """What a path or URL stands for: a local path without links and dots, or a URL in one form.
+
+    Raises:
+        UrlError: it is none, or a URL that means different things to different stores: with dots, escapes, a user or
+            another URL in it.
+    """
+    local = place_of(path)
+    if local is not None:
+        return os.path.realpath(local)
+    scheme, rest = scheme_of(path), path[path.index(":") + 1 :]
+    host, _, inside = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest[1:])
+    if "::" in path or "\\" in path or "%" in path or "@" in host or {".", ".."} & {*inside.split("/")}:
+        raise UrlError("unusable", reason="no dots, escapes, users or other URLs may be in it")
+    return f"{scheme}://{host}/{inside}".rstrip("/")
+
+
+def below(roots: Roots, path: str, place: Place | None = None) -> str:
+    """:func:`real_path` of a path or URL. Raises GatewayError GW012 where it is not below a root."""
+    try:
+        real = real_path(path)
+    except UrlError:
+        raise outside(shown(path), place) from None
+    roots.require(real, shown(path), place)
+    return real
+
+
+def require_root(path: str) -> None:
+    """Raises GatewayError GW012 where roots are held, and a path or URL is not below one."""
+    roots = held()
+    if roots is not None:
+        below(roots, path)
+
+
+def checked(local: str) -> str:
+    """A local path that is used at once: without links and below a root, where roots are held. Raises GW012."""
+    roots = held()
+    if roots is None:
+        return local
+    real = os.path.realpath(local)
+    roots.require(real, local)
+    return real
+
+
+_TRIES = 8
+
+
+def below_roots(local: str, flags: int) -> int:
+    """An ``opener`` for :func:`open`: where roots are held, the file is below one of them, whatever becomes a link
+    meanwhile.
+
+    Raises:
+        GatewayError: GW012.
+        OSError: it cannot be opened.
+    """
+    if held() is None:
+        return os.open(local, flags, 0o666)
+    for _ in range(_TRIES):
+        try:
+            return open_unlinked(checked(local), flags)
+        except OSError as error:
+            if not is_link_error(error):
+                raise
+            met = error  # the next look finds where the link leads
+    raise met
 
 
 class _Handed:
@@ -181,7 +278,13 @@ def is_reached(url: str) -> bool:
 
 
 def connect(url: str) -> tuple[Any, str]:
-    """The fsspec filesystem of a URL that is not local, and the path on it. It keeps no listings. Raises UrlError."""
+    """The fsspec filesystem of a URL that is not local, and the path on it. It keeps no listings.
+
+    Raises:
+        UrlError: there is none.
+        GatewayError: GW012, the URL is not below a root.
+    """
+    require_root(url)
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations, registry
 
@@ -236,6 +339,43 @@ def has_whole_objects(filesystem: Any) -> bool:
     return not WHOLE_OBJECTS.isdisjoint([protocol] if isinstance(protocol, str) else protocol)
 
 
+def is_pattern(path: str) -> bool:
+    """Whether some methods of fsspec take a path for a pattern, which stands for other files as well: ``rm``, ``mv``,
+    ``copy``, ``cat``, ``get``, ``expand_path``."""
+    return glob.has_magic(path)
+
+
+def remove(filesystem: Any, path: str) -> None:
+    """Removes a file, or a folder with all that is in it, from an fsspec filesystem: that alone. Raises OSError."""
+    if not is_pattern(path) or not _is_general(filesystem, "rm"):
+        filesystem.rm(path, recursive=True)
+        return
+    found = filesystem.find(path, withdirs=True, detail=True)
+    for name in sorted({*found, path}, reverse=True):
+        if filesystem.isdir(name):
+            filesystem.rmdir(name)
+        else:
+            filesystem.rm_file(name)
+
+
+def move(filesystem: Any, source: str, target: str) -> None:
+    """Gives a file of an fsspec filesystem another path. Raises OSError."""
+    if not is_pattern(source) or not _is_general(filesystem, "mv"):
+        filesystem.mv(source, target)
+        return
+    filesystem.copy([source], [target])
+    filesystem.rm_file(source)
+
+
+def _is_general(filesystem: Any, method: str) -> bool:
+    """Whether an fsspec filesystem has the method that all have, which takes patterns."""
+    from fsspec.asyn import AsyncFileSystem
+    from fsspec.spec import AbstractFileSystem
+
+    own = getattr(type(filesystem), method) is not getattr(AbstractFileSystem, method)
+    return not own or isinstance(filesystem, AsyncFileSystem)
+
+
 def write_remote(filesystem: Any, path: str, data: bytes) -> None:
     """Writes a file of an fsspec filesystem that readers see whole or not at all."""
     if has_whole_objects(filesystem):
@@ -245,7 +385,7 @@ def write_remote(filesystem: Any, path: str, data: bytes) -> None:
     temporary = f"{parent}/.{name[:100]}.{uuid.uuid4().hex}.tmp"
     try:
         filesystem.pipe_file(temporary, data)
-        filesystem.mv(temporary, path)
+        move(filesystem, temporary, path)
     except BaseException:
         with contextlib.suppress(Exception):
             filesystem.rm_file(temporary)
@@ -311,9 +451,10 @@ def find_files(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
-    """The fsspec filesystem of a path or URL, and the path on it.
+    """The fsspec filesystem of a path or URL, and the path on it; a local one is :func:`absolute`.
 
     Raises:
+        GatewayError: GW012, it is not below a root.
         DataError: DATA101 for a URL of no known filesystem, DATA107 when its driver is not installed, DATA108 when
             it cannot be reached.
     """
@@ -321,7 +462,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     if local is not None:
         import fsspec
 
-        return fsspec.filesystem("file"), local
+        return fsspec.filesystem("file"), checked(absolute(local))
     try:
         return connect(path)
     except UrlError as error:
@@ -337,11 +478,12 @@ def open_input(path: str) -> BinaryIO:
 
     Raises:
         DataError: DATA102, when the file cannot be opened.
+        GatewayError: GW012, when it is not below a root.
     """
     try:
         local = local_path(path)
         if local is not None:
-            raw: Any = open(local, "rb")  # noqa: SIM115 - handed to the caller
+            raw: Any = open(local, "rb", opener=below_roots)  # noqa: SIM115 - handed to the caller
         else:
             fs, inner = filesystem_of(path)
             with reached():

@@ -12,7 +12,7 @@ from functools import total_ordering
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stateplan.execnodes.files import write_remote
+from stateplan.execnodes.files import move, remove, write_remote
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def rename(path: AnyPath, name: str) -> None:
     if isinstance(path, Path):
         path.replace(path.with_name(name))
     else:
-        path.fs.mv(path.path, path.with_name(name).path)
+        move(path.fs, path.path, path.with_name(name).path)
 
 
 def create(path: AnyPath, data: bytes) -> bool:
@@ -215,7 +215,7 @@ def remove_tree(path: AnyPath) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
-            path.fs.rm(path.path, recursive=True)
+            remove(path.fs, path.path)
 
 
 def write_whole(path: AnyPath, text: str, lasting: bool = False) -> None:

@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.files import below_roots
 from stateplan.execnodes.redaction import SHORT, is_secret, secret_parts
 
 _SESSION = "session"
@@ -49,6 +49,7 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
         place: where it is written.
 
     Raises:
+        GatewayError: GW012, the file is not below a root.
         OptionError: OPT120, there is no such variable or file; OPT121, a reference of another kind; OPT123, one of a
             session that this is not.
     """
@@ -62,7 +63,8 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
             return os.environ[name]
         if kind == "file":
             try:
-                return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+                with open(name, encoding="utf-8", opener=below_roots) as file:
+                    return file.read().rstrip("\r\n")
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
                 raise OptionError("OPT120.file", key=key, name=name, reason=reason, place=place) from error

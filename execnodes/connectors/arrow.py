@@ -99,7 +99,7 @@ class _Rows(RangeSource):
         import polars as pl
 
         read = [pl.col(column(index)).alias(column(i)) for i, index in enumerate(self.projection)]
-        return pl.scan_ipc(self.path).slice(start, height).select(read)
+        return pl.scan_ipc(self.path, glob=False).slice(start, height).select(read)
 
     def whole(self) -> pl.DataFrame:
         """All rows."""

@@ -157,6 +157,10 @@ class CatalogType(ABC):
             OptionError: the options do not fit together.
         """
 
+    def programs(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Options that run a program, as :meth:`Connector.programs` of a table."""
+        return ()
+
     def places(self, options: Mapping[str, str]) -> Iterable[str]:
         """Servers and files that a catalog reaches, as :meth:`Connector.places` of a table."""
         return ()

@@ -19,6 +19,8 @@ from typing import Any
 from stateplan.execnodes.errors import DataError, OptionError, Place, nearest
 from stateplan.execnodes.files import (
     HADOOP,
+    absolute,
+    checked,
     filesystem_of,
     find_files,
     has_whole_objects,
@@ -78,11 +80,13 @@ def table_files(path: str, regex: str | None = None) -> list[FileEntry]:
 
     Raises:
         DataError: DATA105 when the path cannot be listed.
+        GatewayError: GW012, when it, or a link in it, leads out of the roots.
     """
     local = local_path(path)
     try:
         if local is not None:
-            found = list(_local_files(os.path.abspath(local)))
+            checked(local)
+            found = list(_local_files(absolute(local)))
         else:
             with reached():
                 found = _remote_files(path)
@@ -115,6 +119,8 @@ def _local_files(path: str) -> Iterator[FileEntry]:
         for entry in entries:
             if is_hidden(entry.name):
                 continue
+            if entry.is_symlink():
+                checked(entry.path)
             if entry.is_dir():
                 yield from _local_files(entry.path)
                 continue
@@ -237,8 +243,6 @@ def _exists(path: str) -> bool:
 
 def _missing(path: str) -> DataError:
     fs, inner = filesystem_of(path)
-    if local_path(path) is not None:
-        inner = os.path.abspath(inner)
     folder, name = posixpath.split(inner.rstrip("/"))
     try:
         with reached():
@@ -261,7 +265,7 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
     """
     local = local_path(path)
     if local is not None:
-        there = os.path.exists(local)
+        there = os.path.exists(checked(local))
     elif scheme_of(path) in HADOOP:  # Spark lists it
         there = True
     elif bounded:
@@ -278,7 +282,7 @@ def _missing_part(path: str) -> str | None:
     local = local_path(path)
     if local is None:
         return None
-    missing = os.path.abspath(local)
+    missing = absolute(local)
     while not os.path.exists(folder := os.path.dirname(missing)):
         missing = folder
     name = os.path.basename(missing)

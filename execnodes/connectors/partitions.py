@@ -17,7 +17,7 @@ from stateplan.execnodes.changelog import KIND, columns
 from stateplan.execnodes.connectors.formats.base import Decoder
 from stateplan.execnodes.connectors.protocol import Partition
 from stateplan.execnodes.errors import DataError, Place, StateplanError
-from stateplan.execnodes.files import filesystem_of, local_path
+from stateplan.execnodes.files import absolute, checked, filesystem_of, local_path
 from stateplan.execnodes.types import STRING, LogicalType
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ def partition_of(path: str, root: str, keys: Sequence[str], default_name: str) -
     Raises:
         DataError: DATA106, when the file does not lie in folders of these columns.
     """
-    inner, base = filesystem_of(path)[1], filesystem_of(root)[1]
-    if local_path(root) is not None:
-        import os
-
-        inner, base = os.path.abspath(inner), os.path.abspath(base)
+    inner, base = _inner(path), _inner(root)
     segments = inner.removeprefix(base.rstrip("/") + "/").split("/")[:-1]
     try:
         if len(segments) < len(keys):
@@ -70,14 +66,23 @@ def partition_of(path: str, root: str, keys: Sequence[str], default_name: str) -
         raise DataError("DATA106", root=root, keys="/".join(f"{k}=.." for k in keys), place=Place(file=path)) from None
 
 
+def _inner(path: str) -> str:
+    """A path within its file system. Links stay: the folders of partitions are what they are called."""
+    local = local_path(path)
+    return filesystem_of(path)[1] if local is None else absolute(local)
+
+
 def list_partitions(root: str, keys: Sequence[str], default_name: str) -> list[dict[str, str | None]] | None:
     """The partitions that are there now, in order of their folders; None when the table's folder cannot be listed."""
     fs, base = filesystem_of(root)
+    local = local_path(root) is not None
 
     def below(folder: str, left: Sequence[str]) -> Iterator[dict[str, str | None]]:
         if not left:
             yield {}
             return
+        if local:
+            checked(folder)
         for info in sorted(fs.ls(folder, detail=True), key=lambda i: str(i["name"])):
             name = posixpath.basename(info["name"].rstrip("/"))
             if info["type"] != "directory" or name.startswith((".", "_")):

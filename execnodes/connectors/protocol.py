@@ -551,6 +551,10 @@ class Connector:
         Options may be missing, and have references to secrets."""
         return ()
 
+    def programs(self, options: Mapping[str, str]) -> Iterable[str]:
+        """The options with which a table runs a program or loads code. A gateway with roots refuses them."""
+        return ()
+
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         """What says which data a table holds: state over two tables of the same identity means the same. None when the
         options do not say it, and so the name of the table has to."""

@@ -12,10 +12,10 @@ one object, which is replaced at once, says that all are there: see :mod:`execno
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import posixpath
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,19 @@ from typing import Any
 
 from stateplan.execnodes.connectors.listing import COMMITTED, epoch_of, note_of, part_name
 from stateplan.execnodes.errors import Place, RunError
-from stateplan.execnodes.files import filesystem_of, find_files, has_whole_objects, local_path, reached, shown
+from stateplan.execnodes.files import (
+    below_roots,
+    checked,
+    filesystem_of,
+    find_files,
+    has_whole_objects,
+    is_pattern,
+    local_path,
+    move,
+    reached,
+    remove,
+    shown,
+)
 
 _MARKER = ".committed"
 _MARK = "reach-"
@@ -192,8 +204,12 @@ class Staging(ABC):
 class _Moved(Staging):
     """Where a file is renamed at once."""
 
+    def _make(self, folder: str) -> None:
+        """Makes a folder, if it is not there."""
+        self._fs.makedirs(folder, exist_ok=True)
+
     def _write(self, target: str, data: bytes) -> None:
-        self._fs.makedirs(posixpath.dirname(target), exist_ok=True)
+        self._make(posixpath.dirname(target))
         self._fs.pipe_file(target, data)
 
     def _entries(self) -> list[str]:
@@ -203,7 +219,7 @@ class _Moved(Staging):
 
     def _remove(self, entries: Iterable[str]) -> None:
         for entry in entries:
-            self._fs.rm(f"{self._hidden}/{entry}", recursive=True)
+            remove(self._fs, f"{self._hidden}/{entry}")
 
     def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
         return {name for name in names if self._exists(f"{self._batch(batch_id)}/{name}")}
@@ -214,7 +230,7 @@ class _Moved(Staging):
         self._move(marker + ".tmp", marker)
 
     def _move(self, source: str, target: str) -> None:
-        self._fs.mv(source, target)
+        move(self._fs, source, target)
 
     def _finish(self, batch_id: int, again: bool) -> None:
         # All files were there before the marker was: what is not has been moved.
@@ -222,7 +238,7 @@ class _Moved(Staging):
             staged = f"{self._batch(batch_id)}/{name}"
             if self._exists(staged):
                 if "/" in name:
-                    self._fs.makedirs(posixpath.dirname(f"{self._folder}/{name}"), exist_ok=True)
+                    self._make(posixpath.dirname(f"{self._folder}/{name}"))
                 self._move(staged, f"{self._folder}/{name}")
         if self._exists(self._batch(batch_id)):
             self._remove([str(batch_id)])
@@ -232,21 +248,39 @@ class _Moved(Staging):
 
 
 class _Local(_Moved):
+    def _make(self, folder: str) -> None:
+        os.makedirs(checked(folder), exist_ok=True)
+
     def _exists(self, path: str) -> bool:
         return os.path.exists(path)
 
     def _write(self, target: str, data: bytes) -> None:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with open(target, "wb") as out:
+        self._make(os.path.dirname(target))
+        with open(target, "wb", opener=below_roots) as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
 
     def _entries(self) -> list[str]:
-        return os.listdir(self._hidden) if os.path.exists(self._hidden) else []
+        return os.listdir(checked(self._hidden)) if os.path.exists(self._hidden) else []
+
+    def _remove(self, entries: Iterable[str]) -> None:
+        hidden = checked(self._hidden)
+        for entry in entries:
+            path = f"{hidden}/{entry}"
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            else:
+                os.remove(path)
 
     def _move(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        os.replace(_in_folder(source), _in_folder(target))
+
+
+def _in_folder(path: str) -> str:
+    """A local path whose folder is below a root, where roots are held. Raises GatewayError GW012."""
+    folder, name = os.path.split(path)
+    return os.path.join(checked(folder), name)
 
 
 class _Copied(Staging):
@@ -263,7 +297,7 @@ class _Copied(Staging):
 
     def _remove(self, entries: Iterable[str]) -> None:
         paths = [f"{self._hidden}/{entry}" for entry in entries]
-        if any(map(glob.has_magic, paths)):  # which would name other files in a list
+        if any(map(is_pattern, paths)):
             for path in paths:
                 self._fs.rm_file(path)
         elif paths:

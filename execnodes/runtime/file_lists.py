@@ -20,6 +20,7 @@ from stateplan.execnodes.connectors.protocol import FileSource
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.execnodes.files import hadoop_lists, local_path
 from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.roots import held, hold
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.markers import END, Markers
 
@@ -183,6 +184,7 @@ class Watch:
 
     def __init__(self, watched: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
         self._fail = fail
+        self._roots = held()
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)
@@ -192,6 +194,7 @@ class Watch:
             thread.start()
 
     def _run(self, lists: FileLists) -> None:
+        hold(self._roots)
         interval = (lists.source.interval or 1000) / 1000
         while not self._stopped.wait(interval):
             try:

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.connectors.protocol import Sink, Source
+from stateplan.execnodes.roots import Roots
 from stateplan.execnodes.runtime.kernel import Kernel, Transform
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
@@ -193,6 +194,7 @@ class JobGraph:
         first_batch: the first micro-batch of the run, which drops and rewrites state.
         readers: the steps without state that read how far event time has come.
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
+        roots: below which the files of its tables are; None for a job that may go anywhere.
     """
 
     sources: tuple[SourceSpec, ...]
@@ -207,6 +209,7 @@ class JobGraph:
     first_batch: int = 0
     readers: tuple[ReaderSpec, ...] = ()
     watermarks: Mapping[int, int] = field(default_factory=dict)
+    roots: Roots | None = None
 
     def slot(self, operator: int, group: int) -> int:
         """Number of the slot of a key group of an operator."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stateplan.execnodes.connectors.protocol import Sink, Source
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.roots import Roots, holding
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
 from stateplan.execnodes.runtime.checkpoint.savepoint import FACTS
 from stateplan.execnodes.runtime.jobgraph import JobGraph
@@ -25,12 +26,14 @@ class Reach:
         sinks: name and sink of each table that is written.
         checkpoint: its id, for a name that only this job knows.
         folder: of the checkpoint; None where only Spark's JVM reads it.
+        roots: of the job.
     """
 
     sources: tuple[tuple[str, Source], ...]
     sinks: tuple[tuple[str, Sink], ...]
     checkpoint: str
     folder: Path | None
+    roots: Roots | None = None
 
     def __call__(self) -> None:
         """In a worker: raises a StateplanError for what this machine does not reach."""
@@ -41,10 +44,11 @@ class Reach:
                 known = None
             if known != self.checkpoint:
                 raise CheckpointError("CKPT008", folder=self.folder)
-        for name, source in self.sources:
-            source.check(name)
-        for name, sink in self.sinks:
-            sink.check(name, self.checkpoint)
+        with holding(self.roots):
+            for name, source in self.sources:
+                source.check(name)
+            for name, sink in self.sinks:
+                sink.check(name, self.checkpoint)
 
 
 def reach(job: JobGraph, checkpoint: Checkpoint) -> Reach:
@@ -58,4 +62,5 @@ def reach(job: JobGraph, checkpoint: Checkpoint) -> Reach:
         sinks,
         checkpoint.id,
         folder if isinstance(folder, Path) else None,
+        job.roots,
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.roots import Roots, hold
 from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
 from stateplan.execnodes.runtime.exchange import Blob, blobs_of, decode
 from stateplan.execnodes.runtime.hashing import slot_label
@@ -96,6 +97,7 @@ def write_sinks(
     slots: Sequence[int],
     count: Count | None = None,
     shared: Path | None = None,
+    roots: Roots | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
 
@@ -103,9 +105,11 @@ def write_sinks(
         sinks: all of the job.
         slots: those of the sinks; what has another one is for the driver.
         shared: a folder that the driver reads; None where workers may be on other machines.
+        roots: of the job.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        hold(roots)
         done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), count), shared)
         if done:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.connectors.alignment import ALIGNMENT, PartWatermarks
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
 from stateplan.execnodes.errors import CheckpointError, OptionError, StateplanError
-from stateplan.execnodes.files import hadoop_lists, is_reached
-from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop
+from stateplan.execnodes.paths import AnyPath, RemotePath
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec, first_level
@@ -106,7 +106,7 @@ class Sources:
 
         markers = Markers(self._markers / CLOSING)
         markers.make()
-        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(str(markers.folder))
+        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(folder_for_spark(markers.folder))
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
 
     def _is_listed(self, source: SourceSpec) -> bool:
@@ -117,7 +117,9 @@ class Sources:
             return True
         if (self._markers / source.marks).is_dir():
             return True
-        return ends_with_files(self._graph) and self._spark.last_planned < 0
+        # What looks like a pattern, Spark cannot list where names have colons.
+        listed = has_pattern_signs(source.reader.path) or ends_with_files(self._graph)
+        return listed and self._spark.last_planned < 0
 
     @property
     def ended(self) -> bool:
@@ -279,7 +281,7 @@ class Sources:
         if isinstance(reader, FileSource) and source.marks in self._lists:
             lists = self._lists[source.marks]
             marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
-            marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(str(lists.folder))
+            marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(folder_for_spark(lists.folder))
             return marks.select(F.col("content"), order.alias("seq"), now)
         if isinstance(reader, FileSource):
             files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
@@ -313,7 +315,7 @@ class Sources:
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
             .option("maxFilesPerTrigger", 1 if on_instants else 1_000_000)
-            .load(str(self._markers / source.marks))
+            .load(folder_for_spark(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
         seq = F.concat(order, F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
@@ -327,12 +329,20 @@ class Sources:
         )
 
 
+def folder_for_spark(folder: AnyPath) -> str:
+    """A folder of the checkpoint as the path of a streaming source. Raises CheckpointError CKPT015."""
+    path = str(folder)
+    if has_pattern_signs(path) and ":" in (folder.path if isinstance(folder, RemotePath) else path):
+        raise CheckpointError("CKPT015", folder=folder)
+    return literal_for_hadoop(path)
+
+
 def _loaded(files: DataStreamReader, name: str, path: str) -> DataFrame:
     """The files of a table. Raises OptionError OPT040."""
     from pyspark.errors import AnalysisException
 
     try:
-        return files.load(path)
+        return files.load(literal_for_hadoop(path))
     except AnalysisException as cause:
         if cause.getCondition() == "PATH_NOT_FOUND":
             raise OptionError("OPT040", name=name, path=path) from cause

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -17,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.connectors.registry import clashing_names
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError
+from stateplan.execnodes.files import absolute
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import environment_of
 from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.roots import holding
 from stateplan.execnodes.runtime.budget import Budget, Limits
 from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
@@ -239,6 +240,10 @@ class _Run:
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
+        with holding(self.job.roots):
+            self._on_batch(frame, batch_id)
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         if self.over is not None:
             self.failure = self.over
             raise self.over
@@ -440,7 +445,7 @@ def execute(
     if elsewhere or remote:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         opened = options
-        graph = with_places(graph, lambda path: str(hadoop_path(path, opened)) if remote else os.path.abspath(path))
+        graph = with_places(graph, lambda path: str(hadoop_path(path, opened)) if remote else absolute(path))
     try:
         checkpoint = Checkpoint.open(options, plan_text, graph, check_restart, tell, cores)
     except OSError as failure:

@@ -26,6 +26,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
 from stateplan.execnodes.rex import Call, InputRef, input_refs, remap
+from stateplan.execnodes.roots import held
 from stateplan.execnodes.runtime.clocks import clock_source
 from stateplan.execnodes.runtime.constant_rows import ValuesSource
 from stateplan.execnodes.runtime.jobgraph import (
@@ -158,6 +159,7 @@ class _Translation:
             tuple(self.writers.values()),
             key_groups,
             readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
+            roots=held(),
         )
 
     def keep_versions(self) -> None:

@@ -20,6 +20,7 @@ from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.connectors.protocol import Split
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.files import bytes_taken, local_path, plain_path
+from stateplan.execnodes.roots import hold
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToReader, ToSink, targets
@@ -275,6 +276,7 @@ def read_splits(
     source = graph.sources[index]
 
     def run() -> Iterator[T]:
+        hold(graph.roots)
         figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         clock, now, some, ended, size = Clock(), 0, False, False, 0
         rows_of: Counter[str] = Counter()
@@ -357,6 +359,7 @@ def run_operator(
     graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache, count: Count | None
 ) -> Iterator[Blob]:
     """One micro-batch of one key group of a stateful operator."""
+    hold(graph.roots)
     spec: OperatorSpec = graph.operators[operator]
     began = time.perf_counter()
     blobs.sort(key=lambda b: b.seq)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from stateplan.execnodes.connectors.catalogs import CatalogType
+from stateplan.execnodes.connectors.protocol import Connector
 from stateplan.execnodes.connectors.registry import find_catalog_type, known_connector
 from stateplan.execnodes.errors import GatewayError, OptionError, Place, one_of
-from stateplan.execnodes.files import UrlError, place_of, scheme_of, shown
+from stateplan.execnodes.files import below, place_of, real_path
+from stateplan.execnodes.roots import Roots
 from stateplan.execnodes.secrets import has_reference, references
 from stateplan.execnodes.settings import current_key
 
@@ -37,30 +40,31 @@ class Confinement:
     def __init__(
         self, roots: Sequence[str] = (), variables: Sequence[str] = (), modules: Sequence[str] | None = None
     ) -> None:
-        self.roots = tuple(map(_real, roots))
+        self.roots = Roots(tuple(map(real_path, roots))) if roots else None
         self.variables = tuple(variables)
         self.modules = tuple(modules) if modules is not None else () if self.roots else (ANY_MODULE,)
 
-    def check_file(self, path: str, place: Place | None = None) -> None:
-        """Raises GatewayError GW012 when a path or URL is not below a root."""
-        if not self.roots:
-            return
-        try:
-            real = _real(path)
-        except UrlError:
-            real = ""
-        if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots):
-            raise GatewayError("GW012", path=shown(path), place=place)
+    def check_file(self, path: str, place: Place | None = None) -> str:
+        """The path or URL as it is to be used from now on: where there are roots, what its links lead to. Raises
+        GatewayError GW012 when it is not below a root."""
+        return path if self.roots is None else below(self.roots, path, place)
 
-    def check_option(self, key: str, text: str, place: Place | None = None) -> None:
-        """Raises GatewayError GW012 or GW013 when a session must not set an option."""
-        if not self.roots:
-            return
+    def check_option(self, key: str, text: str, place: Place | None = None) -> str:
+        """The value of an option as a session has it from now on: of a path, as :meth:`check_file`. Raises GatewayError
+        GW012 or GW013 when a session must not set the option."""
+        if self.roots is None:
+            return text
         key = current_key(key)
         if key.startswith(_OPTIONS_OF_CODE):
             raise GatewayError("GW013", key=key, place=place)
-        if _names_a_path(key):
-            self.check_file(text, place)
+        return self.check_file(text, place) if _names_a_path(key) else text
+
+    def roots_with(self, options: Mapping[str, str]) -> Roots | None:
+        """The roots of what a session does, with the paths that the gateway's own options name; None without roots."""
+        if self.roots is None:
+            return None
+        own = [real_path(text) for key, text in options.items() if _names_a_path(current_key(key))]
+        return Roots((*self.roots.folders, *own))
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         """Whether a table, or a catalog, with these options may be used.
@@ -69,7 +73,7 @@ class Confinement:
             GatewayError: GW012, they name a file or server elsewhere, or refer to one; GW013, they name a program.
             OptionError: OPT125, they refer to an environment variable that is not given away.
         """
-        if not self.roots:
+        if self.roots is None:
             return
         for key, text in options.items():
             if key.lower().endswith(_COMMANDS):
@@ -83,7 +87,12 @@ class Confinement:
                     self.check_file(name, place)
                 elif kind == "env" and name not in self.variables:
                     raise OptionError("OPT125", key=key, name=name, place=place, expected=self._allowed())
-        for found in _places(options):
+        maker = _maker(options)
+        if maker is None:
+            return
+        for key in maker.programs(options):
+            raise GatewayError("GW013", key=key, place=place)
+        for found in maker.places(options):
             self._check_place(found, place)
 
     def _check_place(self, found: str, place: Place | None) -> None:
@@ -103,7 +112,7 @@ class Confinement:
 
     def check_links(self, options: Mapping[str, str]) -> None:
         """Raises GatewayError GW012 when a link in a folder of a table leads elsewhere: its reader would follow it."""
-        if not self.roots:
+        if self.roots is None:
             return
         for key, text in options.items():
             local = place_of(text) if _names_a_path(key) else None
@@ -143,25 +152,11 @@ class Confinement:
             raise GatewayError("GW014", name=name, module=module or reference, place=place, expected=expected)
 
 
-def _places(options: Mapping[str, str]) -> Iterable[str]:
-    """What a table reaches besides what the keys of its options tell. Options without a connector are those of a
-    statement that changes a table, which is looked at as a whole when it is used."""
-    maker = known_connector(options) or (find_catalog_type(options["type"]) if "type" in options else None)
-    return () if maker is None else maker.places(options)
+def _maker(options: Mapping[str, str]) -> Connector | CatalogType | None:
+    """What knows more of a table, or of a catalog, than the keys of its options tell. Options without a connector are
+    those of a statement that changes a table, which is looked at as a whole when it is used."""
+    return known_connector(options) or (find_catalog_type(options["type"]) if "type" in options else None)
 
 
 def _names_a_path(key: str) -> bool:
     return not _PATH_WORDS.isdisjoint(re.split("[-_]", key.lower().rpartition(".")[2]))
-
-
-def _real(path: str) -> str:
-    """A local path without links and dots, or a URL. Raises UrlError, for a URL with dots too: they mean something to
-    some stores, and nothing to others."""
-    local = place_of(path)
-    if local is not None:
-        return os.path.realpath(local)
-    rest = path.partition(":")[2]
-    host, _, inside = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest[1:])
-    if "::" in path or "\\" in path or "%" in path or "@" in host or {".", ".."} & {*inside.split("/")}:
-        raise UrlError("unusable")
-    return f"{scheme_of(path)}://{host}/{inside}".rstrip("/")

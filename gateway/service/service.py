@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import GatewayError, OptionError, Place, StateplanError
 from stateplan.execnodes.redaction import HIDDEN
+from stateplan.execnodes.roots import holding
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 from stateplan.execnodes.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
@@ -107,13 +108,13 @@ class SqlGatewayService:
     ) -> None:
         self.limits = limits or Limits(idle_timeout=0)
         self.confinement = Confinement(roots, variables, modules)
-        self._modules = Confinement(modules=self.confinement.modules)
         self._store = None if folder is None else JobStore(folder)
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
         self.jobs = JOBS if self._store is None else Jobs(self._store, str(self._store.folder / "savepoints"))
         self._keep_unknown = keep_unknown
         self._options = dict(options or {})
+        self._roots = self.confinement.roots_with(self._options)
         self._console = console
         self._on_progress = on_progress
         self._sessions = SessionManager(self.limits, self._environment)
@@ -128,8 +129,7 @@ class SqlGatewayService:
         )
         host.confinement = self.confinement
         for key, text in options.items():
-            host.check_option(key, text)
-            env.get_config().set(key, text)
+            env.get_config().set(key, host.check_option(key, text))
         return env
 
     # sessions
@@ -197,10 +197,9 @@ class SqlGatewayService:
             host = session.environment.host
             assert isinstance(host, _SessionHost)
             host.operation = operation
-            for key, text in (options or {}).items():
-                host.check_option(key, text)
+            given = {key: host.check_option(key, text) for key, text in (options or {}).items()}
             try:
-                with session.environment.get_config().overlaid(options or {}):
+                with holding(self._roots), session.environment.get_config().overlaid(given):
                     return session.environment.execute_statement(read)
             finally:
                 session.refresh()
@@ -239,7 +238,8 @@ class SqlGatewayService:
         """What may stand at ``position`` of a statement. Raises GatewayError GW001."""
         environment = self._sessions.find(handle).environment
         for _ in range(3):
-            with contextlib.suppress(RuntimeError):  # a statement of the session changes its catalog just now
+            # A statement of the session may change its catalog just now.
+            with contextlib.suppress(RuntimeError), holding(self._roots):
                 return complete(environment, statement[: self.limits.statement_length], position)
         return []
 
@@ -289,11 +289,13 @@ class SqlGatewayService:
                 "table.plan.restore.catalog-objects": "ALL_ENFORCED",
                 "table.dml-sync": "false",
             }
-            host = _RestartHost(self._modules)
+            host = _SessionHost(self, keep_unknown=True)
             env = TableEnvironment(options, console=self._console, jobs=self.jobs, host=host)
+            host.confinement = self.confinement
             for function in record.functions:
                 env.functions.create(replace(function, temporary=True), overwrite=True)
-            env.run_document(PlanDocument.parse(record.plan), record)
+            with holding(self._roots):
+                env.run_document(PlanDocument.parse(record.plan), record)
         except StateplanError as error:
             if self._stopped.is_set():
                 return True
@@ -365,22 +367,6 @@ def _entry_of(job: StoredJob) -> JobEntry:
     return entry
 
 
-class _RestartHost(Host):
-    """What surrounds a job that is started again: it may do what it did, but imports only what this gateway allows.
-
-    Args:
-        modules: what it allows.
-    """
-
-    keep_unknown = True
-
-    def __init__(self, modules: Confinement) -> None:
-        self._modules = modules
-
-    def check_function(self, function: CatalogFunction, place: Place | None = None) -> None:
-        self._modules.check_function(function.summary, function.reference, place)
-
-
 class _SessionHost(Host):
     """What a gateway gives its sessions, and keeps them from.
 
@@ -399,14 +385,13 @@ class _SessionHost(Host):
         plans = self._service.plans
         if plans is not None and name.startswith(PLAN_SCHEME):
             return str(plans.path(name.removeprefix(PLAN_SCHEME), place))
-        self.confinement.check_file(name, place)
-        return super().plan_file(name, place)
+        return self.confinement.check_file(super().plan_file(name, place), place)
 
     def plan_names(self) -> list[str]:
         return [] if self._service.plans is None else self._service.plans.names()
 
-    def check_option(self, key: str, text: str, place: Place | None = None) -> None:
-        self.confinement.check_option(key, text, place)
+    def check_option(self, key: str, text: str, place: Place | None = None) -> str:
+        return self.confinement.check_option(key, text, place)
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         self.confinement.check_table(options, place)

@@ -15,7 +15,6 @@ Codes: CAT111 to CAT118.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from stateplan.execnodes.errors import CatalogError, Place
-from stateplan.execnodes.files import filesystem_of, local_path
+from stateplan.execnodes.files import absolute, checked, filesystem_of, local_path
 from stateplan.execnodes.paths import AnyPath, RemotePath, remove_tree, write_whole
 from stateplan.execnodes.runtime.checkpoint.locks import locked
 from stateplan.planner.catalog.catalogs import Catalog, Database
@@ -74,13 +73,16 @@ def folder_at(text: str) -> AnyPath:
     """The folder of a path or URL. Raises DataError DATA101, DATA107, DATA108."""
     local = local_path(text)
     if local is not None:
-        return Path(os.path.abspath(local))
+        return Path(absolute(local))
     return RemotePath(*filesystem_of(text))
 
 
 @contextmanager
 def disk(what: str, path: AnyPath) -> Iterator[None]:
-    """Within, an error of the operating system becomes CatalogError CAT113."""
+    """Within, an error of the operating system becomes CatalogError CAT113. Raises GatewayError GW012 for a local path
+    that is not below a root, where roots are held."""
+    if isinstance(path, Path):
+        checked(str(path))
     try:
         yield
     except OSError as error:

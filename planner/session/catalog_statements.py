@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from sqlglot import exp
 
 from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.files import UrlError, place_of
+from stateplan.execnodes.files import UrlError, absolute, place_of
 from stateplan.execnodes.settings import Configuration
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.catalog import ddl
@@ -83,7 +81,7 @@ def _absolute(path: str) -> str:
         local = place_of(path)
     except UrlError:
         return path
-    return path if local is None else os.path.abspath(local)
+    return path if local is None else absolute(local)
 
 
 def create_database(c: Context, node: nodes.CreateDatabase) -> TableResult:

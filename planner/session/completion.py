@@ -372,8 +372,7 @@ def _plans(session: Session, partial: str) -> list[str]:
     root = folder or ("/" if partial.startswith("/") else ".")
     found: list[str] = []
     try:
-        session.host.plan_file(os.path.join(root, "plan.json"))
-        entries = sorted(os.scandir(root), key=lambda e: e.name)[:10_000]
+        entries = sorted(os.scandir(session.host.plan_file(root)), key=lambda e: e.name)[:10_000]
     except (OSError, ValueError, StateplanError):
         entries = []
     for entry in entries:

@@ -108,9 +108,7 @@ class TableEnvironment(Tables, Names, Hinted):
         self.spark = spark
         self._config = Configuration(keep_unknown=self.host.keep_unknown)
         for key, given in options_of(options).items():
-            text = text_of_option(key, given)
-            self.host.check_option(key, text)
-            self._config.set(key, text)
+            self._config.set(key, self.host.check_option(key, text_of_option(key, given)))
         self._anonymous = itertools.count(1)
         self._compiled: WeakKeyDictionary[PlanDocument, Secrets] = WeakKeyDictionary()
         connect_catalog(self.catalog, self.host, self._config)

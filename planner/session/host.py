@@ -23,7 +23,7 @@ class Host:
     keep_unknown = False
 
     def plan_file(self, name: str, place: Place | None = None) -> str:
-        """The path or URL of the plan that a statement calls ``name``.
+        """The path or URL of the plan that a statement calls ``name``: what is to be opened.
 
         Raises:
             PlanError: PLAN006, for ``plan:`` and a name where there are no plans by name.
@@ -37,8 +37,9 @@ class Host:
         """The plans that can be called by name."""
         return []
 
-    def check_option(self, key: str, text: str, place: Place | None = None) -> None:
-        """Raises StateplanError when a session must not set this option."""
+    def check_option(self, key: str, text: str, place: Place | None = None) -> str:
+        """The value of an option as a session has it. Raises StateplanError when it must not set it."""
+        return text
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         """Raises StateplanError when a session must not read or write a table with these options."""

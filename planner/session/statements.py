@@ -184,8 +184,8 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
         found = config.get(key)
         shown = None if found is None else redacted_value(key, found)
         return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
-    c.env.host.check_option(node.this.name, node.expression.name, c.place(node))
-    note = config.set(node.this.name, node.expression.name, c.place(node))
+    text = c.env.host.check_option(node.this.name, node.expression.name, c.place(node))
+    note = config.set(node.this.name, text, c.place(node))
     return ok("SET", [note] if note else [])
 
 

@@ -6,14 +6,14 @@ The options are those of Delta's Flink connector (``DeltaTableConnectorOptions``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions
 from stateplan.execnodes.connectors.delta.sink import AppendSink, MergeSink, Target
 from stateplan.execnodes.connectors.delta.source import DeltaSource, Limits, Rules, Start, instant, partitions_of
-from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Location
+from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Location, places_of
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.options import Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable, SourceTable, Table
@@ -176,6 +176,9 @@ class Delta(Connector):
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return local_path(options[TABLE_PATH]) is None
+
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        return places_of({key.removeprefix(STORAGE): text for key, text in options.items() if key.startswith(STORAGE)})
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         path = {TABLE_PATH: options[TABLE_PATH]} if TABLE_PATH in options else {}

@@ -21,11 +21,11 @@ from stateplan.execnodes.connectors.catalogs import CatalogType, ExternalCatalog
 from stateplan.execnodes.connectors.delta.folders import table_folders
 from stateplan.execnodes.connectors.delta.properties import properties_of
 from stateplan.execnodes.connectors.delta.schema import check_columns, check_partitions, schema_of
-from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location
+from stateplan.execnodes.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location, places_of
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.connectors.options import Option, OptionType
 from stateplan.execnodes.errors import CatalogError, DataError
-from stateplan.execnodes.files import local_path
+from stateplan.execnodes.files import absolute, checked, local_path
 from stateplan.execnodes.secrets import resolved
 
 _LOG = "_delta_log"
@@ -45,6 +45,9 @@ class DeltaCatalogType(CatalogType):
         Option(f"{STORAGE}*", _STRING, "Option of the object store, as of the tables of the connector `delta`."),
     )
     paths = ("warehouse",)
+
+    def places(self, options: Mapping[str, str]) -> Iterator[str]:
+        return places_of({key.removeprefix(STORAGE): text for key, text in options.items() if key.startswith(STORAGE)})
 
     def open(self, name: str, options: Mapping[str, str]) -> ExternalCatalog:
         return DeltaCatalog(name, options, self.value(options, "default-database"))
@@ -67,7 +70,7 @@ class DeltaCatalog(ExternalCatalog):
         self._made: set[str] = set()
         path = options["warehouse"]
         local = local_path(path)
-        self._folder = path.rstrip("/") if local is None else os.path.abspath(local)
+        self._folder = path.rstrip("/") if local is None else absolute(local)
 
     def __repr__(self) -> str:
         return f"DeltaCatalog({self.name!r}, {self._folder!r})"
@@ -103,6 +106,7 @@ class DeltaCatalog(ExternalCatalog):
         if local is None:
             return table_folders(self._location(*parts))
         folder = local.joinpath(*parts)
+        checked(str(folder))
         with self._disk("be read"):
             try:
                 found = [entry.name for entry in os.scandir(folder) if entry.is_dir()]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
-from urllib.parse import unquote
 
+from stateplan.execnodes.connectors.delta.bounds import file_path
 from stateplan.execnodes.connectors.delta.pruning import Bounds
 from stateplan.execnodes.connectors.delta.table import Facts, Location
 from stateplan.execnodes.errors import DataError, Place
@@ -35,7 +35,7 @@ class DataFile:
     """A file of a version.
 
     Attributes:
-        path: below the folder of the table.
+        path: below the folder of the table, or absolute.
         size: in bytes.
         partition: partition column to its value as text; None for NULL.
         version: of the table.
@@ -214,7 +214,7 @@ class Log:
         stats = json.loads(action["stats"]) if action.get("stats") else {}
         partition = {key: value or None for key, value in (action.get("partitionValues") or {}).items()}
         masked = action.get("deletionVector") is not None
-        path = file_path(action["path"])
+        path = self._path(action["path"])
         size = int(action.get("size") or 0)
         bounds = _bounds(partition, stats.get("minValues") or {}, stats.get("maxValues") or {})
         return DataFile(path, size, partition, version, stamp, rows, stats.get("numRecords"), masked, bounds=bounds)
@@ -237,11 +237,18 @@ class Log:
             self._snapshot = version, sorted(files, key=lambda file: file.path)
         return self._snapshot[1]
 
-    @staticmethod
-    def _active(action: Mapping[str, Any], version: int, stamp: int, masked: bool) -> DataFile:
+    def _path(self, written: str) -> str:
+        """The path of a file. Raises DataError DATA457."""
+        try:
+            return file_path(written)
+        except ValueError:
+            place = Place(file=f"{shown(self.location.path).rstrip('/')}/{_LOG}")
+            raise DataError("DATA457.outside", name=self.location.name, file=shown(written), place=place) from None
+
+    def _active(self, action: Mapping[str, Any], version: int, stamp: int, masked: bool) -> DataFile:
         partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}
         return DataFile(
-            file_path(action["path"]),
+            self._path(action["path"]),
             action["size_bytes"],
             partition,
             version,
@@ -266,11 +273,6 @@ def _bounds(partition: Mapping[str, str | None], least: Mapping[str, Any], most:
     """The bounds of columns: the same values twice for partition columns."""
     exact = {name: (text, text) for name, text in partition.items()}
     return {name: (least.get(name), most.get(name)) for name in least.keys() | most.keys()} | exact
-
-
-def file_path(written: str) -> str:
-    """The path of a file, as the log writes it, below the folder of the table."""
-    return unquote(written)
 
 
 def _file(version: int) -> str:

@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
+from stateplan.execnodes.connectors.delta.bounds import inside, is_absolute
 from stateplan.execnodes.connectors.delta.log import DELETE, GIVEN, TAKEN, DataFile, value_text
 from stateplan.execnodes.connectors.delta.table import Location
 from stateplan.execnodes.connectors.formats.base import counted
-from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder, stored
+from stateplan.execnodes.connectors.formats.parquet_io import ParquetDecoder, local_source, stored
 from stateplan.execnodes.connectors.partitions import folder_of
 from stateplan.execnodes.errors import DataError, Place, RunError
-from stateplan.execnodes.files import shown
+from stateplan.execnodes.files import below_roots, checked, shown
 from stateplan.execnodes.types import STRING, LogicalType
 from stateplan.execnodes.values.arrow import arrow_array
 
@@ -103,7 +105,7 @@ class Reader:
         mask = self._mask(file)
         done = 0
         with self._opened(file.path) as source:
-            shown_path = f"{shown(self.location.path).rstrip('/')}/{file.path}"
+            shown_path = file.path if is_absolute(file.path) else f"{shown(self.location.path).rstrip('/')}/{file.path}"
             for frame in ParquetDecoder(wanted, ()).frames(source, shown_path):
                 rows, height = frame, frame.height
                 if mask is not None:
@@ -147,21 +149,22 @@ class Reader:
                 vectors = pa.table(table.deletion_vectors())
             paths, kept = vectors["filepath"].to_pylist(), vectors["selection_vector"]
             masks = (pl.Series(pl.from_arrow(kept[i].values)) for i in range(len(paths)))
-            _masks[key] = dict(zip(paths, masks, strict=True))
+            _masks[key] = dict(zip((f"/{inside(unquote(path))}" for path in paths), masks, strict=True))
             while len(_masks) > _KEPT_MASKS:
                 _masks.popitem(last=False)
-        ending = "/" + file.path
+        ending = f"/{inside(file.path)}"
         return next((mask for path, mask in _masks[key].items() if path.endswith(ending)), None)
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[Any]:
         try:
-            local = self.location.local_file(path)
+            home, name = self.location.of_file(path)
+            local = home.local_file(name)
             if local is not None:
-                with pa.OSFile(local, "rb") as source:
+                with local_source(local) as source:
                     yield source
             else:
-                with self.location.files().open_input_file(path) as source:
+                with home.files().open_input_file(name) as source:
                     yield source
         except FileNotFoundError:
             raise DataError("DATA453", name=self.location.name, place=Place(file=path)) from None
@@ -292,8 +295,8 @@ class Writer:
     def _put(self, path: str, data: bytes) -> None:
         local = self.location.local_file(path)
         if local is not None:
-            os.makedirs(os.path.dirname(local), exist_ok=True)
-            with open(local, "xb") as file:
+            os.makedirs(checked(os.path.dirname(local)), exist_ok=True)
+            with open(local, "xb", opener=below_roots) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

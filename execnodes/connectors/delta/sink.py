@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
@@ -313,7 +314,7 @@ class AppendSink(DeltaSink):
         import pyarrow as pa
         from deltalake.transaction import RemoveAction
 
-        from stateplan.execnodes.connectors.delta.log import file_path, value_text
+        from stateplan.execnodes.connectors.delta.log import value_text
 
         if self.target.partitions:
             touched = {_place(file.partition) for file in files}
@@ -327,7 +328,7 @@ class AppendSink(DeltaSink):
         for action in pa.table(table.get_add_actions()).to_pylist():
             partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}
             if not self.target.partitions or _place(partition) in places:
-                path = file_path(action["path"])
+                path = unquote(action["path"])
                 removed.append(RemoveAction(path, True, now, action["size_bytes"], partition))
         return removed, places
 

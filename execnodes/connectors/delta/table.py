@@ -15,18 +15,52 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stateplan.execnodes.connectors.delta.bounds import check_log, is_absolute
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, check_partitions, columns_of
 from stateplan.execnodes.connectors.extras import require
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import DataError, OptionError, RunError
-from stateplan.execnodes.files import local_path, shown
+from stateplan.execnodes.files import absolute, checked, has_scheme, local_path, require_root, shown
 from stateplan.execnodes.redaction import is_secret, without
+from stateplan.execnodes.roots import held
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 TABLE_PATH = "table-path"
 STORAGE = "storage."
+
+_PLAIN = frozenset(
+    """
+    access_key access_key_id account_key account_name allow_http allow_invalid_certificates bucket bucket_name
+    checksum_algorithm client_id client_secret conditional_put connect_timeout container_name copy_if_not_exists
+    default_region disable_tagging http1_only http2_only imdsv1_fallback max_retries pool_idle_timeout
+    pool_max_idle_per_host region request_payer retry_timeout s3_allow_unsafe_rename s3_express sas_key sas_token
+    secret_access_key secret_key server_side_encryption session_token skip_signature sse_bucket_key_enabled
+    sse_customer_key_base64 sse_kms_key_id storage_account_key storage_account_name storage_client_id
+    storage_client_secret storage_sas_key storage_sas_token storage_tenant_id storage_token tenant_id timeout token
+    unsigned_payload user_agent virtual_hosted_style_request
+    """.split()  # noqa: SIM905 - names as in the manual
+)
+"""Options of stores, without the name of the cloud, that name neither a file nor an address, and run nothing."""
+
+_CLOUDS = ("aws_", "azure_", "google_")
+
+
+def places_of(storage: Mapping[str, str]) -> Iterator[str]:
+    """The files and addresses that options of a store may name; see :meth:`Connector.places`. Of an option that is not
+    known to be something else, the value has to be one.
+
+    Args:
+        storage: options by the names of ``deltalake``.
+    """
+    for name, text in storage.items():
+        plain = name.lower()
+        for cloud in _CLOUDS:
+            plain = plain.removeprefix(cloud)
+        if plain not in _PLAIN:
+            yield text
+
 
 _USER = "the connector 'delta'"
 _PATIENCE = {"timeout": "30s", "connect_timeout": "5s", "max_retries": "3", "retry_timeout": "30s"}
@@ -79,13 +113,15 @@ class Location:
 
         Raises:
             OptionError: OPT173, a local path with ``%``, which the library takes for an escape.
+            GatewayError: GW012, it is not below a root.
         """
         local = local_path(self.path)
         if local is None:
+            require_root(self.path)
             return self.path
         if "%" in local:
             raise OptionError("OPT173", path=self.path)
-        return Path(os.path.abspath(local)).as_uri()
+        return Path(checked(absolute(local))).as_uri()
 
     @property
     def options(self) -> dict[str, str] | None:
@@ -103,9 +139,19 @@ class Location:
             OptionError: OPT122, the library is not installed.
         """
         delta = require("delta", "deltalake", _USER)
+        self._look()
         with self.reaching():
             table: DeltaTable = delta.DeltaTable(self.uri, version=version, storage_options=self.options)
         return table
+
+    def _look(self) -> None:
+        """Where roots are held, looks where the log leads. Raises GatewayError GW012, and as :meth:`open`."""
+        roots = held()
+        if roots is not None:
+            local = local_path(self.path)
+            files = self.files()
+            with self.reaching():
+                check_log(roots, self.uri, None if local is None else absolute(local), files)
 
     def exists(self) -> bool:
         """Whether there is a Delta table. Raises as :meth:`open`."""
@@ -119,10 +165,21 @@ class Location:
         with self.reaching():
             return _file_system(self.uri, tuple(sorted((self.options or {}).items())))
 
+    def of_file(self, path: str) -> tuple[Location, str]:
+        """Where a file is that the log names: the folder of the table, or another one for an absolute path; and its
+        path in there."""
+        if not is_absolute(path):
+            return self, path
+        if not has_scheme(path) and not self.is_local:  # of the store of the table
+            scheme, _, rest = self.path.partition("://")
+            path = f"{scheme}://{rest.partition('/')[0]}{path}"
+        folder, _, name = path.rpartition("/")
+        return Location(self.name, folder if folder.rstrip("/") else "/", self.storage), name
+
     def local_file(self, path: str) -> str | None:
-        """The path of a file of the table on local disk; None for a table elsewhere."""
+        """The path of a file in this folder on local disk; None for a folder elsewhere."""
         folder = local_path(self.path)
-        return None if folder is None else os.path.join(folder, path)
+        return None if folder is None else os.path.join(absolute(folder), path)
 
     @contextmanager
     def reaching(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, DataError, Place
-from stateplan.execnodes.files import filesystem_of, local_path, modified, reached
+from stateplan.execnodes.files import absolute, filesystem_of, local_path, modified, reached
 from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
@@ -323,14 +323,15 @@ class FileColumns:
         import polars as pl
 
         fs, inner = filesystem_of(self.path)
+        local = local_path(self.path)
         try:
             with reached():
                 info: dict[str, Any] = fs.info(inner)
         except OSError as error:
             raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=self.path)) from error
         values = {
-            "file.path": pl.lit(inner if local_path(self.path) is not None else self.path, pl.String),
-            "file.name": pl.lit(posixpath.basename(inner), pl.String),
+            "file.path": pl.lit(self.path if local is None else absolute(local), pl.String),
+            "file.name": pl.lit(posixpath.basename(inner if local is None else local), pl.String),
             "file.size": pl.lit(int(info["size"]), pl.Int64),
             "file.modification-time": pl.lit(modified(info), pl.Int64).cast(pl.Datetime("ms", "UTC")),
         }

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats.base import FileColumns, counted
 from stateplan.execnodes.errors import DataError, Place
-from stateplan.execnodes.files import filesystem_of, local_path, reached
+from stateplan.execnodes.files import below_roots, filesystem_of, local_path, reached
+from stateplan.execnodes.roots import held
 from stateplan.execnodes.types import INT, LogicalType
 from stateplan.execnodes.values.arrow import arrow_array
 
@@ -73,6 +74,11 @@ def _cast(series: pl.Series, declared: LogicalType) -> pl.Series:
     return series if series.dtype == wanted else series.cast(wanted)
 
 
+def local_source(local: str) -> Any:
+    """A local file for PyArrow. Raises OSError, and GatewayError GW012."""
+    return pa.OSFile(local, "rb") if held() is None else pa.PythonFile(open(local, "rb", opener=below_roots), "r")
+
+
 @dataclass
 class ParquetDecoder:
     """Decoder of the ``parquet`` format; see :class:`execnodes.connectors.formats.base.Decoder`."""
@@ -85,7 +91,7 @@ class ParquetDecoder:
         try:
             local = local_path(path)
             if local is not None:
-                with pa.OSFile(local, "rb") as source:
+                with local_source(local) as source:
                     yield from self.frames(source, path)
             else:
                 fs, inner = filesystem_of(path)

@@ -15,7 +15,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode
 from stateplan.execnodes.connectors.alignment import check_alignment
 from stateplan.execnodes.connectors.formats.base import Fields, Format
 from stateplan.execnodes.connectors.kafka.columns import layout_of
-from stateplan.execnodes.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of
+from stateplan.execnodes.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of, programs_of
 from stateplan.execnodes.connectors.kafka.tables import check_bounds, check_formats, check_group, check_topic, topics_of
 from stateplan.execnodes.connectors.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.execnodes.connectors.protocol import Connector, Sink, SinkTable, Source, SourceTable
@@ -232,7 +232,10 @@ class _Topics(Connector):
         return options if self.is_bounded(options) else {**options, "scan.bounded.mode": "latest-offset"}
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
-        return places_of({k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)})
+        return places_of(_properties(options))
+
+    def programs(self, options: Mapping[str, str]) -> Iterator[str]:
+        return programs_of(_properties(options))
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return True
@@ -369,3 +372,8 @@ class UpsertKafka(_Topics):
         if "key.format" not in options:
             raise OptionError("OPT137.format", place=place)
         super().check_schema(options, fields, place)
+
+
+def _properties(options: Mapping[str, str]) -> dict[str, str]:
+    """The options ``properties.*``, without the prefix."""
+    return {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}

@@ -17,6 +17,9 @@ from stateplan.execnodes.secrets import has_reference, resolved
 
 PREFIX = "properties."
 LOGIN = "sasl.jaas.config"
+METADATA = "sasl.oauthbearer.metadata.authentication.type"
+CLOUD = "http://169.254.169.254"
+"""Where a machine of a cloud asks who it is: with :data:`METADATA`, librdkafka gets a token there."""
 
 OWN = {
     "commit.offsets.on.checkpoint": "true",
@@ -158,6 +161,9 @@ FETCHED = frozenset(
 KNOWN = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED, *RENAMED, *_SPECIAL})
 """Every name that an option may have, without ``properties.``"""
 
+_WORD = re.compile(r"[\w./@:+=-]*", re.ASCII)
+"""A name or a path in which the shell finds nothing to do."""
+
 _PATTERNS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LOGIN = re.compile(r"\s*([\w.]+)\s+(required|requisite|sufficient|optional)\b(.*?);?\s*", re.S)
@@ -196,14 +202,28 @@ def check(properties: Mapping[str, str], place: Place | None = None) -> None:
 
 
 def places_of(properties: Mapping[str, str]) -> Iterator[str]:
-    """The brokers that properties name, and the file of keys of a login; see :meth:`Connector.places`."""
+    """The brokers that properties name, the address of a cloud's metadata, and the file of keys of a login; see
+    :meth:`Connector.places`."""
     for name in ("bootstrap.servers", "metadata.broker.list"):
         for server in properties.get(name, "").split(","):
             if server.strip():
                 port = "" if has_reference(server) or re.search(r":\d+\s*$", server) else ":9092"
                 yield server_url("kafka", server.strip() + port)
+    if properties.get(METADATA, "none").strip().lower() != "none":
+        yield CLOUD
     login = properties.get(LOGIN, "")
     yield from (text for key, text in _given(login) if key.lower() == "keytab")
+
+
+def programs_of(properties: Mapping[str, str]) -> Iterator[str]:
+    """The settings of which librdkafka makes a command for the shell, where they hold more than a name or a path; see
+    :meth:`Connector.programs`."""
+    for name, text in properties.items():
+        if name.startswith("sasl.kerberos.") and not _WORD.fullmatch(text):
+            yield PREFIX + name
+    words = {name.lower() for name in _TICKET}
+    if any(key.lower() in words and not _WORD.fullmatch(text) for key, text in _given(properties.get(LOGIN, ""))):
+        yield PREFIX + LOGIN
 
 
 def _near(name: str) -> str | None:
@@ -297,9 +317,11 @@ def _token(given: Mapping[str, str]) -> dict[str, str]:
     return {"sasl.oauthbearer.method": "oidc", **found}
 
 
+_TICKET = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
+
+
 def _ticket(given: Mapping[str, str]) -> dict[str, str]:
-    names = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
-    return {f"sasl.kerberos.{names[k]}": text for k, text in given.items() if k in names}
+    return {f"sasl.kerberos.{_TICKET[k]}": text for k, text in given.items() if k in _TICKET}
 
 
 _MODULES: dict[str, Callable[[Mapping[str, str]], dict[str, str]]] = {

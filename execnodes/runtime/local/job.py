@@ -17,6 +17,7 @@ from stateplan.execnodes.connectors.retries import interruptible
 from stateplan.execnodes.errors import RunError, find_encoded
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
+from stateplan.execnodes.roots import hold
 from stateplan.execnodes.runtime.clocks import instants
 from stateplan.execnodes.runtime.exchange import Blob
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
@@ -92,6 +93,7 @@ class LocalJob(Job):
 
     def _run(self) -> None:
         graph = self._graph
+        hold(graph.roots)
         number, ended = -1, False
         try:
             for number, part in enumerate(micro_batches(graph)):

@@ -9,21 +9,26 @@ Code: CKPT006.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from stateplan.execnodes.errors import CheckpointError
+from stateplan.execnodes.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.execnodes.paths import AnyPath, RemotePath
 from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _DEFAULT = "fs.defaultFS"
 CHECKPOINT_DIR = "execution.checkpointing.dir"
 _HADOOP = "spark.hadoop."
+_NO_PATH = {
+    "nul": "a path has no NUL character",
+    "host": "a URL with 'file:' names no other host",
+    "empty": "the URL has no path",
+}
+"""What a UrlError of a local path means."""
 
 
 def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
@@ -36,23 +41,23 @@ def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
     Raises:
         CheckpointError: CKPT006, Spark has no file system for it; CKPT001, it cannot be reached.
     """
-    scheme = _SCHEME.match(text)
-    if scheme is None:
-        default = default_file_system(options)
-        if default.startswith("file:"):
-            return Path(text).absolute()
-    elif scheme[1].lower() == "file":
-        return Path("/" + text[5:].lstrip("/")) if text[5:].startswith("/") else Path(text[5:]).absolute()
+    try:
+        local = place_of(text)
+    except UrlError as error:
+        raise CheckpointError("CKPT001", folder=text, strerror=_NO_PATH[error.why]) from None
+    if local is not None and (has_scheme(text) or default_file_system(options).startswith("file:")):
+        return Path(absolute(local))
     return hadoop_path(text, options)
 
 
 def is_remote(options: Mapping[str, str]) -> bool:
     """Whether the checkpoint of a job is on a file system of Hadoop that is not the local one."""
     text = options.get(CHECKPOINT_DIR)
-    scheme = _SCHEME.match(text or "")
-    if scheme is None:
-        return text is not None and not default_file_system(options).startswith("file:")
-    return scheme[1].lower() != "file"
+    if text is None:
+        return False
+    if has_scheme(text):
+        return scheme_of(text) != "file"
+    return not default_file_system(options).startswith("file:")
 
 
 def default_file_system(options: Mapping[str, str]) -> str:

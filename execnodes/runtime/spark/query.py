@@ -249,7 +249,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
     """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
     writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
     slots = [job.sink_slot(i) for i in range(len(job.sinks))]
-    shared = sinks.shared
+    shared, roots = sinks.shared, job.roots
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.execnodes.runtime.sinks import write_sinks
@@ -257,7 +257,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
         _settle()
         number = micro_batch()
         assert number is not None
-        yield from write_sinks(writers, number, slots, count, shared)(batches if read is None else read(batches))
+        yield from write_sinks(writers, number, slots, count, shared, roots)(batches if read is None else read(batches))
 
     return run
 

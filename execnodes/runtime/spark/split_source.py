@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from stateplan.execnodes.connectors.protocol import Offset, OffsetSource
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.roots import Roots, held, holding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,24 +38,32 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
         environment: that its references need.
+        roots: of the job.
     """
 
-    def __init__(self, source: OffsetSource, tasks: int, environment: Environment | None = None) -> None:
+    def __init__(
+        self,
+        source: OffsetSource,
+        tasks: int,
+        environment: Environment | None = None,
+        roots: Roots | None = None,
+    ) -> None:
         self.environment = environment
+        self.roots = roots
         self.source = source
         self.tasks = tasks
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names
-        return _coded(self.source.initial_offset)
+        return self._coded(self.source.initial_offset)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        return _coded(lambda: self.source.latest_offset(start))
+        return self._coded(lambda: self.source.latest_offset(start))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """A bounded source says itself when it has ended."""
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        splits = [] if start == end else _coded(lambda: self.source.plan(start, end))
+        splits = [] if start == end else self._coded(lambda: self.source.plan(start, end))
         tasks = max(1, min(self.tasks, len(splits)))
         edges = [len(splits) * i // tasks for i in range(tasks + 1)]
         numbered = list(enumerate(map(json.dumps, splits)))
@@ -68,7 +77,15 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         yield pa.record_batch([pa.array(texts, pa.string()), pa.array(places, pa.string())], ["split", "seq"])
 
     def commit(self, end: Offset) -> None:
-        _coded(lambda: self.source.committed(end))
+        self._coded(lambda: self.source.committed(end))
+
+    def _coded(self, call: Callable[[], T]) -> T:
+        """What the source answers; its errors in the form that the driver finds again in Spark's."""
+        try:
+            with holding(self.roots):
+                return call()
+        except StateplanError as error:
+            raise RuntimeError(error.encoded()) from None
 
 
 def split_frame(
@@ -84,7 +101,7 @@ def split_frame(
         environment: that its references need.
     """
 
-    planning = source.for_planning()
+    planning, roots = source.for_planning(), held()
 
     class Splits(DataSource):  # type: ignore[misc]
         @classmethod
@@ -95,15 +112,7 @@ def split_frame(
             return SCHEMA
 
         def streamReader(self, schema: Any) -> SplitReader:  # noqa: N802
-            return SplitReader(planning, tasks, environment)
+            return SplitReader(planning, tasks, environment, roots)
 
     spark.dataSource.register(Splits)
     return spark.readStream.format(name).load()
-
-
-def _coded(call: Callable[[], T]) -> T:
-    """What a source answers; its errors in the form that the driver finds again in Spark's."""
-    try:
-        return call()
-    except StateplanError as error:
-        raise RuntimeError(error.encoded()) from None
