@@ -101,7 +101,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")
     try:
-        server(Guard(application(service), access), tls).run(sockets=[listener])
+        server(Guard(application(service), access, limits.unread), tls).run(sockets=[listener])
     finally:
         service.stop()
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 BUFFERED_ROWS = 100_000
 """A job waits with its next micro-batch while so many rows of its query have not been read."""
+BUFFERED_BYTES = 32 << 20
+"""So does it while they have so many bytes in memory."""
 
 
 class ResultChannel:
@@ -42,7 +44,7 @@ class ResultChannel:
         self.id = secrets.token_hex(16)  # whoever knew it could write rows
         self._buffered = buffered
         self._frames: deque[pl.DataFrame] = deque()
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._changed = threading.Condition()
         self._ended = False
         self._error: StateplanError | None = None
@@ -67,13 +69,23 @@ class ResultChannel:
         for call in self._listeners:
             call()
 
+    @property
+    def _has_room(self) -> bool:
+        return self._rows < self._buffered and self._bytes < BUFFERED_BYTES
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of the rows that wait for the reader, in memory."""
+        return self._bytes
+
     def put(self, frame: pl.DataFrame) -> None:
         """Hands rows over; waits while the reader has enough of them."""
         with self._changed:
-            self._changed.wait_for(lambda: self._rows < self._buffered or self._unbounded)
+            self._changed.wait_for(lambda: self._has_room or self._unbounded)
             if not self._discarded and frame.height:
                 self._frames.append(frame)
                 self._rows += frame.height
+                self._bytes += int(frame.estimated_size())
                 self._tell()
 
     def end(self, error: StateplanError | None = None) -> None:
@@ -93,7 +105,7 @@ class ResultChannel:
         with self._changed:
             self._discarded = self._unbounded = True
             self._frames.clear()
-            self._rows = 0
+            self._rows = self._bytes = 0
             self._tell()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -154,13 +166,16 @@ class ResultChannel:
                     raise self._error
                 return None
             frame = self._frames.popleft()
-            if size is not None and frame.estimated_size() > size:
-                fitting = max(1, size * frame.height // int(frame.estimated_size()))
+            bytes_ = int(frame.estimated_size())
+            if size is not None and bytes_ > size:
+                fitting = max(1, size * frame.height // bytes_)
                 limit = fitting if limit is None else min(limit, fitting)
             if limit is not None and frame.height > limit:
                 self._frames.appendleft(frame[limit:])
+                bytes_ -= int(self._frames[0].estimated_size())
                 frame = frame[:limit]
             self._rows -= frame.height
+            self._bytes -= bytes_
             self._changed.notify_all()
             return frame
 

@@ -50,6 +50,9 @@ _TOKEN = re.compile(r"[0-9]{1,18}")
 _INLINE_ROWS = 100
 """A page of more rows is written in another thread, so that other requests do not wait."""
 
+_TIMES = 3
+"""While a page is written, its rows are in memory so often: as a frame, as text, and as the bytes of the answer."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -186,7 +189,9 @@ class RestApi:
             raise _unresolved("path", "token", token)
         row_format, operation = _row_format(request), self._operation(request)
         await _ready(operation, int(token))
-        page = operation.fetch(int(token), self._service.limits.page_rows)
+        rows = self._service.limits.page_rows
+        has_room = await request.scope["state"]["holding"].take(_TIMES * operation.size(int(token), rows))
+        page = operation.fetch(int(token), rows) if has_room else operation.later(int(token))
         version = request.scope["state"]["version"]
         form = "" if version == 1 else f"?rowFormat={row_format.value}"
         base = f"{request.scope['state']['prefix']}/sessions/{request.path_params['session_handle']}"

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stateplan.execnodes.errors import GatewayError, StateplanError
 from stateplan.gateway.rest.app import answer
+from stateplan.gateway.rest.room import Room
 from stateplan.gateway.rest.wire import problem
+from stateplan.gateway.service.limits import Limits
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -34,6 +37,8 @@ MAX_PLAN = 64 << 20
 BODY_SECONDS = 30.0
 BODY_RATE = 16 << 10
 """So long a body may take: this time, and one second more for so many bytes of it."""
+PIECE = 64 << 10
+"""An answer is handed to the network in pieces of so many bytes, each when the other side has read those before."""
 
 
 def is_loopback(address: str) -> bool:
@@ -161,19 +166,24 @@ class Guard:
     Args:
         app: the application.
         access: who may use it.
+        unread: bytes that requests and answers may have in memory; by default that of :class:`Limits`.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, unread: int = Limits.unread) -> None:
         self._app = app
         self._access = access
+        self._room = Room(unread)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        holding = self._room.holding(scope.get("state", {}).get("abort", _nothing))
+        scope = {**scope, "state": {**scope.get("state", {}), "holding": holding}}
         limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
         since, taken, whole, begun = asyncio.get_running_loop().time(), 0, False, False
         refused: _RefusedError | None = None
+        swallowed = False
 
         async def bounded() -> Message:
             """The next part of the body. To the application, one that is refused is a client that is gone."""
@@ -191,18 +201,35 @@ class Guard:
             if taken > limit:
                 refused = _RefusedError(413, GatewayError("GW021", most=limit))
                 return {"type": "http.disconnect"}
+            if not await holding.take(taken):
+                refused = _RefusedError(503, GatewayError("GW010"))
+                return {"type": "http.disconnect"}
             return message
 
         async def noted(message: Message) -> None:
-            nonlocal begun
-            if refused is None:
+            """Sends a part of the answer, in pieces; instead of one that there is no room for an error."""
+            nonlocal begun, swallowed
+            if refused is not None or swallowed:
+                return
+            if message["type"] == "http.response.start":
                 begun = True
-                await send(message)
+                if not await holding.take(_length(message)):
+                    swallowed = True
+                    await _refusal(_RefusedError(503, GatewayError("GW010")))(scope, receive, send)
+                    return
+            body = message.get("body", b"")
+            for start in range(0, len(body) - PIECE, PIECE):
+                await send({"type": "http.response.body", "body": body[start : start + PIECE], "more_body": True})
+                holding.move()
+                await asyncio.sleep(0)  # a connection that is gone is noticed
+            if len(body) > PIECE:
+                message = {**message, "body": body[(len(body) - 1) // PIECE * PIECE :]}
+            await send(message)
+            holding.move()
 
         try:
             self._access.check(scope)
-            length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-            if int(length) > limit:
+            if _length(scope) > limit:
                 raise _RefusedError(413, GatewayError("GW021", most=limit))
             await self._app(scope, bounded, noted)
         except _RefusedError as early:
@@ -212,12 +239,29 @@ class Guard:
         except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
             refused = _RefusedError(500, StateplanError("BUG000", what=type(bug).__name__))
+        finally:
+            holding.release()
         if refused is not None and not begun:
-            response = answer(problem(str(refused.error)), refused.status)
-            if refused.status == 401:
-                response.headers["www-authenticate"] = "Bearer"
-            response.headers["connection"] = "close"
-            await response(scope, receive, send)
+            await _refusal(refused)(scope, receive, send)
+
+
+def _nothing() -> None:
+    """Ends the connection of a server that does not say how."""
+
+
+def _length(message: Scope | Message) -> int:
+    """The length that the head of a request or an answer tells; 0 when it does not."""
+    return int(next((value for name, value in message["headers"] if name == b"content-length"), b"0"))
+
+
+def _refusal(refused: _RefusedError) -> Response:
+    response = answer(problem(str(refused.error)), refused.status)
+    if refused.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    if refused.status == 503:
+        response.headers["retry-after"] = "1"
+    response.headers["connection"] = "close"
+    return response
 
 
 def security_headers() -> list[tuple[str, str]]:

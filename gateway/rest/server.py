@@ -54,6 +54,7 @@ class GatewayProtocol(H11Protocol):
         self._await_head()
         subject = (transport.get_extra_info("peercert") or {}).get("subject", ())
         names = [value for part in subject for key, value in part if key == "commonName"]
+        self.app_state = {**self.app_state, "abort": transport.abort}
         if names and self.client:
             self.app_state = {**self.app_state, "who": f"{names[0]} {self.client[0]}"}
         if len(self.connections) > connections():
@@ -100,11 +101,20 @@ class GatewayProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+        if self._unread is None:
+            self._unread = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._unread is not None:
+        self._read_to_its_end()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._read_to_its_end()
+
+    def _read_to_its_end(self) -> None:
+        """The time for an answer, which is written in pieces, ends with its last one."""
+        if self._unread is not None and self.idle and not self.flow.write_paused:
             self._unread.cancel()
             self._unread = None
 

@@ -118,6 +118,26 @@ class ResultFetcher:
         """Has ``call`` called, in another thread, when :meth:`is_ready` may have changed; what ends that."""
         return (lambda: None) if self._channel is None else self._channel.listen(call)
 
+    @property
+    def held(self) -> int:
+        """About how many bytes of rows wait here to be fetched, or to be fetched again."""
+        last = self._last
+        again = 0 if last is None or last.rows.frame is None else int(last.rows.frame.estimated_size())
+        return again + (0 if self._channel is None else self._channel.waiting_bytes)
+
+    def forget_read(self) -> None:
+        """Gives up the last page of a result that has been fetched to its end."""
+        with self._lock:
+            if self._ended:
+                self._last = None
+
+    def size(self, token: int, limit: int) -> int:
+        """About how many bytes the page of ``token``, with at most ``limit`` rows, has in memory."""
+        last = self._last
+        if token == self._token - 1 and last is not None and last.rows.frame is not None:
+            return int(last.rows.frame.estimated_size())
+        return 0 if self._channel is None or token != self._token else min(PAGE_BYTES, self._channel.waiting_bytes)
+
     def fetch(self, token: int, limit: int) -> Page:
         """The page of ``token``, with at most ``limit`` rows; it does not wait.
 

@@ -33,6 +33,10 @@ _ROWS = (
            "remember. The oldest ones that are over are forgotten first.", default=500, minimum=10),
     Option("stateplan.gateway.result.page-rows", OptionType.INTEGER, "Maximum number of rows of a page.", default=5000,
            minimum=1),
+    Option("stateplan.gateway.results.max-size", OptionType.MEMORY_SIZE, "No further query is started while results of "
+           "queries that nobody has fetched take so much memory, in all sessions.", default=1 << 30),
+    Option("stateplan.gateway.unread.max-size", OptionType.MEMORY_SIZE, "Memory for requests and answers that clients "
+           "have not sent or read to their end, of all connections.", default=256 << 20),
     Option("stateplan.gateway.statement.max-length", OptionType.INTEGER, "Maximum number of characters of a statement.",
            default=1_000_000, minimum=1),
 )
@@ -46,7 +50,7 @@ PREFIXES = ("sql-gateway.", "stateplan.gateway.")
 
 @dataclass(frozen=True)
 class Limits:
-    """See :data:`OPTIONS`; durations in milliseconds."""
+    """See :data:`OPTIONS`; durations in milliseconds, sizes in bytes."""
 
     idle_timeout: int = 600_000
     check_interval: int = 60_000
@@ -56,6 +60,8 @@ class Limits:
     max_queries: int = 20
     max_operations: int = 500
     page_rows: int = 5000
+    results: int = 1 << 30
+    unread: int = 256 << 20
     statement_length: int = 1_000_000
 
     @staticmethod
@@ -84,5 +90,7 @@ _FIELDS = {
     "max_queries": "stateplan.gateway.session.max-queries",
     "max_operations": "stateplan.gateway.session.max-operations",
     "page_rows": "stateplan.gateway.result.page-rows",
+    "results": "stateplan.gateway.results.max-size",
+    "unread": "stateplan.gateway.unread.max-size",
     "statement_length": "stateplan.gateway.statement.max-length",
 }

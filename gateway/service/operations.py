@@ -187,7 +187,16 @@ class Operation:
             return fetcher.fetch(token, limit)
         if status.is_terminal:
             raise GatewayError("GW004.fetch", status=status.value, handle=self.handle)
+        return self.later(token)
+
+    def later(self, token: int) -> Page:
+        """The answer to who is to ask for the page of ``token`` again."""
         return Page(PageKind.NOT_READY, Rows(()), token)
+
+    def size(self, token: int, limit: int) -> int:
+        """About how many bytes the page of ``token`` has in memory."""
+        fetcher = self.fetcher
+        return 0 if fetcher is None else fetcher.size(token, limit)
 
 
 class OperationManager:
@@ -276,6 +285,20 @@ class OperationManager:
                 self._pool.submit(self._work)
             except RuntimeError:  # the gateway stops
                 self._busy = False
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of results wait for somebody to fetch them."""
+        return sum(fetcher.held for fetcher in self._query_results())
+
+    def forget_read(self) -> None:
+        """Gives up the last pages of results that have been fetched to their end."""
+        for fetcher in self._query_results():
+            fetcher.forget_read()
+
+    def _query_results(self) -> list[ResultFetcher]:
+        found = [operation.fetcher for operation in list(self._operations.values())]
+        return [fetcher for fetcher in found if fetcher is not None and fetcher.is_query]
 
     def find(self, handle: str) -> Operation:
         """The operation. Raises GatewayError GW002."""

@@ -175,7 +175,7 @@ def gateway_here(
         logging.getLogger(name).addHandler(records)
     listener = bind("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    served = server(Guard(application(service), access or Access(), **guard), tls)
+    served = server(Guard(application(service), access or Access(), **{"unread": service.limits.unread, **guard}), tls)
     thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
