@@ -247,7 +247,7 @@ def to_text(explanation: Explanation) -> str:
     return "\n".join(sections(explanation))
 
 
-def sections(explanation: Explanation) -> Iterator[str]:
+def sections(explanation: Explanation, with_states: bool = True) -> Iterator[str]:
     """The parts of the text, which stand a line apart: operators, advice, job, states."""
     trees = "\n".join(tree_text(tree, explanation) for tree in explanation.trees)
     title = "Optimized Execution Plan" + (" With Advice" if explanation.advice is not None else "")
@@ -256,7 +256,8 @@ def sections(explanation: Explanation) -> Iterator[str]:
         yield advice_text(explanation.advice)
     if explanation.job is not None:
         yield f"== Physical Execution Plan ==\n{jackson.dumps(explanation.job)}\n"
-    yield f"== State ==\n{_states_text(explanation.states)}"
+    if with_states:
+        yield f"== State ==\n{_states_text(explanation.states)}"
 
 
 def _states_text(states: Sequence[StateView]) -> str:

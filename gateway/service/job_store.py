@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +67,11 @@ class JobStore:
             self._lock = FileLock(folder / LOCK)
             taken = self._lock.take()
             if taken:
-                self._lock.say(f"{Holder.me()}\n")
+                self._lock.say(json.dumps(asdict(Holder.me())) + "\n")
         except OSError as cause:
             raise GatewayError("GW016.unusable", folder=folder, reason=cause.strerror or cause) from cause
         if not taken:
-            raise GatewayError("GW016", folder=folder, holder=(folder / LOCK).read_text(errors="replace").strip())
+            raise GatewayError("GW016", folder=folder, holder=_holder((folder / LOCK).read_text(errors="replace")))
 
     def release(self) -> None:
         """Lets another gateway have the folder."""
@@ -189,6 +189,14 @@ class JobStore:
         with contextlib.suppress(OSError):
             (folder / _JOB).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _holder(said: str) -> str:
+    """Who has the folder, as its lock says."""
+    try:
+        return str(Holder(**json.loads(said)))
+    except (ValueError, TypeError):  # of an earlier release, or just being written
+        return said.strip() or "another process"
 
 
 def _function_facts(function: CatalogFunction) -> dict[str, Any]:

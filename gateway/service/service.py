@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import GatewayError, OptionError, Place, StateplanError
-from stateplan.execnodes.redaction import HIDDEN
+from stateplan.execnodes.readable import bytes_text
+from stateplan.execnodes.redaction import HIDDEN, redacted
 from stateplan.execnodes.roots import holding
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 from stateplan.execnodes.settings import OPTIONS
@@ -38,12 +39,12 @@ from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.host import PLAN_SCHEME, Host
 from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, JobEntry, JobRecord, Jobs
 from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import read_statement
+from stateplan.planner.session.script import is_query, read_statement
 from stateplan.plans.document import PlanDocument
 
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
-    from stateplan.execnodes.runtime.job import OnProgress
+    from stateplan.execnodes.runtime.job import Job, OnProgress
     from stateplan.planner.catalog.functions import CatalogFunction
 
 _log = logging.getLogger("stateplan.gateway")
@@ -67,6 +68,8 @@ _CONFIGURING = (
 _RETRIED = frozenset({"RUN010", "RUN011", "RUN014", "CKPT030"})
 """What keeps a job from being started again, and may be over soon."""
 _STOP_SECONDS = 60.0
+_NAME = 80
+"""Characters of a job's name in the log."""
 
 RESTARTING = "RESTARTING"
 """The status of a job that a gateway is about to start again. Source: Flink's ``JobStatus``."""
@@ -111,7 +114,9 @@ class SqlGatewayService:
         self._store = None if folder is None else JobStore(folder)
         self.plans = None if folder is None else PlanStore(folder / "plans")
         self.audit = AuditLog(None if folder is None else folder / "audit.log")
-        self.jobs = JOBS if self._store is None else Jobs(self._store, str(self._store.folder / "savepoints"))
+        self.jobs = (
+            JOBS if self._store is None else Jobs(self._store, str(self._store.folder / "savepoints"), self._tell)
+        )
         self._keep_unknown = keep_unknown
         self._options = dict(options or {})
         self._roots = self.confinement.roots_with(self._options)
@@ -194,6 +199,8 @@ class SqlGatewayService:
             read = read_statement(statement)
             if allowed is not None:
                 allowed(read.node)
+            if is_query(read.node):
+                self._require_memory()
             host = session.environment.host
             assert isinstance(host, _SessionHost)
             host.operation = operation
@@ -212,6 +219,16 @@ class SqlGatewayService:
             self.audit.record("statement", who, **facts, **({"job": job} if job else {}), seconds=seconds)
 
         return session.operations.submit(run, timeout_ms, ended)
+
+    def _require_memory(self) -> None:
+        """Raises GatewayError GW011 while results that nobody fetches take too much memory."""
+        held = sum(session.operations.held for session in self._sessions.all())
+        if held >= self.limits.results:
+            for session in self._sessions.all():
+                session.operations.forget_read()
+            held = sum(session.operations.held for session in self._sessions.all())
+        if held >= self.limits.results:
+            raise GatewayError("GW011", held=bytes_text(held), most=bytes_text(self.limits.results))
 
     def configure(self, handle: str, statement: str, timeout_ms: int = 0, who: str = "local") -> None:
         """Runs a statement of an initialization file, and waits for it.
@@ -254,6 +271,23 @@ class SqlGatewayService:
         return str(error) if self.plans is None else self.plans.shown(str(error))
 
     # jobs
+
+    def _tell(self, entry: JobEntry) -> None:
+        """Writes the start and the end of a job into the log and the audit log: its statement was over before."""
+        name = redacted(" ".join(entry.name.split()))[:_NAME]
+        if entry.running:
+            _log.info("job %s (%s) runs", entry.id, name)
+            return
+        if self._stopped.is_set():
+            _log.info("job %s (%s) stops with the gateway; the next one on this folder goes on with it", entry.id, name)
+            return
+        error = None if entry.error is None else redacted(entry.error)
+        if error is None:
+            _log.info("job %s (%s) has ended: %s", entry.id, name, entry.status)
+        else:
+            _log.error("job %s (%s) has failed: %s", entry.id, name, error)
+        first = {} if error is None else {"error": error.splitlines()[0]}
+        self.audit.record("job ended", "gateway", job=entry.id, outcome=entry.status, **first)
 
     def _recover(self, store: JobStore) -> None:
         """Lists the jobs of the gateway before, and starts those that ran."""
@@ -350,7 +384,8 @@ class SqlGatewayService:
             until = time.monotonic() + _STOP_SECONDS
             for thread in threads:
                 thread.join(max(0.0, until - time.monotonic()))
-            self._store.release()
+            if not any(thread.is_alive() for thread in threads):
+                self._store.release()  # else the folder is free when this process has ended, and so have its jobs
         self.audit.close()
 
 
@@ -409,6 +444,25 @@ class _SessionHost(Host):
                 options = dict(table.resolved_table.options or {})
                 self.confinement.check_table(options)
                 self.confinement.check_links(options)
+
+    def wait(self, job: Job) -> None:
+        """Waits for the job of a statement, which ends when somebody gives the statement up: nobody else knows of it.
+        The session does not wait for that."""
+        operation = self.operation
+        if operation is None:
+            super().wait(job)
+            return
+        over = threading.Event()
+        job.when_over(lambda ended: over.set())
+        forget = operation.listen(over.set)
+        try:
+            over.wait()
+        finally:
+            forget()
+        if operation.is_canceled:
+            threading.Thread(target=job.stop, name="stateplan-cancel", daemon=True).start()
+            return
+        super().wait(job)
 
     def check_start(self) -> None:
         if self.operation is not None and self.operation.is_canceled:

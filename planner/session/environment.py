@@ -50,7 +50,7 @@ from stateplan.planner.session.host import Host
 from stateplan.planner.session.jobs import JOBS, JobRecord, Jobs
 from stateplan.planner.session.names import Names
 from stateplan.planner.session.results import ResultKind, TableResult, as_column, distinct_names
-from stateplan.planner.session.script import ScriptStatement, read_statement
+from stateplan.planner.session.script import ScriptStatement, is_query, read_statement
 from stateplan.planner.session.statements import run_statement
 from stateplan.planner.session.table import Table
 from stateplan.planner.session.tables import Tables
@@ -337,7 +337,7 @@ class TableEnvironment(Tables, Names, Hinted):
             StateplanError: whatever is wrong with the statement.
         """
         wanted = explain_details(details)
-        if not isinstance(node, exp.Query):
+        if not is_query(node):
             return self._explained(inserts_of(node, source)[0], source, wanted, query=False)
         with self._collect_sink(node, self.query_fields(node, source)) as insert:
             return self._explained([insert], source, wanted, query=True)
@@ -482,7 +482,7 @@ class TableEnvironment(Tables, Names, Hinted):
             statement,
         )
         if self._config.value("table.dml-sync"):
-            result.wait()
+            self.host.wait(job)
         return result
 
 

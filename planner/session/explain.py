@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from stateplan.execnodes.fingerprint import uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.settings import is_batch
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.algebra.relations import Aggregate, Join, Sink
 from stateplan.planner.metadata.unique_keys import upsert_keys
@@ -62,7 +63,7 @@ def explain_text(
     tops = [below for plan in plans for below in plan.inputs] if query else plans
     if query:
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
-    return "\n".join([*_physical(tops, plans, graph, options, details), *sections(shown)])
+    return "\n".join([*_physical(tops, plans, graph, options, details), *sections(shown, not is_batch(options))])
 
 
 def _physical(

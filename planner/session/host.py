@@ -9,6 +9,7 @@ from stateplan.execnodes.errors import Place, PlanError
 
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
+    from stateplan.execnodes.runtime.job import Job
     from stateplan.planner.catalog.functions import CatalogFunction
 
 
@@ -49,6 +50,14 @@ class Host:
 
     def check_graph(self, graph: ExecGraph) -> None:
         """Raises StateplanError when a session must not run this: the tables of a plan need not be declared in it."""
+
+    def wait(self, job: Job) -> None:
+        """Waits for the job of a statement that is to end with it (``table.dml-sync``).
+
+        Raises:
+            StateplanError: what made it fail.
+        """
+        job.wait()
 
     def check_start(self) -> None:
         """Called right before a job begins. Raises StateplanError when nobody wants it any more."""

@@ -14,6 +14,8 @@ from stateplan.planner.session.context import Context
 from stateplan.planner.session.jobs import JobEntry
 from stateplan.planner.session.results import TableResult, content, ok
 
+_TOLD = 3
+"""Of so many failed jobs SHOW JOBS tells why."""
 _JOB_COLUMNS = ("job id", "job name", "status", "start time")
 _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
 
@@ -28,14 +30,18 @@ def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
 
 
 def show_jobs(c: Context) -> TableResult:
-    """SHOW JOBS: the newest first."""
-    rows = _job_rows(c, c.env.jobs.entries())
-    return content("SHOW JOBS", _JOB_COLUMNS, rows, types=_JOB_TYPES)
+    """SHOW JOBS: the newest first. Notes tell of what the last jobs have failed."""
+    entries = c.env.jobs.entries()
+    failed = [e for e in entries if e.error is not None][:_TOLD]
+    notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed if e.error]
+    return content("SHOW JOBS", _JOB_COLUMNS, _job_rows(c, entries), notes, types=_JOB_TYPES)
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
+    """DESCRIBE JOB: as SHOW JOBS, and what the job failed of, which Flink tells elsewhere."""
     entry = c.env.jobs.find(node.this.name, c.place(node.this))
-    return content("DESCRIBE JOB", _JOB_COLUMNS, _job_rows(c, [entry]), types=_JOB_TYPES)
+    rows = [(*row, entry.error) for row in _job_rows(c, [entry])]
+    return content("DESCRIBE JOB", (*_JOB_COLUMNS, "error"), rows, types=(*_JOB_TYPES, STRING))
 
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:

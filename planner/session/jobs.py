@@ -118,13 +118,20 @@ class Jobs:
     Args:
         journal: keeps them beyond this process; None to keep nothing.
         savepoint_dir: directory for savepoints where no option names one.
+        told: called with each job, but no query, that has started or ended.
     """
 
-    def __init__(self, journal: JobJournal | None = None, savepoint_dir: str | None = None) -> None:
+    def __init__(
+        self,
+        journal: JobJournal | None = None,
+        savepoint_dir: str | None = None,
+        told: Callable[[JobEntry], None] = lambda entry: None,
+    ) -> None:
         self._entries: dict[str, JobEntry] = {}
         self._lock = threading.Lock()
         self._journal = journal
         self._savepoint_dir = savepoint_dir
+        self._told = told
 
     @contextmanager
     def starting(
@@ -158,6 +165,8 @@ class Jobs:
         entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now(), job)
         entry.checkpoint, entry.plan, entry.options = job.checkpoint, record.plan, record.options
         self.list(entry)
+        if entry.plan is not None:
+            self._told(entry)
         job.when_over(lambda ended: self._end(entry, ended))
         return entry
 
@@ -180,6 +189,8 @@ class Jobs:
         entry.ended = _now()
         if self._journal is not None:
             self._journal.ended(entry)
+        if entry.plan is not None:
+            self._told(entry)
 
     def entries(self) -> Sequence[JobEntry]:
         """All that are remembered, the newest first."""

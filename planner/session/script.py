@@ -37,6 +37,11 @@ class ScriptStatement:
         return place_of(self.node, self.source, self.file)
 
 
+def is_query(node: exp.Expr) -> bool:
+    """Whether a statement is a query: SELECT, VALUES, or what is made of them."""
+    return isinstance(node, (exp.Query, exp.Values))
+
+
 def read_script(text: str, file: str | None = None) -> list[ScriptStatement]:
     """The statements of a script, in order; none for a script of blanks and comments.
 

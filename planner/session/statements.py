@@ -26,7 +26,7 @@ from stateplan.planner.session.function_statements import run_function_statement
 from stateplan.planner.session.job_statements import run_describe_job, run_stop_job
 from stateplan.planner.session.module_statements import run_module_statement
 from stateplan.planner.session.results import TableResult, content, ok
-from stateplan.planner.session.script import ScriptStatement
+from stateplan.planner.session.script import ScriptStatement, is_query
 from stateplan.planner.session.show_statements import run_describe, run_show
 
 _IN_STATEMENT_SET = (
@@ -52,7 +52,7 @@ def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
         raise SqlError("SQL007.open_set", place=statement.place)
     runner = _RUNNERS.get(type(node))
     if runner is None:
-        if isinstance(node, exp.Query):
+        if is_query(node):
             return _query(Context(session, statement), node)
         raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
     session.catalog.refresh()

@@ -24,7 +24,7 @@ from stateplan.planner.session.describe import type_text
 from stateplan.planner.session.habits import OF_TABLE, Hinted
 from stateplan.planner.session.notebook import html_table
 from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import ScriptStatement, read_statement
+from stateplan.planner.session.script import ScriptStatement, is_query, read_statement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +177,7 @@ def table_of(session: Session, query: str) -> Table:
         StateplanError: whatever is wrong with it.
     """
     read = read_statement(query)
-    if not isinstance(read.node, exp.Query):
+    if not is_query(read.node):
         raise SqlError("SQL013", place=read.place)
     try:
         fields = session.query_fields(read.node, read.source)
