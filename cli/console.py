@@ -127,11 +127,6 @@ class Console:
         """The first word of a message, in a colour where there are any."""
         return text
 
-    def bug(self, error: Exception) -> None:
-        """An exception that nobody expected."""
-        what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        self.error(StateplanError("BUG000", what=what))
-
     def status(self, text: str) -> None:
         """What is being waited for; leaves nothing behind."""
         self._last = time.monotonic()

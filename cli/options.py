@@ -151,9 +151,13 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], Exi
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.BROKEN_PIPE
     except Exception as bug:
-        code = _signalled(bug) or ExitCode.BUG
-        if code is ExitCode.BUG:
-            console.bug(bug)
+        signalled_code = _signalled(bug)
+        if signalled_code is None:
+            from stateplan.execnodes.runtime.failures import told
+
+            failure = told(bug)
+            console.error(failure)
+        code = signalled_code or exit_code(failure)
         if debug:
             sys.excepthook = show_traceback
             raise

@@ -301,14 +301,6 @@ _KEYS: dict[str, str] = {
     "packages are those of the Python environment of stateplan": """
         python.requirements
     """,
-    "stateplan does not restart failed jobs": """
-        restart-strategy restart-strategy.exponential-delay.attempts-before-reset-backoff
-        restart-strategy.exponential-delay.backoff-multiplier restart-strategy.exponential-delay.initial-backoff
-        restart-strategy.exponential-delay.jitter-factor restart-strategy.exponential-delay.max-backoff
-        restart-strategy.exponential-delay.reset-backoff-threshold restart-strategy.failure-rate.delay
-        restart-strategy.failure-rate.failure-rate-interval restart-strategy.failure-rate.max-failures-per-interval
-        restart-strategy.fixed-delay.attempts restart-strategy.fixed-delay.delay restart-strategy.type
-    """,
     "'stateplan gateway' has these as options of its command": """
         sql-gateway.session.check-interval sql-gateway.session.idle-timeout sql-gateway.session.max-num
         sql-gateway.session.plan-cache.enabled sql-gateway.session.plan-cache.size

@@ -20,7 +20,7 @@ from stateplan.execnodes.flink_options import NO_EFFECT, NO_EFFECT_PREFIXES
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
 _MEMORY = OptionType.MEMORY_SIZE
-_DURATION, _ENUM, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.STRING
+_DURATION, _ENUM, _FLOAT, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.FLOAT, OptionType.STRING
 
 _LATER = "not supported yet"
 _NO_CLUSTER = "there is no Flink cluster"
@@ -103,6 +103,33 @@ _ROWS: tuple[Option, ...] = (
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
+    Option("restart-strategy.type", _ENUM, "When a gateway starts a job again that failed for want of a process, a "
+           "machine, a server or space. See [gateway](gateway.md#jobs-that-fail). Other jobs are not started again.",
+           default="exponential-delay",
+           values=("none", "off", "disable", "fixed-delay", "fixeddelay", "failure-rate", "failurerate",
+                   "exponential-delay", "exponentialdelay")),
+    Option("restart-strategy.fixed-delay.attempts", _INTEGER, "With `fixed-delay`: number of restarts.", default=1,
+           minimum=0),
+    Option("restart-strategy.fixed-delay.delay", _DURATION, "With `fixed-delay`: wait before each restart.",
+           default=1000),
+    Option("restart-strategy.failure-rate.max-failures-per-interval", _INTEGER, "With `failure-rate`: number of "
+           "restarts within the interval.", default=1, minimum=1),
+    Option("restart-strategy.failure-rate.failure-rate-interval", _DURATION, "With `failure-rate`: the interval.",
+           default=60_000, minimum=1),
+    Option("restart-strategy.failure-rate.delay", _DURATION, "With `failure-rate`: wait before each restart.",
+           default=1000),
+    Option("restart-strategy.exponential-delay.initial-backoff", _DURATION, "With `exponential-delay`: wait before the "
+           "first restart.", default=1000, minimum=1),
+    Option("restart-strategy.exponential-delay.max-backoff", _DURATION, "With `exponential-delay`: longest wait.",
+           default=60_000, minimum=1),
+    Option("restart-strategy.exponential-delay.backoff-multiplier", _FLOAT, "With `exponential-delay`: how much longer "
+           "each wait is than the one before.", default=1.5, minimum=1),
+    Option("restart-strategy.exponential-delay.reset-backoff-threshold", _DURATION, "With `exponential-delay`: after "
+           "this time without a failure, the waits and the attempts begin anew.", default=3_600_000, minimum=1),
+    Option("restart-strategy.exponential-delay.jitter-factor", _FLOAT, "With `exponential-delay`: share of a wait by "
+           "which it is longer or shorter at random.", default=0.1, minimum=0),
+    Option("restart-strategy.exponential-delay.attempts-before-reset-backoff", _INTEGER, "With `exponential-delay`: "
+           "number of restarts before the waits begin anew. Flink has no limit by default.", default=20, minimum=0),
     Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a query that runs "
            "without Spark, in the process of the session. 0: every query runs in Spark. See [where queries "
            "run](sql.md#where-queries-run).",
@@ -261,6 +288,7 @@ PASSED_PREFIXES = ("spark.", "metrics.reporter.")
 DEPRECATED = {
     "execution.savepoint-restore-mode": "execution.state-recovery.claim-mode",
     "execution.savepoint.path": "execution.state-recovery.path",
+    "restart-strategy": "restart-strategy.type",
     "savepoints.state.backend.fs.dir": "execution.checkpointing.savepoint-dir",
     "state.backend": "state.backend.type",
     "state.backend.fs.checkpointdir": "execution.checkpointing.dir",

@@ -30,6 +30,7 @@ from stateplan.cli.sql_client.screen import ResultScreen
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.readable import counted
 from stateplan.execnodes.redaction import redacted
+from stateplan.execnodes.runtime.failures import told
 from stateplan.execnodes.settings import value
 from stateplan.gateway.protocol import ResultPage
 
@@ -178,7 +179,7 @@ class Shell:
             self._console.error(error)
             self._trace()
         except Exception as bug:
-            self._console.bug(bug)
+            self._console.error(told(bug))
             self._trace()
         finally:
             self._console.close()

@@ -203,7 +203,9 @@ class Job(ABC):
         except StateplanError as error:
             self.error = error
         except Exception as bug:
-            self.error = RunError("RUN001", detail=f"{type(bug).__name__}: {bug}")
+            from stateplan.execnodes.runtime.failures import known
+
+            self.error = known(bug) or RunError("RUN001", detail=f"{type(bug).__name__}: {bug}")
             self.error.__cause__ = bug
         try:
             self._close()

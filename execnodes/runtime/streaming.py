@@ -26,6 +26,7 @@ from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Restart
 from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
 from stateplan.execnodes.runtime.checkpoint.savepoint import write_savepoint
+from stateplan.execnodes.runtime.failures import coded
 from stateplan.execnodes.runtime.interrupts import between_calls
 from stateplan.execnodes.runtime.job import Job, OnProgress, Progress
 from stateplan.execnodes.runtime.jobgraph import JobGraph
@@ -47,7 +48,7 @@ from stateplan.execnodes.runtime.sources import Sources
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.cluster import check_python, check_reach, meet_executors
 from stateplan.execnodes.runtime.spark.collect import run_batch
-from stateplan.execnodes.runtime.spark.damage import explain_full_disk, explained, is_of_spark
+from stateplan.execnodes.runtime.spark.damage import explain_full_disk, explained
 from stateplan.execnodes.runtime.spark.hadoop import (
     CHECKPOINT_DIR,
     checkpoint_path,
@@ -66,6 +67,7 @@ from stateplan.execnodes.runtime.spark.worker_python import serve_forks
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import is_batch
+from stateplan.execnodes.unreached import is_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -397,6 +399,7 @@ class _Queries:
         return run.started(query)
 
 
+@coded()
 def execute(
     graph: ExecGraph,
     options: Mapping[str, str],

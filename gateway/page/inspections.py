@@ -11,6 +11,7 @@ from typing import Any
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.paths import AnyPath
+from stateplan.execnodes.runtime.failures import told
 from stateplan.plans.selector_text import Assignment
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.show import StateReport, to_json
@@ -112,7 +113,7 @@ class Inspections:
             except StateplanError as error:
                 found.error = str(error)
             except Exception as bug:
-                found.error = str(StateplanError("BUG000", what=f"{type(bug).__name__}: {bug}".splitlines()[0][:300]))
+                found.error = str(told(bug))
             found.at, found.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
             with self._guard:
                 if found.report is None:

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stateplan.execnodes.errors import GatewayError, StateplanError
 from stateplan.execnodes.redaction import redacted_options
 from stateplan.execnodes.release import installed_version
+from stateplan.execnodes.runtime.failures import told
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.rest import jobs_api
@@ -368,7 +369,7 @@ class _Versioned:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return answer(problem(str(StateplanError("BUG000", what=type(error).__name__))), 500)
+    return answer(problem(str(told(error, brief=True))), 500)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.execnodes.runtime.failures import told
 from stateplan.gateway.rest.app import answer
 from stateplan.gateway.rest.room import Room
 from stateplan.gateway.rest.wire import problem
@@ -238,7 +239,7 @@ class Guard:
             pass
         except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
-            refused = _RefusedError(500, StateplanError("BUG000", what=type(bug).__name__))
+            refused = _RefusedError(500, told(bug, brief=True))
         finally:
             holding.release()
         if refused is not None and not begun:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.execnodes.runtime.failures import told
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.service.fetcher import Page, ResultFetcher, Rows
 from stateplan.gateway.service.limits import Limits
@@ -83,9 +84,7 @@ class Operation:
             self._fail(error)
         except Exception as bug:
             _log.exception("a statement failed in a way that nobody expected")
-            told = StateplanError("BUG000", what=f"{type(bug).__name__}: {bug}".splitlines()[0][:300])
-            told.__cause__ = bug  # for --debug of a client in this process
-            self._fail(told)
+            self._fail(told(bug))
         else:
             self._finish(result)
 

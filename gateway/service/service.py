@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from stateplan.execnodes.errors import GatewayError, OptionError, Place, Statepl
 from stateplan.execnodes.readable import bytes_text
 from stateplan.execnodes.redaction import HIDDEN, redacted
 from stateplan.execnodes.roots import holding
+from stateplan.execnodes.runtime.failures import told
 from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
 from stateplan.execnodes.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
@@ -32,12 +34,13 @@ from stateplan.gateway.service.job_store import RUNNING, JobStore, StoredJob
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.operations import Operation, OperationStatus
 from stateplan.gateway.service.plans import PlanStore
+from stateplan.gateway.service.restarts import RECOVERABLE, Restarts
 from stateplan.gateway.service.sessions import Session, SessionManager
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.completion import complete
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.host import PLAN_SCHEME, Host
-from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, JobEntry, JobRecord, Jobs
+from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, RESTARTING, JobEntry, JobRecord, Jobs
 from stateplan.planner.session.results import TableResult
 from stateplan.planner.session.script import is_query, read_statement
 from stateplan.plans.document import PlanDocument
@@ -65,14 +68,9 @@ _CONFIGURING = (
     nodes.SetOption,
     nodes.ResetOption,
 )
-_RETRIED = frozenset({"RUN010", "RUN011", "RUN014", "CKPT030"})
-"""What keeps a job from being started again, and may be over soon."""
 _STOP_SECONDS = 60.0
 _NAME = 80
 """Characters of a job's name in the log."""
-
-RESTARTING = "RESTARTING"
-"""The status of a job that a gateway is about to start again. Source: Flink's ``JobStatus``."""
 
 
 class SqlGatewayService:
@@ -125,6 +123,8 @@ class SqlGatewayService:
         self._sessions = SessionManager(self.limits, self._environment)
         self._stopped = threading.Event()
         if self._store is not None:
+            self._restarts = Restarts(self._stopped)
+            self.jobs.restarts = partial(self._restarts_job, self._store)
             self._recover(self._store)
 
     def _environment(self, options: Mapping[str, str]) -> TableEnvironment:
@@ -305,16 +305,32 @@ class SqlGatewayService:
         wait = 1.0
         left = list(jobs)
         while left and not self._stopped.is_set():
-            again = [job for job in left if not self._started_again(store, job)]
+            again = [job for job in left if self._not_started_again(store, job) is not None]
             if again and self._stopped.wait(wait):
                 return
             wait, left = min(60.0, 2 * wait), again
 
-    def _started_again(self, store: JobStore, job: StoredJob) -> bool:
-        """Starts a job again; False when that is to be tried once more."""
+    def _restarts_job(self, store: JobStore, record: JobRecord, error: StateplanError) -> bool:
+        """Whether a job that has failed is started again, by its restart strategy; has that done if so."""
+        wait = self._restarts.wait(str(record.id), record.options, error)
+        if wait is None:
+            return False
+        _log.warning("the job %s failed, and starts again in %.1f s: %s", record.id, wait, error)
+
+        def start() -> None:
+            found = self._not_started_again(store, StoredJob(record, RUNNING))
+            if found is not None and not self._restarts_job(store, record, found):
+                self._give_up(store, StoredJob(record, RUNNING), str(found))
+
+        self._restarts.after(wait, start)
+        return True
+
+    def _not_started_again(self, store: JobStore, job: StoredJob) -> StateplanError | None:
+        """Starts a job again. What keeps it from that, if it is to be tried once more."""
         record = job.record
-        if self._stopped.is_set() or self.jobs.find(str(record.id)).status != RESTARTING:
-            return True
+        entry = self.jobs.find(str(record.id))
+        if self._stopped.is_set() or entry.status != RESTARTING:
+            return None
         try:
             assert record.plan is not None
             options = {
@@ -332,18 +348,20 @@ class SqlGatewayService:
                 env.run_document(PlanDocument.parse(record.plan), record)
         except StateplanError as error:
             if self._stopped.is_set():
-                return True
+                return None
             _log.error("the job %s cannot be started again: %s", record.id, error)
-            if error.code in _RETRIED:
-                return False
+            if error.code in RECOVERABLE:
+                return error
             self._give_up(store, job, str(error))
         except Exception as bug:
             _log.exception("the job %s cannot be started again", record.id)
-            self._give_up(store, job, f"{type(bug).__name__}: {bug}")
+            self._give_up(store, job, str(told(bug)))
         else:
             _log.info("the job %s runs again", record.id)
             self.audit.record("restart job", "gateway", job=record.id)
-        return True
+            if entry.status != RESTARTING:  # it was stopped while it started
+                self.jobs.stop(str(record.id))
+        return None
 
     def _known_options(self, record: JobRecord) -> dict[str, str]:
         """The options that a job was started with. Of secrets, which no file has, those of the gateway are known.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from stateplan.execnodes.errors import Place, RunError, nearest
+from stateplan.execnodes.errors import Place, RunError, StateplanError, nearest
 from stateplan.planner.catalog.functions import CatalogFunction
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from stateplan.execnodes.runtime.metrics.view import JobView
 
 CHECKPOINT_DIR = "execution.checkpointing.dir"
+
+RESTARTING = "RESTARTING"
+"""The status of a job that is about to be started again. Source: Flink's ``JobStatus``."""
 
 KEPT = 200
 """So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
@@ -83,7 +86,7 @@ class JobEntry:
         statement: its text.
         started: ms since 1970.
         ended: likewise; None while it runs.
-        status: of Flink's ``JobStatus``: RUNNING, FINISHED, FAILED or CANCELED.
+        status: of Flink's ``JobStatus``: RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
         error: what it failed of.
         job: to ask and to stop while it runs.
         checkpoint: its directory.
@@ -119,6 +122,9 @@ class Jobs:
         journal: keeps them beyond this process; None to keep nothing.
         savepoint_dir: directory for savepoints where no option names one.
         told: called with each job, but no query, that has started or ended.
+
+    Attributes:
+        restarts: asked of a job that the journal keeps and that has failed; whether it will be started again.
     """
 
     def __init__(
@@ -132,6 +138,7 @@ class Jobs:
         self._journal = journal
         self._savepoint_dir = savepoint_dir
         self._told = told
+        self.restarts: Callable[[JobRecord, StateplanError], bool] = lambda record, error: False
 
     @contextmanager
     def starting(
@@ -167,7 +174,7 @@ class Jobs:
         self.list(entry)
         if entry.plan is not None:
             self._told(entry)
-        job.when_over(lambda ended: self._end(entry, ended))
+        job.when_over(lambda ended: self._end(entry, ended, record))
         return entry
 
     def list(self, entry: JobEntry) -> None:
@@ -180,12 +187,15 @@ class Jobs:
                 for old in over[: max(0, len(over) - KEPT)]:
                     del self._entries[old.id]
 
-    def _end(self, entry: JobEntry, job: Job) -> None:
-        entry.status = job.status.value
+    def _end(self, entry: JobEntry, job: Job, record: JobRecord) -> None:
+        again = job.error is not None and record.plan is not None and self.restarts(record, job.error)
+        entry.status = RESTARTING if again else job.status.value
         entry.error = None if job.error is None else str(job.error)
         view = job.view
         entry.last = replace(view, recent=view.recent[-_LAST:], writer=None)
         entry.job = None
+        if again:
+            return
         entry.ended = _now()
         if self._journal is not None:
             self._journal.ended(entry)
@@ -216,7 +226,13 @@ class Jobs:
         Raises:
             RunError: RUN060, there is none of the id; RUN052, it has ended.
         """
-        self._running(job_id, place)[1].stop()
+        entry = self.find(job_id, place)
+        if entry.status != RESTARTING:
+            self._running(job_id, place)[1].stop()
+            return
+        entry.status, entry.ended = "CANCELED", _now()
+        if self._journal is not None:
+            self._journal.ended(entry)
 
     def save(self, job_id: str, options: Mapping[str, str], drain: bool = False, place: Place | None = None) -> str:
         """Stops a job with a savepoint, and waits for that; the path of the savepoint.

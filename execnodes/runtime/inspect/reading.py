@@ -33,11 +33,13 @@ from stateplan.execnodes.runtime.inspect.state_rows import (
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import RunInfo
 from stateplan.execnodes.runtime.worker import coded
 from stateplan.execnodes.ttl import TtlConfig
+from stateplan.execnodes.unreached import is_of_spark, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -266,13 +268,11 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
     Raises:
         CheckpointError: :data:`GONE`, and what the tasks raise.
     """
-    from stateplan.execnodes.runtime.spark.damage import is_of_spark
-
     try:
         return work()
     except Exception as failure:
-        text = str(failure)
-        found = find_encoded(text)
+        text = text_of(failure)
+        found = lost() or find_encoded(text)
         if found is not None:
             raise found from failure
         if not is_of_spark(failure):

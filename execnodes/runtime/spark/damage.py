@@ -24,7 +24,9 @@ from stateplan.execnodes.disk import FULL, existing_folder, full_error, is_full
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
 from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint, damage_of
+from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
+from stateplan.execnodes.unreached import text_of
 
 _SIGNS = (
     "CANNOT_LOAD_STATE_STORE",
@@ -228,23 +230,18 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, printed: str) -> R
     return full_error(folder)
 
 
-def is_of_spark(failure: Exception) -> bool:
-    """Whether Spark raised it, or Py4J in between."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return isinstance(failure, (PySparkException, Py4JError))
-
-
 def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
     """The error for a failed query: the coded error in Spark's message, a full disk, a damaged file of the checkpoint,
-    or RUN001 with the most specific line of the message.
+    RUN019 where Spark is gone, or RUN001 with the most specific line of the message.
 
     Args:
         checkpoint: of the query.
         operators: the stateful ones.
     """
-    text = str(failure)
+    gone = lost()
+    if gone is not None:
+        return gone
+    text = text_of(failure)
     found = (
         find_encoded(text)
         or explain_full_disk(text, checkpoint, last_printed(_LAST))

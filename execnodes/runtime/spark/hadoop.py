@@ -3,12 +3,13 @@
 ``hdfs:``, ``viewfs:``, ``s3a:``, ``gs:``, ``abfss:`` and whatever else Spark has libraries for, through the JVM of
 Spark. A path without a scheme is on Hadoop's default file system (``fs.defaultFS``), as in Spark.
 
-Code: CKPT006.
+Codes: CKPT006, CKPT052.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from xml.etree import ElementTree
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.execnodes.paths import AnyPath, RemotePath
+from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
+from stateplan.execnodes.unreached import REASONS, SILENT, is_of_spark, kind_of
 
 _DEFAULT = "fs.defaultFS"
 CHECKPOINT_DIR = "execution.checkpointing.dir"
@@ -30,6 +33,12 @@ _NO_PATH = {
 }
 """What a UrlError of a local path means."""
 
+_PATIENCE = 30.0
+"""Seconds in which a file system has to answer for the first time."""
+
+_answered: set[str] = set()
+"""Roots of the file systems that have."""
+
 
 def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
     """The folder of a checkpoint: on local disk, or on a file system of Hadoop, which starts a JVM if there is none.
@@ -39,7 +48,7 @@ def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
         options: of the session.
 
     Raises:
-        CheckpointError: CKPT006, Spark has no file system for it; CKPT001, it cannot be reached.
+        CheckpointError: CKPT006, Spark has no file system for it; CKPT052, it cannot be reached; CKPT001, it refuses.
     """
     try:
         local = place_of(text)
@@ -100,10 +109,36 @@ def _configuration(options: Mapping[str, str]) -> Any:
     return configuration
 
 
-def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
-    """A path on a file system of Hadoop. Raises CheckpointError CKPT001, CKPT006."""
-    from py4j.protocol import Py4JError
+def _require_answer(root: str, system: Any, path: Any) -> None:
+    """Asks a file system for a path, once per process. Whatever it answers is good; what it raises for want of an
+    answer is raised.
 
+    Raises:
+        CheckpointError: CKPT052, it does not answer within :data:`_PATIENCE`. Hadoop itself asks again for minutes.
+    """
+    if root in _answered:
+        return
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            system.getFileStatus(path)
+        except Exception as cause:  # PySpark's or Py4J's
+            failed.append(cause)
+
+    asking = threading.Thread(target=ask, name="stateplan-file-system", daemon=True)
+    asking.start()
+    asking.join(_PATIENCE)
+    if asking.is_alive():
+        what = f"no answer within {_PATIENCE:.0f} s"
+        raise CheckpointError("CKPT052", folder=path.toString(), why=REASONS[SILENT], what=what)
+    if failed and kind_of(failed[0]) is not None:
+        raise failed[0]
+    _answered.add(root)
+
+
+def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
+    """A path on a file system of Hadoop. Raises CheckpointError CKPT001, CKPT006, CKPT052; RunError RUN019."""
     from stateplan.execnodes.runtime.spark.hadoop_files import HadoopFileSystem
 
     try:
@@ -112,9 +147,16 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
         system = path.getFileSystem(configuration)
         qualified = system.makeQualified(path).toUri()
         root = f"{qualified.getScheme()}://{qualified.getAuthority() or ''}"
-    except Py4JError as cause:
-        why = reason(cause)
+        _require_answer(root, system, path)
+    except Exception as cause:
+        if not is_of_spark(cause):
+            raise
+        why, gone, kind = reason(cause), lost(), kind_of(cause)
         if "No FileSystem for scheme" in why:
             raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
+        if gone is not None:
+            raise gone from cause
+        if kind is not None:
+            raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=why[:300]) from cause
         raise CheckpointError("CKPT001", folder=text, strerror=why) from cause
     return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified.getPath())

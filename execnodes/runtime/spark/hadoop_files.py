@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fsspec.spec import AbstractFileSystem
 
 from stateplan.execnodes.files import scheme_of
+from stateplan.execnodes.runtime.spark.lost import lost
 from stateplan.execnodes.runtime.spark.tweaks import reason
+from stateplan.execnodes.unreached import is_of_spark, text_of
 
 T = TypeVar("T")
 
@@ -106,12 +109,14 @@ _ERRORS: dict[str, type[OSError]] = {
 
 def _java(call: Callable[[], T]) -> T:
     """What a call of Java gives; its errors as those of Python."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-
     try:
         return call()
-    except Py4JJavaError as cause:
-        name = cause.java_exception.getClass().getSimpleName()
-        raise _ERRORS.get(name, OSError)(0, reason(cause)) from cause
-    except Py4JError as cause:
-        raise OSError(0, reason(cause)) from cause
+    except Exception as cause:
+        if not is_of_spark(cause):
+            raise
+        gone = lost()
+        if gone is not None:
+            raise gone from cause
+        why = reason(text_of(cause)) or type(cause).__name__
+        thrown = re.match(r"(?:[\w$]+\.)*([\w$]+)", why)  # Java's own class, or what PySpark has made of it
+        raise _ERRORS.get(thrown[1] if thrown else "", OSError)(0, why) from cause

@@ -23,10 +23,12 @@ from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
-from stateplan.execnodes.runtime.spark.lost import forget_lost
+from stateplan.execnodes.runtime.spark.lost import forget_lost, lost
+from stateplan.execnodes.runtime.spark.master import check_master, unreached, watched
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.execnodes.settings import parallelism
+from stateplan.execnodes.unreached import is_of_spark, kind_of, module_of, text_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -61,6 +63,18 @@ LOCAL_DEFAULTS = {
 }
 """The same, of a Spark on this machine alone."""
 
+CLUSTER_DEFAULTS = {
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "12s",
+    "spark.network.timeoutInterval": "2s",
+    "spark.shuffle.io.connectionTimeout": "12s",
+    "spark.shuffle.io.connectionCreationTimeout": "5s",
+}
+"""The same, on a cluster, unless a user sets :data:`_NETWORK`: a host that is gone is noticed, and what it had is not
+waited for. Spark takes one to two minutes for that."""
+
+_NETWORK = "spark.network.timeout"
+
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
 
@@ -69,7 +83,8 @@ _LOG = "spark.log"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable that ``spark-submit`` sets: it has started the JVM of this process."""
 
-_CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+_REMOTE = "SPARK_REMOTE"
+_CONNECT = {_REMOTE, "SPARK_CONNECT_MODE_ENABLED"}
 """The variables that lead PySpark to a server of Spark Connect."""
 
 _ours: dict[str, Mapping[str, str]] = {}
@@ -115,8 +130,8 @@ def spark_of(
         given: a session of the user's.
 
     Raises:
-        RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN012, the session is one of Spark Connect;
-            RUN013, a setting that cannot be changed.
+        RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN093, its master does not answer; RUN012, the
+            session is one of Spark Connect; RUN013, a setting that cannot be changed; RUN019, Spark has ended.
     """
     for key, value in FIXED.items():
         if options.get(key, value) != value:
@@ -192,6 +207,8 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
 
     if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
         raise RunError("RUN012")
+    if _REMOTE in os.environ and SparkContext._active_spark_context is None:  # noqa: SLF001 - see running_context
+        raise RunError("RUN012.variable", name=_REMOTE, address=os.environ[_REMOTE])
     if forget_lost():
         forget_classes()
     with _starting:
@@ -290,7 +307,6 @@ def known_settings() -> dict[str, str]:
 
 
 def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession as SparkSession
 
     if _SUBMITTED not in os.environ:
@@ -298,7 +314,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
-    defaults = {**DEFAULTS, **LOCAL_DEFAULTS} if local else DEFAULTS
+    patient = _NETWORK in options or _NETWORK in known
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {} if patient else CLUSTER_DEFAULTS)
     settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
@@ -313,14 +330,18 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
     for key, value in {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}.items():
         builder = builder.config(key, value)
+    if not local:
+        check_master(master)
     with quietly() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
         try:
-            spark = _yielding(builder.getOrCreate)
-        except (PySparkException, OSError) as cause:
-            raise _not_started(str(cause), log) from cause
+            with contextlib.nullcontext() if local else watched(master, options, log):
+                spark = _yielding(builder.getOrCreate)
+        except RunError:
+            forget_lost()
+            raise
         except Exception as cause:
-            if type(cause).__module__.startswith("py4j."):
-                raise _not_started(reason(cause), log) from cause
+            if isinstance(cause, OSError) or is_of_spark(cause):
+                raise _not_started(cause, master, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
     for name, found in tuned.items():
@@ -368,7 +389,15 @@ def _require_java() -> None:
         raise RunError("RUN010")
 
 
-def _not_started(cause: str, log: Path) -> RunError:
+def _not_started(failure: Exception, master: str, log: Path) -> RunError:
+    gone = lost()
+    if gone is not None:
+        return gone
+    said = text_of(failure)
+    kind = None if is_local(master) else kind_of(failure)
+    if kind is not None:
+        return unreached(master, kind, reason(said))
+    cause = reason(said) if module_of(failure) == "py4j" else said
     lines = log.read_text(errors="replace").strip().splitlines()
     tail = " / ".join([line for line in lines if not line[:1].isspace() and " WARN " not in line][-3:])
     return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
@@ -400,7 +429,7 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     """Settings of a Spark on this machine. It keeps its files where they are removed with those of this process, even
     after it was killed: the working copies of state stores, shuffles, and libraries that its JVM unpacks."""
     folder = str(scratch("spark"))
-    java = ["-XX:+IgnoreUnrecognizedVMOptions"]
+    java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
     if tweaks.on("compilers"):
         java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
     java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]

@@ -1,0 +1,151 @@
+"""Restart strategies, with a clock of the test; and a gateway whose Spark is killed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stateplan.execnodes.errors import DataError, OptionError, RunError
+from stateplan.execnodes.settings import Configuration
+from stateplan.gateway.service.restarts import ExponentialDelay, Restarts, strategy_of
+from tests.support.gateway_server import GatewayServer
+from tests.support.waiting import until
+
+FAMILY = "restart-strategy."
+
+
+def waits(options: dict[str, str], *failures: float) -> list[float | None]:
+    """The wait after each failure, for options without the name of the family."""
+    strategy = strategy_of({FAMILY + key: text for key, text in options.items()})
+    return [strategy.wait(at) for at in failures]
+
+
+@pytest.mark.parametrize("kind", ["none", "off", "disable"])
+def test_none_never_restarts(kind: str) -> None:
+    assert waits({"type": kind}, 0, 1) == [None, None]
+
+
+def test_fixed_delay_has_so_many_attempts_in_all() -> None:
+    assert waits({"type": "fixed-delay"}, 0, 1e6) == [1, None]
+    options = {"type": "FixedDelay", "fixed-delay.attempts": "3", "fixed-delay.delay": "7 s"}
+    assert waits(options, 0, 1, 2, 3, 1e6) == [7, 7, 7, None, None]
+    assert waits({"type": "fixed-delay", "fixed-delay.attempts": "0"}, 0) == [None]
+
+
+def test_failure_rate_counts_within_its_interval() -> None:
+    options = {
+        "type": "failure-rate",
+        "failure-rate.max-failures-per-interval": "2",
+        "failure-rate.failure-rate-interval": "10 s",
+        "failure-rate.delay": "3 s",
+    }
+    assert waits(options, 0, 4, 10) == [3, 3, None]
+    assert waits(options, 0, 4, 10.5, 15) == [3, 3, 3, 3]
+    assert waits(options, 0, 4, 10.5, 13) == [3, 3, 3, None]
+
+
+def test_exponential_delay_grows_to_its_longest_wait_and_begins_anew() -> None:
+    options = {
+        "exponential-delay.backoff-multiplier": "2",
+        "exponential-delay.max-backoff": "5 s",
+        "exponential-delay.jitter-factor": "0",
+        "exponential-delay.reset-backoff-threshold": "1 min",
+        "exponential-delay.attempts-before-reset-backoff": "4",
+    }
+    assert waits(options, 0, 2, 5, 10, 16) == [1, 2, 4, 5, None]
+    assert waits(options, 0, 2, 64.1, 66) == [1, 2, 1, 2]
+    assert waits(options, 0, 2, 63.9) == [1, 2, 4]  # less than a minute after the start at 4
+
+
+def test_jitter_stays_within_its_share() -> None:
+    for chance, first in ((0.0, 9.0), (0.5, 10.0), (1.0, 11.0)):
+        strategy = ExponentialDelay(10, 60, 1.5, 3600, 0.1, 5, lambda at=chance: at)  # type: ignore[misc]
+        assert strategy.wait(0) == pytest.approx(first)
+
+
+def test_there_is_a_limit_by_default() -> None:
+    found = waits({}, *(100.0 * n for n in range(30)))
+    assert [wait is not None for wait in found] == [True] * 20 + [False] * 10
+    assert found[0] == pytest.approx(1, abs=0.11)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("type", "sometimes"), ("fixed-delay.attempts", "-1"), ("failure-rate.max-failures-per-interval", "0")],
+)
+def test_what_no_strategy_takes_is_refused_when_it_is_set(key: str, text: str) -> None:
+    with pytest.raises(OptionError, match="OPT105"):
+        Configuration().set(FAMILY + key, text)
+
+
+def test_the_older_key_still_names_the_strategy() -> None:
+    options = Configuration()
+    options.set("restart-strategy", "off")
+    assert strategy_of(options.to_dict()).wait(0) is None
+
+
+def test_only_failures_that_may_be_over_soon_are_tried_again() -> None:
+    stopped = threading.Event()
+    now = 0.0
+    restarts = Restarts(stopped, lambda: now)
+    options = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2"}
+    gone = RunError("RUN019", status=-9)
+    wrong = DataError("DATA111", reason="x")
+    assert restarts.wait("a", options, wrong) is None
+    assert [restarts.wait("a", options, gone) for _ in range(3)] == [1, 1, None]
+    assert restarts.wait("b", options, gone) == 1
+    stopped.set()
+    assert restarts.wait("b", options, gone) is None
+
+
+TABLES = (
+    "CREATE TABLE t (k INT) WITH ('connector' = 'filesystem', 'path' = '{0}/in', 'format' = 'json', "
+    "'source.monitor-interval' = '200 ms')",
+    "CREATE TABLE {1} (k INT, n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'debezium-json', "
+    "'path' = '{0}/{1}')",
+)
+
+
+def counted(folder: Path) -> Counter[int]:
+    """The counts that a sink has ever written."""
+    lines = (line for path in folder.glob("part-*") for line in path.read_text().splitlines())
+    return Counter(json.loads(line)["after"]["n"] for line in lines if json.loads(line)["after"])
+
+
+@pytest.mark.spark
+def test_jobs_go_on_when_the_process_of_spark_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"k": 1}\n')
+    server = GatewayServer(tmp_path / "gateway")
+    try:
+        jobs = {}
+        for name, strategy in (("kept", "fixed-delay"), ("lost", "none")):
+            session = server.session({"restart-strategy.type": strategy, "parallelism.default": "2"})
+            for statement in TABLES:
+                session.run(statement.format(tmp_path, name))
+            jobs[name] = session.start(f"INSERT INTO {name} SELECT k, COUNT(*) FROM t GROUP BY k")
+
+        def states() -> dict[str, str]:
+            rows = session.run("SHOW JOBS")
+            return {name: next(row[2] for row in rows if row[0] == job) for name, job in jobs.items()}
+
+        until(lambda: all(counted(tmp_path / name)[1] for name in jobs), 120)
+        for below in psutil.Process(server.process.pid).children(recursive=True):
+            if "java" in below.name():
+                below.kill()
+        until(lambda: states()["lost"] == "FAILED", 60)
+        (tmp_path / "in" / "1.json").write_text('{"k": 1}\n')
+        until(lambda: counted(tmp_path / "kept")[2], 120)
+        assert states() == {"kept": "RUNNING", "lost": "FAILED"}
+        assert counted(tmp_path / "kept") == {1: 1, 2: 1}
+        stored = tmp_path / "gateway" / "state" / "jobs" / jobs["lost"] / "job.json"
+        assert "[RUN019]" in json.loads(stored.read_text())["error"]
+        session.run(f"STOP JOB '{jobs['kept']}'")
+        assert states()["kept"] == "CANCELED"
+    finally:
+        server.stop()
