@@ -166,6 +166,8 @@ _ROWS: tuple[Option, ...] = (
            "one per micro-batch that changes it."),
     Option("table.exec.emit.allow-lateness", _DURATION, "How long in event time a window is kept behind its end, with "
            "`table.exec.emit.late-fire.enabled`. Default: `table.exec.state.ttl`."),
+    Option("late-rows.table", _STRING, "Table that gets the rows that operators drop because they come after the "
+           "watermark. See [late rows](sql.md#late-rows-as-data). Flink has no such option."),
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back the "
            "watermark. 0 disables this.", default=0),
     Option("table.exec.sink.not-null-enforcer", _ENUM, "How a sink treats NULL in a NOT NULL column: fail the job "

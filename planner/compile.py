@@ -15,6 +15,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import optimize
 from stateplan.planner.physical import Physical
+from stateplan.planner.side_outputs import late_rows_insert, marked
 
 
 def physical_plans(
@@ -48,7 +49,13 @@ def compile_inserts(
         CatalogError: an unknown table, or one that cannot be read or written.
         OptionError: options of a table that do not fit its use.
     """
-    return lower(physical_plans(inserts, catalog, options, source), of_mode(options))
+    plans = physical_plans(inserts, catalog, options, source)
+    graph = lower(plans, of_mode(options))
+    side = late_rows_insert(graph, catalog, options)
+    if side is None:
+        return graph
+    insert, text = side
+    return marked(lower([*plans, *physical_plans([insert], catalog, options, text)], of_mode(options)))
 
 
 def query_schema(

@@ -18,6 +18,8 @@ from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError, nearest
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.side_outputs import KEY as SIDE_OUTPUT
+from stateplan.execnodes.side_outputs import LATE
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.jsontext import join_pointer
 
@@ -185,7 +187,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if extra is None:
             continue
         at = f"{graph.pointer(node)}/{KEY}"
-        known = (*_NODE_KEYS, *_FACT_KEYS) if _is_sink(node.type) else _NODE_KEYS
+        known = (*_NODE_KEYS, *_FACT_KEYS, SIDE_OUTPUT) if _is_sink(node.type) else _NODE_KEYS
         unknown = next((k for k in extra if k not in known), None)
         if unknown is not None and strict:
             raise PlanError(
@@ -200,6 +202,10 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if "compiledTtl" in extra:
             _check_compiled_ttls(extra["compiledTtl"], f"{at}/compiledTtl")
         _texts(extra.get(SUPPRESS, {}), f"{at}/{SUPPRESS}")
+        if extra.get(SIDE_OUTPUT, LATE) != LATE:
+            raise PlanError(
+                "PLAN081", dumps=json.dumps(extra[SIDE_OUTPUT])[:60], place=Place(pointer=f"{at}/{SIDE_OUTPUT}")
+            )
         if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
             found = _read(extra, at)
     return found

@@ -220,11 +220,13 @@ def _stateplan(sink: bool) -> Schema:
         "additionalProperties": {"type": "string", "minLength": 1},
         "description": "Findings of plan lint that are accepted here: code of the rule, and the reason.",
     }
+    late = {"const": "late-rows", "description": "The sink gets the rows that operators drop because they come late."}
+    of_sink = {**_FACTS, "sideOutput": late}
     return {
         "description": WORDS["stateplan"],
         "type": "object",
         "additionalProperties": False,
-        "properties": {"uid": uid, "compiledTtl": _COMPILED, "suppress": suppress, **(_FACTS if sink else {})},
+        "properties": {"uid": uid, "compiledTtl": _COMPILED, "suppress": suppress, **(of_sink if sink else {})},
     }
 
 

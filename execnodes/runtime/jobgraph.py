@@ -17,6 +17,7 @@ import polars as pl
 from stateplan.execnodes.connectors.protocol import Sink, Source
 from stateplan.execnodes.roots import Roots
 from stateplan.execnodes.runtime.kernel import Kernel, Transform
+from stateplan.execnodes.runtime.side_outputs import LateRows
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
 
@@ -109,6 +110,7 @@ class OperatorSpec:
         level: 1 + the largest level of the operators before it.
         channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
         fields: what is known of the rows of the inputs.
+        late: per input, where its late rows go; empty where they are only counted.
         idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
@@ -131,6 +133,7 @@ class OperatorSpec:
     version: int = 0
     rewrite: Rewrite | None = None
     fields: InputFields = _NO_FIELDS
+    late: tuple[LateRows, ...] = ()
 
     @property
     def event_time(self) -> bool:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
@@ -158,14 +160,24 @@ class Step:
         deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both. With
             ``@t``, they are all rows that were found, and each is one that the input retracts.
         missed: retractions that found nothing, because the state of their row had expired.
-        late: rows that were dropped because they came after the watermark.
+        late_rows: per input, or of the first ones, the rows that were dropped because they came after the watermark.
     """
 
     output: pl.DataFrame
     upserts: list[pl.DataFrame | None]
     deletes: list[pl.DataFrame | None]
     missed: int = 0
-    late: int = 0
+    late_rows: Sequence[pl.DataFrame] = ()
+
+    @property
+    def late(self) -> int:
+        """How many rows were dropped because they came after the watermark."""
+        return sum(rows.height for rows in self.late_rows)
+
+
+def left_out(frame: pl.DataFrame, kept: npt.NDArray[np.bool_]) -> pl.DataFrame:
+    """The rows of a frame that were not kept."""
+    return frame[:0] if kept.all() else frame[np.flatnonzero(~kept)]
 
 
 def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | None:

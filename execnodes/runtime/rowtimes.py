@@ -81,6 +81,17 @@ def event_time_columns(
     return out
 
 
+def event_time_type(graph: ExecGraph, node: ExecNode) -> str | None:
+    """The root of the type of the time attribute that reaches a node: that of the nearest one in front of it."""
+    inputs = list(graph.inputs(node))
+    for source in inputs:
+        found = next((f.type.root for f in source.output_type.fields if f.type.kind == "ROWTIME"), None)
+        if found is not None:
+            return found
+        inputs += graph.inputs(source)
+    return None
+
+
 def _chosen(source: ExecNode, fields: Sequence[int]) -> Sequence[int]:
     """The fields of the output that may be meant: its time attributes, if it has any."""
     attributes = [i for i in fields if source.output_type.fields[i].type.kind == "ROWTIME"]

@@ -25,6 +25,7 @@ from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
+from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate
 from stateplan.execnodes.rex import Call, InputRef, input_refs, remap
 from stateplan.execnodes.roots import held
 from stateplan.execnodes.runtime.clocks import clock_source
@@ -42,9 +43,12 @@ from stateplan.execnodes.runtime.jobgraph import (
     targets,
 )
 from stateplan.execnodes.runtime.kernel import Reading, Transform
+from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform
+from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.readers import check_readers
-from stateplan.execnodes.runtime.rowtimes import event_time_columns
+from stateplan.execnodes.runtime.rowtimes import event_time_columns, event_time_type
+from stateplan.execnodes.runtime.side_outputs import LateRows, with_split
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -52,6 +56,7 @@ from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, w
 from stateplan.execnodes.runtime.watermarks import READER
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import corrects_flink, value
+from stateplan.execnodes.side_outputs import LATE, check_late_columns, side_output
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
@@ -122,7 +127,8 @@ class _Translation:
             before = max((self.levels[i.id] for i in inputs), default=0)
             self.levels[node.id] = before
             if isinstance(node, (TableSourceScan, Values)):
-                scans.append(node)
+                if any(side_output(c) is None for c, _ in self.consumers[node.id]):
+                    scans.append(node)
                 continue
             with self.graph.placing(node):
                 told = node.reading(modes[i.id] for i in inputs) if modes else node
@@ -134,6 +140,8 @@ class _Translation:
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
                 self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
+        if self.late_sink is not None:
+            self.parts = {i: self.splitting(self.graph.node(i), part) for i, part in self.parts.items()}
         reading = {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
         check_readers(self.graph, reading)
         self.keep_versions()
@@ -161,6 +169,41 @@ class _Translation:
             readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
             roots=held(),
         )
+
+    @property
+    def late_sink(self) -> ExecNode | None:
+        """The sink that gets late rows."""
+        return next((node for node in self.graph.sinks if side_output(node) == LATE), None)
+
+    def late_rows(self, node: ExecNode, number: int) -> LateRows:
+        """What becomes of the late rows of an input of a node."""
+        sink = self.late_sink
+        assert isinstance(sink, Sink)
+        with self.graph.placing(sink):
+            check_late_columns(sink.dynamic_table_sink.table.summary, sink.written)
+        row = self.graph.inputs(node)[number].output_type
+        columns = tuple(name for name, _ in sink.written)
+        instants = event_time_type(self.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return LateRows(self.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.options))
+
+    def splitting(self, node: ExecNode, part: Stateful | Stateless) -> Stateful | Stateless:
+        """A node that makes partial results of windows by event time, taking late rows out before."""
+        if not any(isinstance(step, LocalTransform) for step in _steps(part)):
+            return part
+        if isinstance(part, Stateful):
+            timed = part.kernel.by_event_time and not part.kernel.by_clock
+            return replace(part, before=with_split(part.before, self.late_rows(node, 0))) if timed else part
+        if isinstance(node, LocalWindowAggregate) and node.windowing.is_rowtime:
+            return replace(part, transforms=with_split(part.transforms, self.late_rows(node, 0)))
+        return part
+
+    def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows, ...]:
+        """Per input of an operator, what becomes of late rows; nothing where they are only counted, or are partial
+        results, whose late rows were taken out before."""
+        partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
+        if self.late_sink is None or not part.kernel.by_event_time or part.kernel.by_clock or partial:
+            return ()
+        return tuple(self.late_rows(node, i) for i in range(len(self.graph.inputs(node))))
 
     def keep_versions(self) -> None:
         """Lets operators emit every version of a row where an operator behind them looks at its versions."""
@@ -242,6 +285,7 @@ class _Translation:
             self.levels[node.id],
             node=node.id,
             fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
+            late=self.dropped(node, part),
         )
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:

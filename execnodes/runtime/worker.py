@@ -27,6 +27,7 @@ from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipelin
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading, Watermark
 from stateplan.execnodes.runtime.metrics.ages import age_figures
 from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
+from stateplan.execnodes.runtime.side_outputs import SplitLate
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.watermarks import MARK, READER, Mark, Received, decode_mark, encode_mark
@@ -84,12 +85,14 @@ class Clock:
         made: per place in a pipeline that makes watermarks, and part of the source, the largest one so far.
         delivered: per sink, figures of the rows that go there.
         part: of the source that the rows come from.
+        late: per operator, the rows that were taken out in front of it because they were late.
     """
 
     marks: dict[Mark, int] = field(default_factory=dict)
     made: dict[tuple[int, str], int] = field(default_factory=dict)
     delivered: dict[int, dict[str, float]] = field(default_factory=dict)
     part: str = ""
+    late: Counter[int] = field(default_factory=Counter)
 
     def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
@@ -138,6 +141,11 @@ def deliver(
             frame = transform(frame, now)
             if transform.aligned or _asked(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
+        elif isinstance(transform, Reading) and isinstance(transform.transform, SplitLate):
+            split_, mark = transform.transform, graph.watermarks.get(transform.reader)
+            frame, late = split_.split(frame, mark)
+            clock.late.update({to.operator: late.height for to in targets(pipeline) if isinstance(to, ToOperator)})
+            yield from side_blobs(graph, split_.late.sink, late, now, seq, clock)
         elif isinstance(transform, Reading):
             read = transform.of_piece(f"{seq}{way}.{step}")
             frame = read.at_watermark(frame, now, graph.watermarks.get(transform.reader))
@@ -151,11 +159,23 @@ def deliver(
                 label = slot_label(graph.slot(output.operator, group))
                 yield Blob(label, output.input, seq, now, rows.height, encode(rows))
         elif isinstance(output, ToSink):
-            data = b"" if output.count_only else encode(frame)
-            count_rows(clock.delivered.setdefault(output.sink, {}), "rows_in.0", frame)
-            yield Blob(slot_label(graph.sink_slot(output.sink)), 0, seq, now, frame.height, data)
+            yield from _to_sink(graph, output.sink, output.count_only, frame, now, seq, clock)
         elif isinstance(output, Pipeline):
             yield from deliver(graph, output, frame, now, seq, clock, f"{way}/{number}")
+
+
+def _to_sink(
+    graph: JobGraph, sink: int, count_only: bool, frame: pl.DataFrame, now: int, seq: str, clock: Clock
+) -> Iterator[Blob]:
+    data = b"" if count_only else encode(frame)
+    count_rows(clock.delivered.setdefault(sink, {}), "rows_in.0", frame)
+    yield Blob(slot_label(graph.sink_slot(sink)), 0, seq, now, frame.height, data)
+
+
+def side_blobs(graph: JobGraph, sink: int, frame: pl.DataFrame, now: int, seq: str, clock: Clock) -> Iterator[Blob]:
+    """The rows of a side output, for its sink."""
+    if frame.height:
+        yield from _to_sink(graph, sink, not graph.sinks[sink].writer.needs_rows, frame, now, f"{seq}\0late", clock)
 
 
 def name_part(pipeline: Pipeline, clock: Clock) -> None:
@@ -390,6 +410,10 @@ def run_operator(
     out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))
     figures["deliver_ms"] = 1000 * (time.perf_counter() - stepped)
     yield from out
+    for late, rows in zip(spec.late, state.late_rows, strict=False):
+        if rows.height:
+            seq = f"{operator:04d}\0{group:06d}\0{late.input}"
+            yield from side_blobs(graph, late.sink, late.of(rows, watermark.before), now, seq, clock)
     if spec.event_time:
         yield from send_marks(graph, _passed_on(spec, group, watermark, clock), now)
     if count:
@@ -452,6 +476,8 @@ def _count_all(
     if watermark != NO_WATERMARK:
         figures["watermark_ms"] = watermark
     count(uid, figures)
+    for operator, late in clock.late.items():
+        count(graph.operators[operator].uid, {"late_rows": late})
     for sink, delivered in clock.delivered.items():
         count(graph.sinks[sink].uid, {"rows_in": sum(delivered.values()), **delivered})
 

@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -146,7 +147,9 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, (waiting, emitted) = insertions(inputs[0], "Deduplicate"), state
-        frame = frame.filter(self._times(frame) >= watermark.before)
+        punctual = self._times(frame) >= watermark.before
+        late = left_out(frame, punctual)
+        frame = frame.filter(punctual)
         rows = pl.concat([waiting[list(self._fields)], frame])
         ids, (done, owners) = ids_of((emitted, rows), self._keys)
         times = self._times(rows)
@@ -169,7 +172,7 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
                 stamped(narrow(rows[out], self._keys), now) if len(out) else None,
             ],
             [narrow(waiting, self._keys)[gone] if len(gone) else None, None],
-            late=inputs[0].height - frame.height,
+            late_rows=(late,),
         )
 
 
@@ -202,7 +205,8 @@ class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
         frame, kept = insertions(inputs[0], "WindowDeduplicate"), state[0]
         ends = local_times(frame[column(self.window_end)], self.slicing.zone)
         frame = frame.hstack([pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64)])
-        fresh = frame.filter(pl.col(_DUE) > watermark.before)
+        punctual = (frame[_DUE] > watermark.before).to_numpy()
+        fresh = frame.filter(punctual)
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         entry = self.tables[0].identity
         rows = pl.concat([kept[fresh.columns], fresh])
@@ -219,5 +223,5 @@ class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
             output,
             [stamped(rows[new], now) if len(new) else None],
             [gone if gone.height else None],
-            late=frame.height - fresh.height,
+            late_rows=(left_out(frame, punctual),),
         )

@@ -16,6 +16,7 @@ import polars as pl
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
+    NO_WATERMARK,
     Access,
     EventTimeKernel,
     Frames,
@@ -23,6 +24,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    left_out,
     lookup_frame,
     own_columns,
 )
@@ -54,12 +56,14 @@ class _Rows:
         stored: how many come from the state.
         kept: which are in the state, or go there: a row of the other side may still come that meets them.
         met: which have met a row, now or before.
+        late: which came too late to be kept.
     """
 
     frame: pl.DataFrame
     stored: int
     kept: Bools
     met: Bools
+    late: Bools
 
     @property
     def times(self) -> Ints:
@@ -187,7 +191,14 @@ class IntervalJoinKernel(EventTimeKernel):
             pl.concat(parts),
             [*upserts, stamped(number, now) if arrived else None],
             [*deletes, None],
+            late_rows=[self._late(side, rows) for side, rows in enumerate((left, right))],
         )
+
+    def _late(self, side: int, rows: _Rows) -> pl.DataFrame:
+        """The rows that nothing comes of, because they came too late to be kept, and met none that was."""
+        if self._outer[side]:
+            return rows.frame[:0]
+        return left_out(rows.frame, ~(rows.late & ~rows.met))
 
     def _rows(self, side: int, arrived: pl.DataFrame, stored: pl.DataFrame, watermark: int, now: int, n: int) -> _Rows:
         """The rows of a side, new ones numbered from ``n``."""
@@ -203,12 +214,14 @@ class IntervalJoinKernel(EventTimeKernel):
             ]
         )
         # As in Flink event time begins in 1970, also before there is a watermark.
-        waits = (max(watermark, 0) < times + reach) & (self.lower <= self.upper)
+        early = max(watermark, 0) < times + reach
+        late = np.concatenate([np.zeros(stored.height, bool), ~early & (watermark > NO_WATERMARK) & self.event_time])
+        waits = early & (self.lower <= self.upper)
         if not self._outer[side]:
             waits &= ~unmatched(arrived, self._keys[side], self.spec.filter_nulls)
         frame = pl.concat([stored[list(table.schema)], fresh])
         met = frame[_MET].to_numpy().copy()
-        return _Rows(frame, stored.height, np.concatenate([np.ones(stored.height, bool), waits]), met)
+        return _Rows(frame, stored.height, np.concatenate([np.ones(stored.height, bool), waits]), met, late)
 
     def _times(self, side: int, arrived: pl.DataFrame, now: int) -> Ints:
         if not self.event_time:

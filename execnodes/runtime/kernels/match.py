@@ -25,6 +25,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.automaton import START, Automaton, Matcher, Partial
@@ -125,7 +126,8 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         before = _Before(known, place)
         following, events = before.numbers(_NEXT), before.numbers(_EVENT)
         times = self._times(frame, now)
-        in_time = np.flatnonzero(times > watermark.before) if self.event_time else np.arange(frame.height)
+        punctual = times > watermark.before if self.event_time else np.ones(frame.height, bool)
+        in_time = np.flatnonzero(punctual)
         owners, times = arrived[in_time], times[in_time]
         fresh = frame[in_time].with_columns(
             pl.Series(_NUMBER, following[owners] + ranks(owners), dtype=pl.Int64),
@@ -168,7 +170,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
                 known[list(self._keys) or [ACCESS_TIME]][place[gone]] if len(gone) else None,
                 dropped if dropped.height else None,
             ],
-            late=frame.height - len(in_time),
+            late_rows=(left_out(frame, punctual),),
         )
 
     # ---- rows --------------------------------------------------------------------------------------------------

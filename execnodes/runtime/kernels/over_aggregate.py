@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
     lookup_frame,
     own_columns,
 )
@@ -208,7 +209,8 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         touched = _Touched(ids.count, positions(there, ids.count), known)
         times = frame[column(self.rowtime)].cast(pl.Datetime("ms")).to_physical().to_numpy()
         last = touched.column(LAST, 0) if self.frame.bounded else np.full(ids.count, watermark.before)
-        in_time = np.flatnonzero(times > last[arrived])
+        punctual = times > last[arrived]
+        in_time = np.flatnonzero(punctual)
         owners, times = arrived[in_time], times[in_time]
         following = touched.column(NEXT, 0)
         fresh = frame[in_time].with_columns(
@@ -280,7 +282,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
                 known[list(self._keys) or [ACCESS_TIME]][touched.place[gone]] if len(gone) else None,
                 *others[1],
             ],
-            late=frame.height - len(in_time),
+            late_rows=(left_out(frame, punctual),),
         )
 
     @cached_property

@@ -31,6 +31,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -172,13 +173,13 @@ class ProcessTableKernel(Kernel):
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         rows = list(inputs)
-        late = 0
+        late = [frame[:0] for frame in inputs]
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         for place, i in enumerate(self._ordered):
             at = self._waiting(place)
             sorted_out = self._sorted_out(i, inputs[i], state[at], state[at + 1], watermark.before, reached)
             rows[i] = sorted_out.due
-            late += sorted_out.late
+            late[i] = sorted_out.late
             for n, (up, gone) in enumerate((sorted_out.waiting, sorted_out.arrived)):
                 upserts[at + n] = None if up is None else stamped(up, _NEVER_EXPIRES)
                 deletes[at + n] = gone
@@ -210,7 +211,7 @@ class ProcessTableKernel(Kernel):
             upserts[n], deletes[n] = kept.changes(partitions.keys, now)
         if timers is not None:
             upserts[self._timers], deletes[self._timers] = timers.changes(partitions.keys)
-        return Step(emitted.frame(partitions.keys, rows), upserts, deletes, late=late)
+        return Step(emitted.frame(partitions.keys, rows), upserts, deletes, late_rows=late)
 
     def _sorted_out(
         self,
@@ -233,8 +234,9 @@ class ProcessTableKernel(Kernel):
         names = columns(len(table.row.fields))
         frame = frame.select([*names, *(c for c in frame.columns if c not in names)])
         times = frame[column(table.order[0][0])].cast(pl.Datetime("ms")).to_physical()
-        on_time = np.flatnonzero((times > before).to_numpy())
-        late = frame.height - len(on_time)
+        punctual = (times > before).to_numpy()
+        on_time = np.flatnonzero(punctual)
+        late = left_out(frame, punctual)
         fresh, due_at = frame[on_time], times.gather(on_time)
         ids, (known, mine, released) = ids_of(
             [framed([f[k] for k in key], f.height) for f in (arrived, fresh, waiting)], key
@@ -289,7 +291,7 @@ class _SortedOut:
     due: pl.DataFrame
     waiting: tuple[pl.DataFrame | None, pl.DataFrame | None]
     arrived: tuple[pl.DataFrame | None, pl.DataFrame | None]
-    late: int
+    late: pl.DataFrame
 
 
 def _asked(keys: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions, present
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
@@ -88,7 +89,7 @@ class SessionAggregateKernel(SessionKernel):
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame, known = inputs[0], state[0]
         placed = self.sessions.placed(frame, known, watermark.before)
-        late = frame.height - len(placed.rows)
+        late = left_out(frame, placed.kept(frame))
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         gone = known[np.flatnonzero(self.sessions.has_moved(known, placed))]
@@ -102,7 +103,7 @@ class SessionAggregateKernel(SessionKernel):
         over = pl.concat([gone[list(self._session)], sessions[np.flatnonzero(closed)][list(self._session)]])
         if over.height:
             self._remove(over, state, upserts, deletes)
-        return Step(output, upserts, deletes, 0, late)
+        return Step(output, upserts, deletes, 0, (late,))
 
     # ---- accumulators ------------------------------------------------------------------------------------------
 

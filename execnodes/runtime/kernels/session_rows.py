@@ -20,6 +20,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import Ints, ids_of, with_kind, within
@@ -108,7 +109,7 @@ class SessionRowsKernel(SessionKernel):
                 rows[gone][list(self.tables[1].identity)] if len(gone) else None,
             ],
             0,
-            frame.height - len(placed.rows),
+            (left_out(frame, placed.kept(frame)),),
         )
 
     def _numbers(self, known: pl.DataFrame, placed: Placed) -> tuple[Ints, Ints]:

@@ -26,6 +26,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    left_out,
     lookup_frame,
     own_columns,
 )
@@ -101,9 +102,10 @@ class RowtimeSortKernel(EventTimeKernel):
         number = int(arrived[_LAST][0]) if arrived.height else 0
         last = int(emitted[_LAST][0]) if emitted.height else NO_WATERMARK
         times = frame[column(self.order.fields[0].index)].cast(pl.Datetime("ms")).to_physical()
+        punctual = (times > last).to_numpy()
         fresh = frame.hstack(
             [pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64), times.alias(_DUE)]
-        ).filter(pl.col(_DUE) > last)
+        ).filter(punctual)
         released = watermark.now > watermark.before
         due = fresh[_DUE] <= watermark.now if released else pl.repeat(False, fresh.height, eager=True)
         rest = fresh.filter(~due)
@@ -114,8 +116,8 @@ class RowtimeSortKernel(EventTimeKernel):
             stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
         ]
         deletes = waiting[[_NUMBER]] if waiting.height else None
-        late = frame.height - fresh.height
-        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None], late=late)
+        late = left_out(frame, punctual)
+        return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None], late_rows=(late,))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
@@ -121,6 +122,11 @@ class WindowAggregateKernel(EventTimeKernel):
             *others[values:],
         )
 
+    @property
+    def inner_is_partial(self) -> bool:
+        """Whether what arrives are partial results, and not whole rows."""
+        return isinstance(self.inner, GlobalGroupAggregateKernel)
+
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         return self.inner.keys(inputs)
 
@@ -163,16 +169,16 @@ class WindowAggregateKernel(EventTimeKernel):
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
                 deletes[place] = together(deletes[place], dead)
                 place += 1
-        return Step(output, upserts, deletes, missed, late)
+        return Step(output, upserts, deletes, missed, (late,))
 
-    def _in_time(self, frame: pl.DataFrame, before: int) -> tuple[pl.DataFrame, int]:
-        """The rows that are in windows and not late, and how many are late."""
+    def _in_time(self, frame: pl.DataFrame, before: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows that are in windows and not late, and those that are late."""
         if not frame.height:
-            return frame, 0
+            return frame, frame
         ends = frame[self._end].to_numpy()
-        late = self.slicing.due(self.slicing.last_ends(ends)) <= before
+        late = self.slicing.late(ends, before)
         gone = late | self.slicing.between(ends)
-        return frame[np.flatnonzero(~gone)] if gone.any() else frame, int(late.sum())
+        return frame[np.flatnonzero(~gone)] if gone.any() else frame, left_out(frame, ~late)
 
     def _slices(
         self,

@@ -24,6 +24,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     call_columns,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import (
@@ -173,8 +174,8 @@ class WindowEmissionKernel(EventTimeKernel):
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame = inputs[0]
         in_time = ~self._forgotten(self.slicing.last_ends(frame[self._end].to_numpy()), watermark.before)
-        late = frame.height - int(in_time.sum())
-        rows = self._in_windows(frame[np.flatnonzero(in_time)] if late else frame)
+        late = left_out(frame, in_time)
+        rows = self._in_windows(frame[np.flatnonzero(in_time)] if late.height else frame)
         gone = self._forgotten(rows[self._end].to_numpy(), watermark.before)
         rows = rows[np.flatnonzero(~gone)] if gone.any() else rows
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
@@ -211,7 +212,7 @@ class WindowEmissionKernel(EventTimeKernel):
         if over.height:
             deletes[0] = windows.keys[np.flatnonzero(forgotten & known)]
             self._remove(over, state, upserts, deletes)
-        return Step(output, upserts, deletes, missed, late)
+        return Step(output, upserts, deletes, missed, (late,))
 
     def _forgotten(self, ends: Ints, watermark: int) -> Bools:
         """Which windows are no longer kept."""

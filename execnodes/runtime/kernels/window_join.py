@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.kernel import (
     Step,
     Watermark,
     field_columns,
+    left_out,
     lookup_frame,
     own_columns,
 )
@@ -103,11 +104,14 @@ class WindowJoinKernel(EventTimeKernel):
         sides: list[pl.DataFrame] = []
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
-        arrived = late = 0
+        late: list[pl.DataFrame] = []
+        arrived = 0
         for side, frame in enumerate(inputs):
-            fresh = self._arrived(side, frame, first + arrived, watermark.before)
+            fresh = self._arrived(side, frame, first + arrived)
+            on_time = (fresh[_DUE] > watermark.before).to_numpy()
             arrived += frame.height
-            late += frame.height - fresh.height
+            late.append(left_out(fresh, on_time))
+            fresh = fresh if on_time.all() else fresh.filter(on_time)
             due = fresh[_DUE] <= reached
             stays = fresh.filter(~due)
             waited = state[side].filter(pl.col(_DUE) <= reached)
@@ -118,10 +122,10 @@ class WindowJoinKernel(EventTimeKernel):
         number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
         output = self._output(sides[0], sides[1], now)
         upserts.append(stamped(number, now) if arrived else None)
-        return Step(output, upserts, [*deletes, None], late=late)
+        return Step(output, upserts, [*deletes, None], late_rows=late)
 
-    def _arrived(self, side: int, frame: pl.DataFrame, number: int, before: int) -> pl.DataFrame:
-        """The rows that are not late, with the columns of the state."""
+    def _arrived(self, side: int, frame: pl.DataFrame, number: int) -> pl.DataFrame:
+        """The rows with the columns of the state."""
         frame = insertions(frame, "WindowJoin")
         ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
         made = [
@@ -129,9 +133,7 @@ class WindowJoinKernel(EventTimeKernel):
             pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64),
             pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64),
         ]
-        frame = frame.hstack(made)
-        on_time = frame[_DUE] > before
-        return frame if on_time.all() else frame.filter(on_time)
+        return frame.hstack(made)
 
     def _output(self, left: pl.DataFrame, right: pl.DataFrame, now: int) -> pl.DataFrame:
         """The joined rows of windows that close, by the end of the window."""

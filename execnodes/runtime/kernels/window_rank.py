@@ -21,6 +21,7 @@ from stateplan.execnodes.runtime.kernel import (
     StateTable,
     Step,
     Watermark,
+    left_out,
     own_columns,
 )
 from stateplan.execnodes.runtime.kernels.common.net import insertions, stamped
@@ -60,7 +61,8 @@ class WindowRankKernel(TopN, EventTimeKernel):
         due = self.slicing.due(local_times(frame[column(self.window_end)], self.slicing.zone))
         arrivals = np.arange(first, first + frame.height)
         marked = [pl.Series(SEQUENCE, arrivals, dtype=pl.Int64), pl.Series(_DUE, due, dtype=pl.Int64)]
-        fresh = frame.hstack(marked).filter(pl.col(_DUE) > watermark.before)
+        punctual = due > watermark.before
+        fresh = frame.hstack(marked).filter(punctual)
         rows = pl.concat([kept[fresh.columns], fresh])
         pool = self._pool(rows, kept.height, rows[SEQUENCE].to_numpy())
         reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
@@ -77,5 +79,5 @@ class WindowRankKernel(TopN, EventTimeKernel):
             output,
             [stamped(rows[new], now) if len(new) else None],
             [rows[gone][list(self.tables[0].identity)] if len(gone) else None],
-            late=frame.height - fresh.height,
+            late_rows=(left_out(frame, punctual),),
         )

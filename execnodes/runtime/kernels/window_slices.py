@@ -119,6 +119,11 @@ class Slicing(Frozen):
             return self._start(slices - self.slice, self.step) + self.size
         return self.window_starts(slices) + self.size
 
+    def late(self, slices: Ints, watermark: int) -> Bools:
+        """Which slices are in no window that is open: the last one that has them is closed."""
+        out: Bools = self.due(self.last_ends(slices)) <= watermark
+        return out
+
     def between(self, slices: Ints) -> Bools:
         """Which slices are in no window: hopping ones leave out what is longer than they are until the next begins."""
         out: Bools = self.first_ends(slices) > self.last_ends(slices)

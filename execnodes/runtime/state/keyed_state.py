@@ -139,6 +139,7 @@ class KeyedState:
         self._before = self._sizes()
         self._changed = False
         self.stats = StepStats()
+        self.late_rows: Sequence[pl.DataFrame] = ()
         if self._found != version:
             self._rewrite(rewrite)
 
@@ -253,6 +254,7 @@ class KeyedState:
         self.flush()
         self.stats.missed += taken.step.missed
         self.stats.late += taken.step.late
+        self.late_rows = taken.step.late_rows
         self.stats.ages = taken.ages
         self.stats.lookup_ms += taken.lookup_ms
         self.stats.kernel_ms += taken.kernel_ms

@@ -82,6 +82,12 @@ class Placed:
     keys: Ints
     written: Bools
 
+    def kept(self, frame: pl.DataFrame) -> Bools:
+        """Which rows of the frame that was placed are not late."""
+        out = np.zeros(frame.height, bool)
+        out[self.rows] = True
+        return out
+
 
 @dataclass(frozen=True)
 class Sessions(Frozen):

@@ -1,0 +1,86 @@
+"""Side outputs: rows that operators drop go to a table of their own, instead of being counted alone.
+
+In a plan, a side output is a sink that reads no rows: ``VALUES`` without a row, and a sink whose ``stateplan`` says
+which rows go there besides. Flink loads such a plan and leaves the table empty.
+
+Source: the term is Flink's, of ``OutputTag`` and ``sideOutputLateData`` of its DataStream API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.types import INT, STRING, LogicalType
+
+LATE_ROWS = "late-rows.table"
+"""The option of the session."""
+
+KEY = "sideOutput"
+"""The key of ``stateplan`` of a sink that says which rows it gets."""
+
+LATE = "late-rows"
+"""Its value for rows that came after the watermark."""
+
+_INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
+
+LATE_COLUMNS: Mapping[str, LogicalType] = {
+    "operator": STRING,
+    "input": INT,
+    "row_time": _INSTANT,
+    "watermark_time": _INSTANT,
+    "row_kind": STRING,
+    "row_json": STRING,
+}
+"""The columns that a table for late rows may have, by name."""
+
+DROPPING = frozenset(
+    {
+        "deduplicate",
+        "global-window-aggregate",
+        "group-window-aggregate",
+        "interval-join",
+        "match",
+        "over-aggregate",
+        "process-table-function",
+        "temporal-sort",
+        "window-aggregate",
+        "window-deduplicate",
+        "window-join",
+        "window-rank",
+        "window-table-function",
+    }
+)
+"""Titles of operators that drop late rows, where they work by event time."""
+
+
+def check_late_columns(table: str, fields: Iterable[tuple[str, LogicalType]], place: Place | None = None) -> None:
+    """Whether late rows fit into a table. Raises OptionError OPT008.
+
+    Args:
+        table: its name, for the message.
+        fields: name and type of its columns.
+        place: where the table is named.
+    """
+    for name, given in fields:
+        wanted = LATE_COLUMNS.get(name)
+        if wanted is None:
+            problem, hint = f"it has a column '{name}'", nearest(name, LATE_COLUMNS)
+        elif given != wanted:
+            problem, hint = f"its column '{name}' is {given.summary()}", f"{name} {wanted.summary()}"
+        else:
+            continue
+        expected = ", ".join(f"{column} {t.summary()}" for column, t in LATE_COLUMNS.items())
+        raise OptionError("OPT008", table=table, problem=problem, expected=expected, hint=hint, place=place)
+
+
+def side_output(node: ExecNode) -> str | None:
+    """Which rows a sink gets besides those of its input; None for a sink without a side output."""
+    return (node.stateplan or {}).get(KEY)
+
+
+def may_drop(node: ExecNode, inputs: Sequence[ExecNode]) -> bool:
+    """Whether an operator may drop late rows."""
+    timed = any(f.type.kind == "ROWTIME" for source in inputs for f in source.output_type.fields)
+    return node.title in DROPPING and (timed or node.title == "global-window-aggregate")

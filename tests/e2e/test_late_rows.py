@@ -1,0 +1,255 @@
+"""Rows that operators drop because they are late go to the table that ``late-rows.table`` names."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.restore import restore
+from stateplan.planner.session.script import read_script
+from stateplan.plans.document import PlanDocument
+from tests.support.local import printed
+
+E = """CREATE TABLE e (id INT, k STRING, rt TIMESTAMP(3), WATERMARK FOR rt AS rt)
+    WITH ('connector' = 'replay', 'path' = '{folder}/e.json', 'format' = 'json');"""
+F = E.replace("TABLE e", "TABLE f").replace("e.json", "f.json")
+SNK = "CREATE TABLE snk ({}) WITH ('connector' = 'print');"
+LATE = """CREATE TABLE late (operator STRING, input INT, row_time TIMESTAMP_LTZ(3), watermark_time TIMESTAMP_LTZ(3),
+    row_kind STRING, row_json STRING) WITH ('connector' = 'print', 'print-identifier' = 'late');
+    SET 'late-rows.table' = 'late';"""
+TVF = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(rt), INTERVAL '10' SECOND))"
+OF_E = TVF.format("e")
+
+QUERIES = {
+    "local-window-aggregate": (
+        "id INT, n BIGINT",
+        f"SELECT id, COUNT(*) FROM {OF_E} GROUP BY id, window_start, window_end",
+    ),
+    "local-window-aggregate HOP": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) FROM TABLE(HOP(TABLE e, DESCRIPTOR(rt), INTERVAL '5' SECOND, INTERVAL '10' SECOND)) "
+        "GROUP BY id, window_start, window_end",
+    ),
+    "window-aggregate": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) FROM TABLE(SESSION(TABLE e PARTITION BY id, DESCRIPTOR(rt), INTERVAL '10' SECOND)) "
+        "GROUP BY id, window_start, window_end",
+    ),
+    "group-window-aggregate": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) FROM e GROUP BY id, TUMBLE(rt, INTERVAL '10' SECOND)",
+    ),
+    "group-window-aggregate HOP": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) FROM e GROUP BY id, HOP(rt, INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+    ),
+    "group-window-aggregate SESSION": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) FROM e GROUP BY id, SESSION(rt, INTERVAL '10' SECOND)",
+    ),
+    "window-rank": (
+        "id INT",
+        "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY k) AS n "
+        f"FROM {OF_E}) WHERE n <= 100",
+    ),
+    "window-deduplicate": (
+        "id INT",
+        f"SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id, window_start, window_end ORDER BY rt) AS n "
+        f"FROM {OF_E}) WHERE n = 1",
+    ),
+    "window-join": (
+        "id INT",
+        f"SELECT l.id FROM (SELECT * FROM {OF_E}) l JOIN (SELECT * FROM {TVF.format('f')}) r ON l.window_start = "
+        "r.window_start AND l.window_end = r.window_end",
+    ),
+    "over-aggregate": ("id INT, n BIGINT", "SELECT id, COUNT(*) OVER (ORDER BY rt) FROM e"),
+    "over-aggregate ROWS": (
+        "id INT, n BIGINT",
+        "SELECT id, COUNT(*) OVER (ORDER BY rt ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM e",
+    ),
+    "interval-join": (
+        "id INT",
+        "SELECT e.id FROM e JOIN f ON e.k = f.k AND e.rt BETWEEN f.rt - INTERVAL '1' SECOND AND f.rt",
+    ),
+    "match": (
+        "id INT",
+        "SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt MEASURES A.id AS id ONE ROW PER MATCH PATTERN (A) "
+        "DEFINE A AS A.id > 0)",
+    ),
+    "deduplicate": (
+        "id INT",
+        "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY rt) AS n FROM e) WHERE n = 1",
+    ),
+    "temporal-sort": ("id INT", "SELECT id FROM e ORDER BY rt"),
+}
+
+
+NO_TIME = ("window-join", "window-rank")
+"""Operators whose input has no time attribute any more here, so that no time of the row is known."""
+
+
+def write(path: Path, *rows: tuple[int, int, int]) -> None:
+    """Rows of (instant in s, id, second of ``rt``)."""
+    with path.open("a") as out:
+        for at, number, second in rows:
+            stamp = f"2026-01-01 00:00:{second:02d}"
+            out.write(json.dumps({"@at": 1000 * at, "id": number, "k": "x", "rt": stamp}) + "\n")
+
+
+def compiled(folder: Path, script: str) -> tuple[TableEnvironment, PlanDocument]:
+    environment = TableEnvironment.create({"table.local-time-zone": "UTC"})
+    *before, last = read_script(script.replace("{folder}", str(folder)))
+    for statement in before:
+        environment.execute_statement(statement)
+    return environment, environment.compile_document(last.node, last.source)
+
+
+def lines(graph: ExecGraph, key_groups: int = 2, **options: str) -> list[str]:
+    return printed(translate(graph, {"table.local-time-zone": "UTC", **options}, key_groups))
+
+
+def late_of(printed_: list[str]) -> list[str]:
+    return [line.removeprefix("late> ") for line in printed_ if line.startswith("late> ")]
+
+
+def inputs(folder: Path) -> None:
+    """Of e, the rows 4 and 5 come too late for anything: of f the rows come first, and bring event time on."""
+    write(folder / "f.json", (1, 1, 10), (3, 2, 40), (6, 3, 41))
+    write(folder / "e.json", (2, 1, 12), (3, 2, 40), (4, 3, 41), (5, 4, 13), (6, 5, 14), (6, 6, 42))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_operator_hands_over_what_it_drops(name: str, tmp_path: Path) -> None:
+    inputs(tmp_path)
+    columns, query = QUERIES[name]
+    _, document = compiled(tmp_path, LATE + E + F + SNK.format(columns) + f"INSERT INTO snk {query};")
+    got = lines(document.graph)
+    late = [line.split(", ", 5) for line in late_of(got)]
+    assert Counter(json.loads(parts[5].rstrip("]"))["id"] for parts in late) == {4: 1, 5: 1}
+    operator = name.split()[0]
+    for parts, second in zip(sorted(late, key=lambda p: p[2]), (13, 14), strict=True):
+        assert parts[0].startswith(f"+I[{operator}[") and parts[1] == "0" and parts[4] == "+I"
+        assert parts[2] == ("null" if operator in NO_TIME else f"2026-01-01T00:00:{second}Z")
+        assert parts[3] in ("2026-01-01T00:00:40Z", "2026-01-01T00:00:41Z")
+    others = [line for line in got if not line.startswith("late")]
+    _, without = compiled(tmp_path, E + F + SNK.format(columns) + f"INSERT INTO snk {query};")
+    assert sorted(others) == sorted(lines(without.graph)), "the results are the same without the table"
+
+
+def test_the_plan_has_the_table_as_a_sink_without_rows(tmp_path: Path) -> None:
+    """A plan file keeps it, with all that a table in a plan has, and Flink finds nothing that it does not know."""
+    inputs(tmp_path)
+    columns, query = QUERIES["match"]
+    environment, document = compiled(tmp_path, LATE + E + SNK.format(columns) + f"INSERT INTO snk {query};")
+    values, sink = document.graph.nodes[-2:]
+    assert (values.title, sink.title) == ("values", "sink")
+    assert sink.to_json()["stateplan"]["sideOutput"] == "late-rows"
+    read = PlanDocument.parse(document.text)
+    environment.execute_sql("RESET 'late-rows.table'")
+    assert len(late_of(lines(restore(read, environment.catalog, {}).graph))) == 2
+
+
+def test_a_query_that_drops_nothing_has_no_such_sink(tmp_path: Path) -> None:
+    inputs(tmp_path)
+    _, document = compiled(tmp_path, LATE + E + SNK.format("id INT") + "INSERT INTO snk SELECT id FROM e;")
+    assert [node.title for node in document.graph.sinks] == ["sink"]
+
+
+def test_updates_and_times_with_a_zone(tmp_path: Path) -> None:
+    """Any columns in any order; times are instants in the zone of the session."""
+    inputs(tmp_path)
+    columns = "row_json STRING, row_time TIMESTAMP_LTZ(3)"
+    late = f"CREATE TABLE late ({columns}) WITH ('connector' = 'print', 'print-identifier' = 'late');"
+    script = f"{late} SET 'late-rows.table' = 'default_database.late'; {E} {SNK.format('id INT')}"
+    _, document = compiled(tmp_path, f"{script} INSERT INTO snk SELECT id FROM e ORDER BY rt;")
+    zone = {"table.local-time-zone": "Asia/Shanghai"}
+    assert late_of(lines(document.graph, **zone)) == [
+        '+I[{"id":4,"rt":"2026-01-01T00:00:13"}, 2025-12-31T16:00:13Z]',
+        '+I[{"id":5,"rt":"2026-01-01T00:00:14"}, 2025-12-31T16:00:14Z]',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "code"),
+    [
+        ("operator STRING, rowjson STRING", "OPT008"),
+        ("operator INT", "OPT008"),
+        ("row_time TIMESTAMP(3)", "OPT008"),
+        ("row_json STRING NOT NULL", "OPT008"),
+        ("row_json VARCHAR(10)", "OPT008"),
+        (None, "CAT002"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(columns: str | None, code: str, tmp_path: Path) -> None:
+    table = f"CREATE TABLE late ({columns}) WITH ('connector' = 'print');" if columns else ""
+    script = f"{table} SET 'late-rows.table' = 'late'; {E} {SNK.format('id INT')}"
+    with pytest.raises(StateplanError) as caught:
+        compiled(tmp_path, f"{script} INSERT INTO snk SELECT id FROM e ORDER BY rt;")
+    assert caught.value.code == code
+    if columns == "operator STRING, rowjson STRING":
+        assert "row_json" in (caught.value.hint or "")
+
+
+class Restarted:
+    """A job of Spark over files, one of a micro-batch each, with files for its results and its late rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "in").mkdir()
+
+    def arrive(self, *seconds: int) -> None:
+        for second in seconds:
+            number = len(list((self.folder / "in").iterdir())) + 1
+            row = {"id": number, "k": "x", "rt": f"2026-01-01 00:00:{second:02d}"}
+            (self.folder / "in" / f"{number}.json").write_text(json.dumps(row) + "\n")
+
+    def run(self, query: str) -> None:
+        settings = {
+            "execution.checkpointing.dir": str(self.folder / "checkpoint"),
+            "pipeline.max-parallelism": "2",
+            "late-rows.table": "late",
+        }
+        session = TableEnvironment.create(settings)
+        session.execute_sql(
+            "CREATE TABLE e (id INT, k STRING, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = "
+            f"'filesystem', 'path' = '{self.folder}/in', 'format' = 'json', 'source.max-files-per-trigger' = '1')"
+        )
+        for name, columns in (("snk", "id INT, n BIGINT"), ("late", "operator STRING, row_json STRING")):
+            session.execute_sql(
+                f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{self.folder}/{name}', "
+                "'format' = 'json')"
+            )
+        session.execute_sql(f"INSERT INTO snk {query}").wait()
+
+    def late(self) -> list[int]:
+        texts = [p.read_text() for p in (self.folder / "late").iterdir() if p.is_file() and p.name[0] not in "._"]
+        return sorted(json.loads(json.loads(line)["row_json"])["id"] for t in texts for line in t.splitlines())
+
+    def forget_the_last_commit(self) -> None:
+        commits = self.folder / "checkpoint" / "spark" / "commits"
+        last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+        last.unlink()
+        (commits / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["local-window-aggregate", "over-aggregate"])
+def test_late_rows_are_written_once(name: str, spark: object, tmp_path: Path) -> None:
+    """Over restarts and micro-batches that run again: taken out in front of an operator, and by one."""
+    job, query = Restarted(tmp_path), QUERIES[name][1]
+    job.arrive(10, 40, 12)
+    job.run(query)
+    assert job.late() == [3]
+    job.forget_the_last_commit()
+    job.run(query)
+    assert job.late() == [3]
+    job.arrive(13, 50, 14)
+    job.run(query)
+    assert job.late() == [3, 4, 6]
