@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.types import INT, STRING, LogicalType
+from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType
 
 LATE_ROWS = "late-rows.table"
 """The option of the session."""
@@ -22,6 +22,9 @@ KEY = "sideOutput"
 
 LATE = "late-rows"
 """Its value for rows that came after the watermark."""
+
+ERRORS = "parse-errors of "
+"""How its value begins for input that the format of a table skips; the name of the table follows."""
 
 _INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
@@ -34,6 +37,19 @@ LATE_COLUMNS: Mapping[str, LogicalType] = {
     "row_json": STRING,
 }
 """The columns that a table for late rows may have, by name."""
+
+ERROR_COLUMNS: Mapping[str, LogicalType] = {
+    "source_table": STRING,
+    "error_text": STRING,
+    "message_text": STRING,
+    "message_bytes": LogicalType("VARBINARY", length=2147483647),
+    "file_path": STRING,
+    "line_number": BIGINT,
+    "topic_name": STRING,
+    "partition_number": INT,
+    "offset_number": BIGINT,
+}
+"""The columns that a table for skipped input may have, by name."""
 
 DROPPING = frozenset(
     {
@@ -55,24 +71,32 @@ DROPPING = frozenset(
 """Titles of operators that drop late rows, where they work by event time."""
 
 
-def check_late_columns(table: str, fields: Iterable[tuple[str, LogicalType]], place: Place | None = None) -> None:
-    """Whether late rows fit into a table. Raises OptionError OPT008.
+def columns_of(kind: str) -> Mapping[str, LogicalType]:
+    """The columns that a table for a side output may have, by name."""
+    return LATE_COLUMNS if kind == LATE else ERROR_COLUMNS
+
+
+def check_columns(kind: str, table: str, fields: Iterable[tuple[str, LogicalType]], place: Place | None = None) -> None:
+    """Whether the rows of a side output fit into a table. Raises OptionError OPT008.
 
     Args:
+        kind: of the side output.
         table: its name, for the message.
         fields: name and type of its columns.
         place: where the table is named.
     """
+    known = columns_of(kind)
     for name, given in fields:
-        wanted = LATE_COLUMNS.get(name)
+        wanted = known.get(name)
         if wanted is None:
-            problem, hint = f"it has a column '{name}'", nearest(name, LATE_COLUMNS)
+            problem, hint = f"it has a column '{name}'", nearest(name, known)
         elif given != wanted:
             problem, hint = f"its column '{name}' is {given.summary()}", f"{name} {wanted.summary()}"
         else:
             continue
-        expected = ", ".join(f"{column} {t.summary()}" for column, t in LATE_COLUMNS.items())
-        raise OptionError("OPT008", table=table, problem=problem, expected=expected, hint=hint, place=place)
+        what = "late rows" if kind == LATE else "invalid input"
+        expected = ", ".join(f"{column} {t.summary()}" for column, t in known.items())
+        raise OptionError("OPT008", what=what, table=table, problem=problem, expected=expected, hint=hint, place=place)
 
 
 def side_output(node: ExecNode) -> str | None:

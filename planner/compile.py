@@ -15,7 +15,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import optimize
 from stateplan.planner.physical import Physical
-from stateplan.planner.side_outputs import late_rows_insert, marked
+from stateplan.planner.side_outputs import as_flink_knows, marked, side_inserts
 
 
 def physical_plans(
@@ -51,11 +51,12 @@ def compile_inserts(
     """
     plans = physical_plans(inserts, catalog, options, source)
     graph = lower(plans, of_mode(options))
-    side = late_rows_insert(graph, catalog, options)
-    if side is None:
-        return graph
-    insert, text = side
-    return marked(lower([*plans, *physical_plans([insert], catalog, options, text)], of_mode(options)))
+    side = side_inserts(graph, catalog, options)
+    for _, insert, text in side:
+        plans += physical_plans([insert], catalog, options, text)
+    if side:
+        graph = marked(lower(plans, of_mode(options)), [kind for kind, *_ in side])
+    return as_flink_knows(graph)
 
 
 def query_schema(

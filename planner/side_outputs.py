@@ -1,54 +1,103 @@
-"""The side outputs that a session asks for, as sinks of a plan; see :mod:`execnodes.side_outputs`."""
+"""The side outputs that a session and its tables ask for, as sinks of a plan; see :mod:`execnodes.side_outputs`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
+from stateplan.execnodes.connectors.rejects import ERRORS as KEYS
+from stateplan.execnodes.connectors.rejects import without_errors_table
 from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import table_of, with_options
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.settings import is_batch
-from stateplan.execnodes.side_outputs import KEY, LATE, LATE_COLUMNS, LATE_ROWS, check_late_columns, may_drop
+from stateplan.execnodes.side_outputs import ERRORS, KEY, LATE, LATE_ROWS, check_columns, columns_of, may_drop
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.dialect import parse
 
-_FORM = f"'{LATE_ROWS}' = 'name', a table of the catalog"
+_CONNECTORS = ("filesystem", "kafka", "upsert-kafka")
+"""Whose input has a position that is read once."""
+
+SideInsert = tuple[str, exp.Expr, str]
+"""What goes there, the INSERT, and its text."""
 
 
-def late_rows_insert(
-    graph: ExecGraph, catalog: CatalogManager, options: Mapping[str, str]
-) -> tuple[exp.Expr, str] | None:
-    """An INSERT without rows into the table for late rows, and its text; None where no operator may drop any.
+def side_inserts(graph: ExecGraph, catalog: CatalogManager, options: Mapping[str, str]) -> list[SideInsert]:
+    """INSERTs without rows into the tables of the side outputs of a plan.
 
     Args:
-        graph: the plan without it.
-        catalog: where the table is looked up.
+        graph: the plan without them.
+        catalog: where the tables are looked up.
         options: of the session.
 
     Raises:
         CatalogError: CAT002 to CAT004, there is no such table.
-        OptionError: OPT008, late rows do not fit into it.
-        ParseError: the option is no name of a table.
+        OptionError: OPT008, the rows do not fit into it; OPT009, a table whose invalid input cannot be kept.
+        SqlError: an option is no name of a table.
     """
-    name = options.get(LATE_ROWS)
-    if not name or is_batch(options) or not any(may_drop(node, graph.inputs(node)) for node in graph.nodes):
-        return None
-    text = f"INSERT INTO {name} SELECT * FROM {name}"
-    insert = parse(text)[0]
-    named = insert.this
+    if is_batch(options):
+        return []
+    late = options.get(LATE_ROWS)
+    drops = late and any(may_drop(node, graph.inputs(node)) for node in graph.nodes)
+    found = [_insert(LATE, late, LATE_ROWS, catalog)] if late and drops else []
+    return [*found, *(_insert(f"{ERRORS}{table}", name, key, catalog) for table, key, name in _errors(graph))]
+
+
+def _insert(kind: str, name: str, key: str, catalog: CatalogManager) -> SideInsert:
+    named = parse(f"INSERT INTO {name} SELECT * FROM {name}")[0].this
     table = catalog.resolve([part.name for part in named.parts]) if isinstance(named, exp.Table) else None
     if not isinstance(table, CatalogTable):
-        raise OptionError("OPT008", table=name, problem="it is no table that rows can be written to", expected=_FORM)
+        problem, form = "it is no table that rows can be written to", f"'{key}' = 'name', a table of the catalog"
+        raise OptionError("OPT008", what=f"'{key}'", table=name, problem=problem, expected=form)
     fields = [(column.name, column.type) for column in table.schema.columns if not column.is_computed]
-    check_late_columns(table.identifier.summary, fields)
-    nulls = ", ".join(f"CAST(NULL AS {LATE_COLUMNS[column].summary()})" for column, _ in fields)
+    check_columns(kind, table.identifier.summary, fields)
+    known = columns_of(kind)
+    nulls = ", ".join(f"CAST(NULL AS {known[column].summary()}) AS `{column}`" for column, _ in fields)
     text = f"INSERT INTO {name} SELECT {nulls} FROM (VALUES (1)) WHERE FALSE"
-    return parse(text)[0], text
+    return kind, parse(text)[0], text
 
 
-def marked(graph: ExecGraph) -> ExecGraph:
-    """The plan whose last sink is the one for late rows."""
-    sink = max(graph.sinks, key=lambda node: node.id)
-    return graph.replace([sink.replace(stateplan={**(sink.stateplan or {}), KEY: LATE})])
+def _errors(graph: ExecGraph) -> Iterator[tuple[str, str, str]]:
+    """The tables whose invalid input is kept, each once: its name, the option, and where the input goes."""
+    seen: set[str] = set()
+    for node in graph.nodes:
+        table = table_of(node) if isinstance(node, TableSourceScan) else None
+        if table is None or table.resolved_table is None or table.summary in seen:
+            continue
+        given = table.resolved_table.options or {}
+        keys = [key for key in given if key.endswith(KEYS)]
+        for key in keys:
+            _check(table.summary, key, given)
+        if keys:
+            seen.add(table.summary)
+            if len({given[key] for key in keys}) > 1:
+                raise _unusable(table.summary, keys[1], f"'{keys[0]}' names another table")
+            yield table.identifier, keys[0], given[keys[0]]
+
+
+def _check(table: str, key: str, options: Mapping[str, str]) -> None:
+    ignore = f"{key.removesuffix(KEYS)}.ignore-parse-errors"
+    if options.get(ignore, "").lower() != "true":
+        raise _unusable(table, key, f"'{ignore}' is not 'true', so that invalid input fails the job")
+    if options.get("connector") not in _CONNECTORS:
+        raise _unusable(table, key, f"its connector is none of {', '.join(_CONNECTORS)}")
+
+
+def _unusable(table: str, key: str, problem: str) -> OptionError:
+    return OptionError("OPT009", key=key, table=table, problem=problem)
+
+
+def marked(graph: ExecGraph, kinds: Sequence[str]) -> ExecGraph:
+    """The plan whose last sinks are those of side outputs, ``kinds`` in order."""
+    sinks = sorted(graph.sinks, key=lambda node: node.id)[-len(kinds) :]
+    return graph.replace(
+        [s.replace(stateplan={**(s.stateplan or {}), KEY: kind}) for s, kind in zip(sinks, kinds, strict=True)]
+    )
+
+
+def as_flink_knows(graph: ExecGraph) -> ExecGraph:
+    """The plan whose tables have the options that Flink knows: what others ask for is in its sinks."""
+    return with_options(graph, lambda table, options: without_errors_table(options))

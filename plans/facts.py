@@ -18,8 +18,8 @@ from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError, nearest
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.side_outputs import ERRORS, LATE
 from stateplan.execnodes.side_outputs import KEY as SIDE_OUTPUT
-from stateplan.execnodes.side_outputs import LATE
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.jsontext import join_pointer
 
@@ -202,7 +202,8 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if "compiledTtl" in extra:
             _check_compiled_ttls(extra["compiledTtl"], f"{at}/compiledTtl")
         _texts(extra.get(SUPPRESS, {}), f"{at}/{SUPPRESS}")
-        if extra.get(SIDE_OUTPUT, LATE) != LATE:
+        kind = extra.get(SIDE_OUTPUT, LATE)
+        if kind != LATE and not (isinstance(kind, str) and kind.startswith(ERRORS)):
             raise PlanError(
                 "PLAN081", dumps=json.dumps(extra[SIDE_OUTPUT])[:60], place=Place(pointer=f"{at}/{SIDE_OUTPUT}")
             )

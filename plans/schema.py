@@ -220,8 +220,13 @@ def _stateplan(sink: bool) -> Schema:
         "additionalProperties": {"type": "string", "minLength": 1},
         "description": "Findings of plan lint that are accepted here: code of the rule, and the reason.",
     }
-    late = {"const": "late-rows", "description": "The sink gets the rows that operators drop because they come late."}
-    of_sink = {**_FACTS, "sideOutput": late}
+    side = {
+        "type": "string",
+        "pattern": "^(late-rows|parse-errors of .+)$",
+        "description": "What the sink gets: the rows that operators drop because they come late, or invalid input of a "
+        "table.",
+    }
+    of_sink = {**_FACTS, "sideOutput": side}
     return {
         "description": WORDS["stateplan"],
         "type": "object",

@@ -135,6 +135,10 @@ class Sink(StatefulNode):
         names = joined_names(inputs)
         kinds = ", ".join(_KINDS[kind] for kind in self.input_changelog_mode)
         fields, table = ", ".join(names) or "rows", self.dynamic_table_sink.table.summary
+        side = (self.stateplan or {}).get("sideOutput")
+        if side is not None:
+            what = "rows that operators drop because they come late" if side == "late-rows" else f"the {side}"
+            return f"writes {what} to {table}"
         text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
 

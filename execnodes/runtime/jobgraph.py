@@ -17,7 +17,7 @@ import polars as pl
 from stateplan.execnodes.connectors.protocol import Sink, Source
 from stateplan.execnodes.roots import Roots
 from stateplan.execnodes.runtime.kernel import Kernel, Transform
-from stateplan.execnodes.runtime.side_outputs import LateRows
+from stateplan.execnodes.runtime.side_outputs import Errors, LateRows
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.ttl import TtlConfig
 
@@ -77,6 +77,7 @@ class SourceSpec:
         pipeline: what happens to its rows.
         node: the plan node, or :data:`CLOCK`.
         marks: the name of its marker files.
+        errors: where input goes that its format skips; None where it is only skipped.
     """
 
     uid: str
@@ -86,6 +87,7 @@ class SourceSpec:
     pipeline: Pipeline
     node: int = -1
     marks: str = ""
+    errors: Errors | None = None
 
 
 @dataclass(frozen=True)

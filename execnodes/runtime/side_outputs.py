@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.formats.json_encode import JsonWriter
+from stateplan.execnodes.connectors.rejects import Reject
 from stateplan.execnodes.rex import Call, InputRef
 from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Frozen, Transform
 from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.side_outputs import LATE_COLUMNS
+from stateplan.execnodes.side_outputs import ERROR_COLUMNS, LATE_COLUMNS
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.atomic import FieldStyle
 
@@ -86,6 +88,37 @@ class LateRows(Frozen):
         cast = Call(wanted, (InputRef(plain, 0),), "$CAST$1", "SPECIAL")
         frame = pl.DataFrame([values.cast(plain.polars()).alias(column(0))])
         return CalcTransform((cast,), None, self.time_zone)(frame, 0)[column(0)]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Where the input of a table goes that its format skips.
+
+    Attributes:
+        sink: number of the sink.
+        table: whose input it is.
+        columns: names of the columns of the sink's table, in order.
+    """
+
+    sink: int
+    table: str
+    columns: tuple[str, ...]
+
+    def of(self, found: Sequence[Reject]) -> pl.DataFrame:
+        """The rows of the sink's table."""
+        values: dict[str, list[Any]] = {
+            "source_table": [self.table] * len(found),
+            "error_text": [r.error for r in found],
+            "message_text": [r.data.decode("utf-8", "replace") for r in found],
+            "message_bytes": [r.data for r in found],
+            "file_path": [r.file for r in found],
+            "line_number": [r.line for r in found],
+            "topic_name": [r.topic for r in found],
+            "partition_number": [r.partition for r in found],
+            "offset_number": [r.offset for r in found],
+        }
+        types = {name: ERROR_COLUMNS[name].polars() for name in self.columns}
+        return pl.DataFrame([pl.Series(column(i), values[n], types[n]) for i, n in enumerate(self.columns)])
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregate
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.readers import check_readers
 from stateplan.execnodes.runtime.rowtimes import event_time_columns, event_time_type
-from stateplan.execnodes.runtime.side_outputs import LateRows, with_split
+from stateplan.execnodes.runtime.side_outputs import Errors, LateRows, with_split
 from stateplan.execnodes.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -56,7 +56,7 @@ from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, w
 from stateplan.execnodes.runtime.watermarks import READER
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import corrects_flink, value
-from stateplan.execnodes.side_outputs import LATE, check_late_columns, side_output
+from stateplan.execnodes.side_outputs import ERRORS, LATE, check_columns, side_output
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
@@ -180,11 +180,24 @@ class _Translation:
         sink = self.late_sink
         assert isinstance(sink, Sink)
         with self.graph.placing(sink):
-            check_late_columns(sink.dynamic_table_sink.table.summary, sink.written)
+            check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written)
         row = self.graph.inputs(node)[number].output_type
         columns = tuple(name for name, _ in sink.written)
         instants = event_time_type(self.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
         return LateRows(self.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.options))
+
+    def errors(self, scan: TableSourceScan) -> Errors | None:
+        """Where invalid input of a table goes; of a table that is read several times, by the first of its scans."""
+        table = scan.scan_table_source.table
+        kind = f"{ERRORS}{table.identifier}"
+        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
+        scans = (node for node in self.graph.nodes if isinstance(node, TableSourceScan))
+        first = next(node for node in scans if node.scan_table_source.table.identifier == table.identifier)
+        if not isinstance(sink, Sink) or first.id != scan.id:
+            return None
+        with self.graph.placing(sink):
+            check_columns(kind, sink.dynamic_table_sink.table.summary, sink.written)
+        return Errors(self.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written))
 
     def splitting(self, node: ExecNode, part: Stateful | Stateless) -> Stateful | Stateless:
         """A node that makes partial results of windows by event time, taking late rows out before."""
@@ -334,7 +347,9 @@ class _Translation:
             self.idle_timeouts |= dict.fromkeys(_channels(pipeline), timeout)
         if isinstance(reader, OffsetSource):
             reader.idle_timeout, reader.alignment = timeout or 0, _alignment(node, marks)
-        return SourceSpec(_uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks)
+        return SourceSpec(
+            _uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks, self.errors(node)
+        )
 
     def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
         """A table without the texts in its ROW columns that the plan does not read.

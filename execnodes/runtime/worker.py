@@ -18,12 +18,22 @@ import pyarrow as pa
 
 from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.connectors.protocol import Split
+from stateplan.execnodes.connectors.rejects import Reject, collecting
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.files import bytes_taken, local_path, plain_path
 from stateplan.execnodes.roots import hold
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
 from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, ToReader, ToSink, targets
+from stateplan.execnodes.runtime.jobgraph import (
+    JobGraph,
+    OperatorSpec,
+    Pipeline,
+    SourceSpec,
+    ToOperator,
+    ToReader,
+    ToSink,
+    targets,
+)
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading, Watermark
 from stateplan.execnodes.runtime.metrics.ages import age_figures
 from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
@@ -175,7 +185,7 @@ def _to_sink(
 def side_blobs(graph: JobGraph, sink: int, frame: pl.DataFrame, now: int, seq: str, clock: Clock) -> Iterator[Blob]:
     """The rows of a side output, for its sink."""
     if frame.height:
-        yield from _to_sink(graph, sink, not graph.sinks[sink].writer.needs_rows, frame, now, f"{seq}\0late", clock)
+        yield from _to_sink(graph, sink, not graph.sinks[sink].writer.needs_rows, frame, now, f"{seq}\0side", clock)
 
 
 def name_part(pipeline: Pipeline, clock: Clock) -> None:
@@ -316,12 +326,16 @@ def read_splits(
                 if part.get("waits"):
                     waiting.add(clock.part)
                 name_part(source.pipeline, clock)
-            for n, frame in enumerate(source.reader.read(part)):
+            for n, (frame, rejects) in enumerate(_read(source, part)):
                 read = time.perf_counter()
                 figures["rows_in"] += frame.height
                 rows_of[clock.part] += frame.height
                 count_rows(figures, "rows_out", frame)
-                blobs = list(deliver(graph, source.pipeline, frame, part["now"], f"{part['seq']}\0{n:08d}", clock))
+                seq = f"{part['seq']}\0{n:08d}"
+                blobs = list(deliver(graph, source.pipeline, frame, part["now"], seq, clock))
+                if rejects and source.errors is not None:
+                    rows = source.errors.of(rejects)
+                    blobs += side_blobs(graph, source.errors.sink, rows, part["now"], seq, clock)
                 out = pack(blobs) if blobs else None
                 figures["bytes_out"] += sum(len(b.data) for b in blobs)
                 figures["read_ms"] += 1000 * (read - started)
@@ -354,6 +368,23 @@ def read_splits(
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
     return coded(run, f"table {source.name}")()
+
+
+def _read(source: SourceSpec, part: Split) -> Iterator[tuple[pl.DataFrame, list[Reject]]]:
+    """The frames of a split, and with each what was skipped since the one before; the last one may have no rows."""
+    frames = iter(source.reader.read(part))
+    if source.errors is None:
+        yield from ((frame, []) for frame in frames)
+        return
+    while True:
+        with collecting() as found:
+            frame = next(frames, None)
+        if frame is not None:
+            yield frame, found
+        else:
+            if found:
+                yield pl.DataFrame(), found
+            return
 
 
 def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:

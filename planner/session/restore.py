@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stateplan.execnodes.connectors.options import Role
+from stateplan.execnodes.connectors.rejects import without_errors_table
 from stateplan.execnodes.errors import CatalogError, Place, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
@@ -136,9 +137,9 @@ def _resolve(
             changes.append("the partition keys differ")
         if changes:
             raise CatalogError("CAT053.resolve", summary=table.summary, changes="; ".join(changes), place=place)
-    options = dict(found.options)
+    options = without_errors_table(found.options)
     if mode == "ALL" and stored is not None and stored.options is not None:
-        options = {**stored.options, **found.options}
+        options = {**stored.options, **options}
         hidden = Secrets().hidden(table.summary, found.options)
         other = sorted(k for k, v in stored.options.items() if v not in (found.options.get(k, v), hidden.get(k)))
         if other:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, ChangelogMode, column
-from stateplan.execnodes.connectors.options import Option, OptionValues, Role, flag, parse_value
+from stateplan.execnodes.connectors.options import Option, OptionType, OptionValues, Role, flag, parse_value
 from stateplan.execnodes.errors import CatalogError, DataError, Place
 from stateplan.execnodes.files import absolute, filesystem_of, local_path, modified, reached
 from stateplan.execnodes.types import LogicalType
@@ -30,6 +30,14 @@ IGNORE_PARSE_ERRORS = flag(
     "ignore-parse-errors",
     "Whether to skip invalid rows, and read invalid fields as NULL, instead of failing.",
     Role.SOURCE,
+)
+
+ERRORS_TABLE = Option(
+    "errors.table",
+    OptionType.STRING,
+    "Table that gets the rows that `ignore-parse-errors` skips. See "
+    "[invalid input as data](../sql.md#invalid-input-as-data). Flink has no such option.",
+    role=Role.SOURCE,
 )
 
 

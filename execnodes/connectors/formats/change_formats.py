@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from stateplan.execnodes.changelog import MODES, RETRACT, ChangelogMode
 from stateplan.execnodes.connectors.formats.base import (
+    ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
     Decoder,
     Encoder,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from stateplan.execnodes.connectors.formats.json_decode import Event, RowDecoder
     from stateplan.execnodes.connectors.formats.json_encode import LineEncoder
 
-_OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT, *ENCODE_OPTIONS)
+_OPTIONS = (IGNORE_PARSE_ERRORS, ERRORS_TABLE, TIMESTAMP_FORMAT, *ENCODE_OPTIONS)
 SOURCE_PROPERTIES = "source.properties"
 """Field of an event that holds the value of ``source`` once more: as a map, next to single fields of it."""
 

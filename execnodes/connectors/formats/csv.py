@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.connectors.formats.base import (
+    ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
     NO_VALUE_TYPES,
     Decoder,
@@ -36,6 +37,7 @@ class CsvFormat(Format):
         Option("quote-character", OptionType.CHARACTER, "Quote character.", default='"'),
         flag("allow-comments", "Whether to skip lines that start with '#'.", Role.SOURCE),
         IGNORE_PARSE_ERRORS,
+        ERRORS_TABLE,
         Option(
             "array-element-delimiter",
             OptionType.STRING,

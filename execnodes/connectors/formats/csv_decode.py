@@ -23,6 +23,7 @@ from stateplan.execnodes.changelog import columns
 from stateplan.execnodes.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.execnodes.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.connectors.rejects import reject
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import Lines, line_chunks
 from stateplan.execnodes.runtime.kernel import Frozen
@@ -175,9 +176,11 @@ class CsvDecoder(Frozen):
         try:
             return self.slow.message(message.decode(), line)
         except UnicodeDecodeError as error:
+            found = DataError("DATA124.record", piece=message[error.start], place=Place(line=line))
             if self.layout.ignore_parse_errors:
+                reject(found, message)
                 return None
-            raise DataError("DATA124.record", piece=message[error.start], place=Place(line=line)) from error
+            raise found from error
 
     def _pieces(self, path: str) -> Iterator[Lines]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""

@@ -17,6 +17,7 @@ from typing import Any
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.json_rows import excerpt
 from stateplan.execnodes.connectors.options import OptionValues
+from stateplan.execnodes.connectors.rejects import reject
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import (
@@ -262,9 +263,11 @@ class CsvRows:
         records = _Scanner(text.removeprefix("\ufeff"), self.layout).records()
         first = next(records, None)
         if first is None:
+            empty = DataError("DATA472.empty", place=Place(line=line))
             if self.layout.ignore_parse_errors:
+                reject(empty, text.encode())
                 return None
-            raise DataError("DATA472.empty", place=Place(line=line))
+            raise empty
         _, start, end, record = first
         row = self._read(record, line, text[start:end], None)
         if not self.layout.ignore_parse_errors and next(records, None) is not None:
@@ -277,9 +280,11 @@ class CsvRows:
                 raise record
             return self.row(record)
         except RecordError as error:
+            found = self._data_error("DATA123" if record is not error else "DATA121", error, line, text, file)
             if self.layout.ignore_parse_errors:
+                reject(found, text.encode())
                 return None
-            raise self._data_error("DATA123" if record is not error else "DATA121", error, line, text, file) from error
+            raise found from error
         except _ValueError as error:
             raise self._value_error(error, line, text, file) from error
 

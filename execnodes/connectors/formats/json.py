@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stateplan.execnodes.connectors.formats.base import (
+    ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
     Decoder,
     Encoder,
@@ -68,6 +69,7 @@ class JsonFormat(Format):
     options = (
         flag("fail-on-missing-field", "Whether a missing field is an error instead of NULL.", Role.SOURCE),
         IGNORE_PARSE_ERRORS,
+        ERRORS_TABLE,
         TIMESTAMP_FORMAT,
         flag(
             "decode.json-parser.enabled",

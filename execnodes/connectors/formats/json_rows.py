@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from stateplan.execnodes.connectors.formats.base import Fields, skipping
+from stateplan.execnodes.connectors.rejects import reject
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.readable import counted
 from stateplan.execnodes.runtime.kernel import Frozen
@@ -311,10 +312,12 @@ class RowReader(Frozen):
             try:
                 objects = parse_objects(line, lists=not self.tree)
             except NotJsonError as error:
-                if self.ignore_errors:
-                    continue
                 place = replace(place, column=error.column)
-                raise DataError("DATA111", reason=error.reason, place=place, hint=self._hint(line)) from error
+                found = DataError("DATA111", reason=error.reason, place=place, hint=self._hint(line))
+                if self.ignore_errors:
+                    reject(found, line)
+                    continue
+                raise found from error
             for value in objects:
                 wrong = self.guard(value) if self.guard is not None else None
                 if wrong is not None:
@@ -331,13 +334,17 @@ class RowReader(Frozen):
                         bad = self.check(row) if self.check is not None else None
                 except FieldError as error:
                     if self.ignore_errors:
+                        reject(self._field_error(error, line, place), line)
                         continue
                     raise self._field_error(error, line, place) from error
                 if bad is None:
                     yield row
-                elif not self.ignore_errors:
-                    hint = self._hint(line)
-                    raise DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
+                    continue
+                hint = self._hint(line)
+                refused = DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
+                if not self.ignore_errors:
+                    raise refused
+                reject(refused, line)
 
     def _hint(self, line: bytes) -> str:
         return f"{skipping(f'{self.format_name}.', self.fail_on_missing, 'such input')}; the line is: {excerpt(line)}"

@@ -15,6 +15,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, KIND, RowKind, column, co
 from stateplan.execnodes.connectors.formats.base import Format, MessageDecoder, format_options, skipping
 from stateplan.execnodes.connectors.kafka.columns import layout_of
 from stateplan.execnodes.connectors.protocol import SourceTable
+from stateplan.execnodes.connectors.rejects import collecting, is_collecting, pass_on
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.types import LogicalType
 
@@ -147,7 +148,7 @@ class Rows:
 
         data = batch.values
         try:
-            df, places = self.value.messages(data)
+            df, places = self._decoded(self.value, data, batch)
         except DataError as error:
             self._bad(error, batch, self.skip)
         tombstones = self.upsert and not data.there.all()
@@ -159,7 +160,7 @@ class Rows:
         if self.key is None:
             return self._finished(_named(df, self.values, places), places, kinds, batch)
         try:
-            keys, of = self.key.messages(batch.told["key"])
+            keys, of = self._decoded(self.key, batch.told["key"], batch)
         except DataError as error:
             self._bad(error, batch, self.key_skip)
         live = _named(df, self.values, places)
@@ -172,6 +173,18 @@ class Rows:
             live = pl.concat([live, gone], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None
         return self._finished(live, live[_PLACE].to_numpy(), kinds, batch)
+
+    @staticmethod
+    def _decoded(
+        decoder: MessageDecoder, data: Sequence[bytes | None], batch: Batch
+    ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """What a decoder gives; messages that it skips are noted with their places in Kafka."""
+        if not is_collecting():
+            return decoder.messages(data)
+        with collecting() as found:
+            made = decoder.messages(data)
+        pass_on(r.at(batch.topic, batch.partition, int(batch.offsets[(r.line or 1) - 1])) for r in found)
+        return made
 
     def _finished(
         self,
