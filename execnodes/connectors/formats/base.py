@@ -36,7 +36,7 @@ ERRORS_TABLE = Option(
     "errors.table",
     OptionType.STRING,
     "Table that gets the rows that `ignore-parse-errors` skips. See "
-    "[invalid input as data](../sql.md#invalid-input-as-data). Flink has no such option.",
+    "[invalid input as data](sql.md#invalid-input-as-data). Flink has no such option.",
     role=Role.SOURCE,
 )
 
