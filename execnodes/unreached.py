@@ -37,7 +37,7 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         OTHER,
         re.compile(
-            r"\bSSL[A-Z]\w*(?:Error|Exception)|certificate verify failed|RpcException|BadStatusLine|RemoteProtocolError"
+            r"\bSSL\w*(?:Error|Exception)|certificate verify failed|RpcException|BadStatusLine|RemoteProtocolError"
             r"|InvalidProtocolBuffer|BrokenPipe|Connection(?:Reset|Aborted|Error)|Connection reset|ConnectionClosed"
             r"|EOFException|ServerDisconnected|IncompleteRead|Server closed the connection|StatusCode\.UNAVAILABLE"
         ),

@@ -24,6 +24,9 @@ from stateplan.execnodes.unreached import REASONS, is_of_spark, kind_of, links, 
 _OURS = {"stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "pydantic_core"}
 """What computes in this process: it fails when it is used wrongly."""
 
+_NETWORK = {"http", "ssl", "socket", "urllib"}
+"""Python's own modules that speak with servers."""
+
 _END_OF_SPARK = 3.0
 """Seconds in which the process of Spark ends after its connections have."""
 
@@ -103,4 +106,6 @@ def _is_foreign(failure: BaseException) -> bool:
     if isinstance(failure, OSError):
         return True
     module = module_of(failure)
-    return module not in _OURS and module != "builtins" and module not in sys.stdlib_module_names
+    return module in _NETWORK or (
+        module not in _OURS and module != "builtins" and module not in sys.stdlib_module_names
+    )

@@ -308,6 +308,8 @@ class Brokers:
             closed = name == "_ALL_BROKERS_DOWN" or any(words in reason for words in _CLOSED)
             key = "RUN110.closed" if closed else "RUN110"
             return made(key, reason=f": {reason}", seconds=wait or self.time_out)
+        if name == "_BAD_MSG" or "APIVERSION_QUERY" in reason:
+            return made("RUN110.strange", reason=reason)
         return made("RUN118", reason=reason)
 
 
