@@ -72,11 +72,6 @@ def module_of(failure: BaseException) -> str:
     return type(failure).__module__.partition(".")[0]
 
 
-def is_of_spark(failure: BaseException) -> bool:
-    """Whether Spark raised an exception, or Py4J in between."""
-    return module_of(failure) in ("pyspark", "py4j")
-
-
 def text_of(failure: BaseException) -> str:
     """What an exception says. Py4J's ask the JVM for it, which may be gone."""
     try:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
 from stateplan.execnodes.runtime.spark.tweaks import reason
-from stateplan.execnodes.unreached import REASONS, is_of_spark, kind_of, links, module_of, text_of
+from stateplan.execnodes.unreached import REASONS, kind_of, links, module_of, text_of
 
 _OURS = {"stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "pydantic_core"}
 """What computes in this process: it fails when it is used wrongly."""

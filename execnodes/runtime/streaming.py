@@ -57,7 +57,7 @@ from stateplan.execnodes.runtime.spark.hadoop import (
     is_remote,
 )
 from stateplan.execnodes.runtime.spark.local_spark import adapt_query
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
 from stateplan.execnodes.runtime.spark.query import Shipped, build
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.execnodes.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
@@ -67,7 +67,6 @@ from stateplan.execnodes.runtime.spark.worker_python import serve_forks
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import is_batch
-from stateplan.execnodes.unreached import is_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -33,13 +33,13 @@ from stateplan.execnodes.runtime.inspect.state_rows import (
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import RunInfo
 from stateplan.execnodes.runtime.worker import coded
 from stateplan.execnodes.ttl import TtlConfig
-from stateplan.execnodes.unreached import is_of_spark, text_of
+from stateplan.execnodes.unreached import text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

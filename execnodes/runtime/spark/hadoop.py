@@ -18,10 +18,10 @@ from xml.etree import ElementTree
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.execnodes.paths import AnyPath, RemotePath
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
 from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
-from stateplan.execnodes.unreached import REASONS, SILENT, is_of_spark, kind_of
+from stateplan.execnodes.unreached import REASONS, SILENT, kind_of
 
 _DEFAULT = "fs.defaultFS"
 CHECKPOINT_DIR = "execution.checkpointing.dir"

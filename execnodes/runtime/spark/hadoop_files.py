@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from fsspec.spec import AbstractFileSystem
 
 from stateplan.execnodes.files import scheme_of
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
 from stateplan.execnodes.runtime.spark.tweaks import reason
-from stateplan.execnodes.unreached import is_of_spark, text_of
+from stateplan.execnodes.unreached import text_of
 
 T = TypeVar("T")
 

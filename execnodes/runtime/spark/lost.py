@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.unreached import module_of
 
 
 def lost(wait: float = 0.0) -> RunError | None:
@@ -45,3 +46,8 @@ def forget_lost() -> bool:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - see above
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - see above
     return True
+
+
+def is_of_spark(failure: BaseException) -> bool:
+    """Whether Spark raised an exception, or Py4J in between."""
+    return module_of(failure) in ("pyspark", "py4j")

@@ -23,12 +23,12 @@ from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
-from stateplan.execnodes.runtime.spark.lost import forget_lost, lost
+from stateplan.execnodes.runtime.spark.lost import forget_lost, is_of_spark, lost
 from stateplan.execnodes.runtime.spark.master import check_master, unreached, watched
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.execnodes.settings import parallelism
-from stateplan.execnodes.unreached import is_of_spark, kind_of, module_of, text_of
+from stateplan.execnodes.unreached import kind_of, module_of, text_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
