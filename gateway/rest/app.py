@@ -28,7 +28,7 @@ from stateplan.execnodes.release import installed_version
 from stateplan.execnodes.runtime.failures import told
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.protocol import PageKind
-from stateplan.gateway.rest import jobs_api
+from stateplan.gateway.rest import job_manager, jobs_api
 from stateplan.gateway.rest.wire import (
     JSON,
     RowFormat,
@@ -385,7 +385,11 @@ def application(service: SqlGatewayService) -> ASGIApp:
         await run_in_threadpool(service.stop)
 
     app = Starlette(
-        routes=[*RestApi(service).routes(), *jobs_api.routes(JobsPage(service.jobs, service.audit.record), who)],
+        routes=[
+            *RestApi(service).routes(),
+            *job_manager.routes(service.jobs),
+            *jobs_api.routes(JobsPage(service.jobs, service.audit.record), who),
+        ],
         exception_handlers={HTTPException: _not_found, Exception: _bug},
         lifespan=lifespan,
     )

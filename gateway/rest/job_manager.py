@@ -1,0 +1,329 @@
+"""A part of the REST API of Flink's JobManager, read-only, for dashboards that know it: what the page of jobs knows.
+
+Sources: Flink's ``ClusterOverview``, ``MultipleJobsDetails``, ``JobDetailsInfo``, ``JobExceptionsInfoWithHistory``,
+``CheckpointingStatistics`` and ``JobConfigInfo``. A micro-batch stands for a checkpoint, and an operator for a vertex.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.redaction import redacted, redacted_options
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics
+from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
+from stateplan.planner.session.jobs import JobEntry, Jobs
+
+FLINK = "2.3.0"
+"""The release whose REST API this is."""
+_STATES = (
+    *("INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING"),
+    *("SUSPENDED", "RECONCILING"),
+)
+_TASKS = (
+    *("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED", "CANCELING", "CANCELED", "FAILED"),
+    "RECONCILING",
+)
+_ID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
+_HISTORY = 10
+"""So many micro-batches are in the history, as many checkpoints as Flink's ``web.checkpoints.history``."""
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+Facts = dict[str, Any]
+
+
+def routes(jobs: Jobs) -> list[Route]:
+    """The routes, over the jobs of a gateway. Queries are no jobs here: nobody waits for them."""
+
+    def listed() -> list[JobEntry]:
+        return [entry for entry in jobs.entries() if entry.plan is not None]
+
+    def of_all(make: Callable[[Sequence[JobEntry]], Any]) -> Callable[[Request], Any]:
+        async def handle(request: Request) -> Response:
+            return JSONResponse(await run_in_threadpool(lambda: make(listed())))
+
+        return handle
+
+    def of_one(make: Callable[[JobEntry], Any]) -> Callable[[Request], Any]:
+        async def handle(request: Request) -> Response:
+            job_id = request.path_params["job"]
+            if not _ID.fullmatch(job_id):
+                found = f'(jobid) from value "{job_id[:200]}"'
+                return _problem(f"Bad request, could not parse parameters: Cannot resolve path parameter {found}.", 400)
+            try:
+                entry = jobs.find(job_id)
+            except StateplanError as missing:
+                return _problem(str(missing), 404)
+            return JSONResponse(await run_in_threadpool(make, entry))
+
+        return handle
+
+    async def metrics(request: Request) -> Response:
+        wanted = [name for text in request.query_params.getlist("get") for name in text.split(",") if name]
+        return JSONResponse(await run_in_threadpool(lambda: job_metrics(listed(), wanted)))
+
+    return [
+        Route("/overview", of_all(overview)),
+        Route("/jobs", of_all(lambda found: {"jobs": [{"id": e.id, "status": e.status} for e in found]})),
+        Route("/jobs/overview", of_all(lambda found: {"jobs": [_line(entry) for entry in found]})),
+        Route("/jobs/metrics", metrics),
+        Route("/jobs/{job}", of_one(details)),
+        Route("/jobs/{job}/exceptions", of_one(exceptions)),
+        Route("/jobs/{job}/checkpoints", of_one(checkpoints)),
+        Route("/jobs/{job}/config", of_one(config)),
+    ]
+
+
+def _problem(text: str, status: int) -> Response:
+    return JSONResponse({"errors": [text]}, status)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _times(entry: JobEntry) -> Facts:
+    now = _now()
+    ended = -1 if entry.ended is None else entry.ended
+    return {"start-time": entry.started, "end-time": ended, "duration": (now if ended < 0 else ended) - entry.started}
+
+
+def _view(entry: JobEntry) -> JobView | None:
+    job = entry.job
+    return entry.last if job is None else job.view
+
+
+def _task_state(entry: JobEntry) -> str:
+    return entry.status if entry.status in _TASKS else "CREATED"
+
+
+def overview(entries: Sequence[JobEntry]) -> Facts:
+    """The gateway as a cluster: one task manager, with the tasks that may run at the same time as its slots."""
+    views = [view for entry in entries if entry.running and (view := _view(entry)) is not None]
+    slots = max((view.info.parallelism for view in views), default=0)
+    states = [entry.status for entry in entries]
+    return {
+        "taskmanagers": 1,
+        "slots-total": slots,
+        "slots-available": 0,
+        "jobs-running": sum(state in ("RUNNING", "RESTARTING") for state in states),
+        "jobs-finished": states.count("FINISHED"),
+        "jobs-cancelled": states.count("CANCELED"),
+        "jobs-failed": states.count("FAILED"),
+        "flink-version": FLINK,
+        "flink-commit": "",
+    }
+
+
+def _line(entry: JobEntry) -> Facts:
+    view = _view(entry)
+    operators = len(view.info.operators) if view else 0
+    tasks = {state.lower(): 0 for state in _TASKS} | {_task_state(entry).lower(): operators}
+    return {
+        "jid": entry.id,
+        "name": redacted(entry.name),
+        **_times(entry),
+        "last-modification": entry.ended or entry.started,
+        "state": entry.status,
+        "tasks": {"total": operators, **tasks},
+        "pending-operators": 0,
+        "job-type": "STREAMING",
+    }
+
+
+def details(entry: JobEntry) -> Facts:
+    """A job with its operators."""
+    view = _view(entry)
+    operators = view.operators() if view else ()
+    counts = dict.fromkeys(_TASKS, 0) | {_task_state(entry): len(operators)}
+    stamps = dict.fromkeys(_STATES, 0) | {"CREATED": entry.started, "RUNNING": entry.started}
+    if entry.ended is not None and entry.status in stamps:
+        stamps[entry.status] = entry.ended
+    nodes = [
+        {
+            "id": o.info.uid,
+            "parallelism": view.info.parallelism if view else 1,
+            "operator": "",
+            "description": o.info.name,
+        }
+        for o in operators
+    ]
+    return {
+        "jid": entry.id,
+        "name": redacted(entry.name),
+        "isStoppable": False,
+        "state": entry.status,
+        "job-type": "STREAMING",
+        **_times(entry),
+        "maxParallelism": -1,
+        "now": _now(),
+        "timestamps": stamps,
+        "vertices": [_vertex(entry, view, operator) for operator in operators if view is not None],
+        "status-counts": counts,
+        "plan": {"jid": entry.id, "name": redacted(entry.name), "type": "STREAMING", "nodes": nodes},
+        "pending-operators": 0,
+    }
+
+
+def _vertex(entry: JobEntry, view: JobView, operator: OperatorView) -> Facts:
+    state = _task_state(entry)
+    totals = operator.totals
+    figures: Facts = {}
+    for name, value in (
+        ("read-bytes", 0),
+        ("write-bytes", 0),
+        ("read-records", int(totals.get("rows_in", 0))),
+        ("write-records", int(totals.get("rows_out", 0))),
+    ):
+        figures |= {name: value, f"{name}-complete": not name.endswith("bytes")}
+    return {
+        "id": operator.info.uid,
+        "slotSharingGroupId": "",
+        "name": operator.info.name,
+        "maxParallelism": -1,
+        "parallelism": view.info.parallelism,
+        "status": state,
+        **_times(entry),
+        "tasks": dict.fromkeys(_TASKS, 0) | {state: view.info.parallelism},
+        "metrics": {
+            **figures,
+            **{f"accumulated-{name}-time": 0 for name in ("backpressured", "idle", "busy")},
+        },
+    }
+
+
+def exceptions(entry: JobEntry) -> Facts:
+    """What a job has failed of; no stack trace of the gateway."""
+    entries: list[Facts] = []
+    if entry.error is not None:
+        text = redacted(entry.error)
+        code = _CODE.search(text)
+        entries.append(
+            {
+                "exceptionName": code[1] if code else "error",
+                "stacktrace": text,
+                "timestamp": entry.ended or entry.started,
+                "taskName": None,
+                "endpoint": None,
+                "taskManagerId": None,
+                "failureLabels": {},
+                "concurrentExceptions": [],
+            }
+        )
+    first: Mapping[str, Any] = entries[0] if entries else {}
+    return {
+        "root-exception": first.get("stacktrace"),
+        "timestamp": first.get("timestamp"),
+        "all-exceptions": [],
+        "truncated": False,
+        "exceptionHistory": {"entries": entries, "truncated": False},
+    }
+
+
+def checkpoints(entry: JobEntry) -> Facts:
+    """The micro-batches of a job's run: each leaves the checkpoint complete."""
+    view = _view(entry)
+    recent = tuple(view.recent) if view else ()
+    history = [_checkpoint(entry, view, batch) for batch in recent[::-1][:_HISTORY] if view is not None]
+    done = view.batches if view else 0
+    hand = int(view is not None and view.in_hand is not None and entry.running)
+    counts = {"restored": int(view is not None and view.info.first_batch > 0), "total": done + hand}
+    sizes, times = [_size(batch) for batch in recent], [int(batch.ms) for batch in recent]
+    nothing = _summary([])
+    return {
+        "counts": {**counts, "in_progress": hand, "completed": done, "failed": 0},
+        "summary": {
+            "checkpointed_size": _summary(sizes),
+            "state_size": _summary(sizes),
+            "end_to_end_duration": _summary(times),
+            "alignment_buffered": nothing,
+            "processed_data": nothing,
+            "persisted_data": nothing,
+        },
+        "latest": {"completed": history[0] if history else None, "savepoint": None, "failed": None, "restored": None},
+        "history": history,
+    }
+
+
+def _size(batch: BatchMetrics) -> int:
+    return sum(sum(size.bytes) for size in batch.state.values())
+
+
+def _checkpoint(entry: JobEntry, view: JobView, batch: BatchMetrics) -> Facts:
+    return {
+        "className": "completed",
+        "id": batch.batch,
+        "status": "COMPLETED",
+        "is_savepoint": False,
+        "savepointFormat": None,
+        "trigger_timestamp": batch.started,
+        "latest_ack_timestamp": batch.started + int(batch.ms),
+        "checkpointed_size": _size(batch),
+        "state_size": _size(batch),
+        "end_to_end_duration": int(batch.ms),
+        "alignment_buffered": 0,
+        "processed_data": 0,
+        "persisted_data": 0,
+        "num_subtasks": len(view.info.operators),
+        "num_acknowledged_subtasks": len(view.info.operators),
+        "checkpoint_type": "CHECKPOINT",
+        "tasks": {},
+        "external_path": None if entry.checkpoint is None else str(entry.checkpoint),
+        "discarded": False,
+    }
+
+
+def _summary(values: Sequence[int]) -> Facts:
+    ordered = sorted(values)
+    if not ordered:
+        return {"min": 0, "max": 0, "avg": 0} | dict.fromkeys(_QUANTILES, "NaN")
+    found: Facts = {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered)}
+    return found | {name: float(ordered[int(q * (len(ordered) - 1))]) for name, q in _QUANTILES.items()}
+
+
+def config(entry: JobEntry) -> Facts:
+    """The options of a job, without secrets."""
+    view = _view(entry)
+    return {
+        "jid": entry.id,
+        "name": redacted(entry.name),
+        "execution-config": {
+            "restart-strategy": "Cluster level default restart strategy",
+            "job-parallelism": view.info.parallelism if view else -1,
+            "object-reuse-mode": False,
+            "user-config": redacted_options(entry.options),
+        },
+    }
+
+
+_METRICS: dict[str, Callable[[JobEntry, JobView | None], float]] = {
+    "numRestarts": lambda entry, view: 0,
+    "uptime": lambda entry, view: _times(entry)["duration"] if entry.running else 0,
+    "runningTime": lambda entry, view: _times(entry)["duration"] if entry.running else 0,
+    "numberOfCompletedCheckpoints": lambda entry, view: view.batches if view else 0,
+    "numberOfFailedCheckpoints": lambda entry, view: 0,
+    "lastCheckpointDuration": lambda entry, view: int(view.last.ms) if view and view.last else -1,
+    "lastCheckpointSize": lambda entry, view: _size(view.last) if view and view.last else -1,
+}
+
+
+def job_metrics(entries: Sequence[JobEntry], wanted: Sequence[str]) -> list[Facts]:
+    """Names of metrics; with ``wanted``, their least, greatest and mean values and sums over the jobs."""
+    if not wanted:
+        return [{"id": name} for name in _METRICS]
+    found = []
+    for name in wanted:
+        values = [float(_METRICS[name](entry, _view(entry))) for entry in entries] if name in _METRICS else []
+        if values:
+            spread = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
+            found.append({"id": name, **spread})
+    return found

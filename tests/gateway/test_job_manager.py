@@ -1,0 +1,119 @@
+"""The read-only part of Flink's JobManager REST: its paths, fields and shapes, behind the gateway's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
+from stateplan.execnodes.runtime.metrics.view import JobView
+from stateplan.gateway.rest.guard import Access
+from stateplan.gateway.service.service import SqlGatewayService
+from stateplan.planner.session.jobs import JobEntry
+from tests.support.gateway_here import GatewayHere, gateway_here
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+FAILED, DONE, ASKED = "a" * 32, "b" * 32, "c" * 32
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayHere]:
+    service = SqlGatewayService(folder=tmp_path_factory.mktemp("jobs"), keep_unknown=True)
+    info = JobInfo(DONE, "job", 1000, 0, (OperatorInfo("u1", 1, "source", "t"), OperatorInfo("u2", 2, "sink", "o")), 4)
+    batches = tuple(
+        BatchMetrics(n, 0, 1000 * n, 100.0 * (n + 1), {}, {"u2": StateSize([1], [500 * (n + 1)], [1])})
+        for n in range(20)
+    )
+    last = JobView(info, 30_000, None, batches, {}, 20)
+    options = {"pipeline.name": "x", "my.password": "hunter2"}
+    service.jobs.list(
+        JobEntry(FAILED, "f", "INSERT", 5, ended=9, status="FAILED", error="[DATA301] no\n hint", plan="{}")
+    )
+    service.jobs.list(
+        JobEntry(
+            DONE,
+            "d",
+            "INSERT",
+            1000,
+            ended=4000,
+            status="FINISHED",
+            plan="{}",
+            options=options,
+            last=last,
+            checkpoint=Path("/data/checkpoint"),
+        )
+    )
+    service.jobs.list(JobEntry(ASKED, "SELECT 1", "SELECT 1", 1, ended=2, status="FINISHED"))
+    with gateway_here(service) as found:
+        yield found
+
+
+def get(gateway: GatewayHere, path: str, status: int = 200) -> object:
+    for prefix in ("", "/v1"):
+        answer = gateway.http.get(prefix + path)
+        assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_lists(gateway: GatewayHere) -> None:
+    assert get(gateway, "/overview") == {
+        "taskmanagers": 1, "slots-total": 0, "slots-available": 0, "jobs-running": 0, "jobs-finished": 1,
+        "jobs-cancelled": 0, "jobs-failed": 1, "flink-version": "2.3.0", "flink-commit": "",
+    }  # fmt: skip
+    assert get(gateway, "/jobs") == {"jobs": [{"id": DONE, "status": "FINISHED"}, {"id": FAILED, "status": "FAILED"}]}
+    found = get(gateway, "/jobs/overview")
+    assert isinstance(found, dict)
+    (done, _) = found["jobs"]
+    assert (done["jid"], done["state"], done["duration"], done["tasks"]["finished"]) == (DONE, "FINISHED", 3000, 2)
+    assert done["tasks"]["total"] == 2
+
+
+def test_one_job(gateway: GatewayHere) -> None:
+    dashes = f"{DONE[:8]}-{DONE[8:12]}-{DONE[12:16]}-{DONE[16:20]}-{DONE[20:]}"
+    for name in (DONE, dashes, DONE.upper()):
+        found = get(gateway, f"/jobs/{name}")
+        assert isinstance(found, dict)
+        assert (found["jid"], found["timestamps"]["FINISHED"], found["end-time"]) == (DONE, 4000, 4000)
+        assert [(v["id"], v["parallelism"], v["status"]) for v in found["vertices"]] == [
+            ("u1", 4, "FINISHED"),
+            ("u2", 4, "FINISHED"),
+        ]
+    assert get(gateway, f"/jobs/{FAILED}/exceptions")["exceptionHistory"]["entries"][0]["exceptionName"] == "DATA301"  # type: ignore[index]
+    assert get(gateway, f"/jobs/{DONE}/exceptions")["exceptionHistory"] == {"entries": [], "truncated": False}  # type: ignore[index]
+    assert "hunter2" not in str(get(gateway, f"/jobs/{DONE}/config"))
+    assert get(gateway, f"/jobs/{DONE}/config")["execution-config"]["user-config"]["pipeline.name"] == "x"  # type: ignore[index]
+    points = get(gateway, f"/jobs/{DONE}/checkpoints")
+    assert isinstance(points, dict)
+    assert points["counts"] == {"restored": 0, "total": 20, "in_progress": 0, "completed": 20, "failed": 0}
+    assert points["latest"]["completed"]["id"] == 19
+    assert points["latest"]["completed"]["state_size"] == 10_000
+    assert points["summary"]["end_to_end_duration"]["max"] == 2000
+    assert len(points["history"]) == 10
+    assert get(gateway, f"/jobs/{FAILED}/checkpoints")["latest"]["completed"] is None  # type: ignore[index]
+
+
+def test_metrics(gateway: GatewayHere) -> None:
+    names = get(gateway, "/jobs/metrics")
+    assert isinstance(names, list)
+    assert {"id": "numberOfCompletedCheckpoints"} in names
+    found = get(gateway, "/jobs/metrics?get=numberOfCompletedCheckpoints,nothing")
+    assert found == [{"id": "numberOfCompletedCheckpoints", "min": 0.0, "max": 20.0, "avg": 10.0, "sum": 20.0}]
+
+
+def test_what_is_not_there(gateway: GatewayHere) -> None:
+    assert "RUN060" in str(get(gateway, f"/jobs/{'d' * 32}", 404))
+    assert "Cannot resolve path parameter (jobid)" in str(get(gateway, "/jobs/nosuch/exceptions", 400))
+    for method in ("POST", "PATCH", "DELETE"):
+        assert gateway.http.request(method, f"/jobs/{DONE}").status_code in (404, 405)
+    gateway.assert_well()
+
+
+def test_the_rules_of_the_gateway_hold(tmp_path: Path) -> None:
+    with gateway_here(SqlGatewayService(folder=tmp_path, keep_unknown=True), Access(token=TOKEN)) as gateway:
+        for path in ("/overview", "/jobs", "/jobs/overview", "/jobs/metrics", f"/jobs/{DONE}", f"/jobs/{DONE}/config"):
+            assert gateway.http.get(path).status_code == 401
+            allowed = gateway.http.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
+            assert allowed.status_code in (200, 404)
+            assert gateway.http.get(path, headers={"Origin": "http://evil.example"}).status_code == 403
