@@ -381,8 +381,7 @@ class Rank(Single):
 
     ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
     known once the changes of the input are. ``takes_back``: a single row that is replaced is taken back. Without it, a
-    row that is first by another order than that of time is taken for one that stays, as Flink does it. ``ttl`` is of
-    the hint, ms.
+    row that is first by another order than time is taken for one that stays, as in Flink. ``ttl`` is of a hint, ms.
     """
 
     partition: tuple[int, ...]

@@ -232,6 +232,9 @@ def test_links_in_the_folder_of_a_table(confined: Confined) -> None:
 NO_PATHS = {
     *(
         "table.exec.state.budget",
+        "table.column-expansion-strategy",
+        "late-rows.table",
+        "errors.table",
         "table.catalog-store.kind",
         "default-database",
         "username",

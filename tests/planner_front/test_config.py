@@ -154,8 +154,7 @@ SET_IN_SCRIPTS = """
     execution.checkpointing.externalized-checkpoint-retention=RETAIN_ON_CANCELLATION
     execution.checkpointing.tolerable-failed-checkpoints=3 execution.checkpointing.unaligned.enabled=true
     execution.checkpointing.unaligned=true state.checkpoint-storage=filesystem state.backend.local-recovery=true
-    state.backend.rocksdb.compression.type=LZ4 restart-strategy=failure-rate restart-strategy.type=fixed-delay
-    restart-strategy.fixed-delay.attempts=3 pipeline.operator-chaining=true pipeline.operator-chaining.enabled=false
+    state.backend.rocksdb.compression.type=LZ4 pipeline.operator-chaining=true pipeline.operator-chaining.enabled=false
     pipeline.object-reuse=true pipeline.auto-watermark-interval=200ms pipeline.jars=a.jar execution.type=streaming
     table.planner=blink execution.savepoint.ignore-unclaimed-state=true python.executable=python3 python.files=a.py
     akka.ask.timeout=120s pekko.ask.timeout=1min web.timeout=120000 yarn.application.queue=root

@@ -80,12 +80,11 @@ def test_compile_plan_without_a_path_gives_the_plan(env: Session) -> None:
 def test_an_existing_file_is_refused(env: Session, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text("mine")
-    assert fails(env, f"COMPILE PLAN '{file}' FOR {INSERT}") == (
+    statement = f"COMPILE PLAN '{file}' FOR {INSERT}"
+    shown = statement if len(statement) <= 120 else statement[:117] + "..."
+    assert fails(env, statement) == (
         f"[PLAN002] Cannot overwrite the plan file '{file}'\n"
-        f"  --> line 1, column 14\n  COMPILE PLAN '{file}' FOR {INSERT}\n               "
-        + "^"
-        * (len(str(file)) + 2)
-        + "\n"
+        f"  --> line 1, column 14\n  {shown}\n               " + "^" * min(len(str(file)) + 2, 120 - 13) + "\n"
         "  expected: a path that is free\n"
         "  hint: IF NOT EXISTS leaves the file alone; SET 'table.plan.force-recompile' = 'true' replaces it"
     )
