@@ -12,6 +12,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
 from stateplan.execnodes.connectors.registry import source_changelog_mode
 from stateplan.execnodes.rex import InputRef, Rex, input_refs
 from stateplan.execnodes.rex import Literal as Constant
+from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.phased import GlobalAggregate
 from stateplan.planner.algebra.relations import (
     AggCall,
@@ -57,6 +58,9 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return monotonicity(rel.original)
     if isinstance(rel, Aggregate):
         return _aggregated(rel)
+    if isinstance(rel, OverAggregate) and rel.by_time:
+        below = monotonicity(rel.input)
+        return None if below is None or _changes(below) else ["CONSTANT"] * rel.width
     if isinstance(rel, Union):
         parts = [monotonicity(s) for s in rel.sources]
         known = [p for p in parts if p is not None]

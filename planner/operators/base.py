@@ -79,7 +79,6 @@ class Operator(Generic[R]):
         clause: of an operator that takes insertions only, its SQL in messages.
         options: those that the node consumes; their values are frozen in the plan.
         passes_deletions: whether deletions keep their form on the way through it.
-        waits_for_mini_batches: whether rows wait for the border of a mini-batch in front of it.
         stops_mini_batches: whether no row in front of it does.
         named_calls: whether two nodes that differ in names of aggregate calls alone are different.
     """
@@ -88,7 +87,6 @@ class Operator(Generic[R]):
     clause: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     passes_deletions: ClassVar[bool] = False
-    waits_for_mini_batches: ClassVar[bool] = True
     stops_mini_batches: ClassVar[bool] = False
     named_calls: ClassVar[bool] = True
 

@@ -29,7 +29,6 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
 
 class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore, node=DropUpdateBeforeNode):
     passes_deletions = True
-    waits_for_mini_batches = False
 
     def update(self, rel: DropUpdateBefore, node: Physical, required: UpdateKind) -> Physical | None:
         if required == "BEFORE_AND_AFTER":
@@ -42,7 +41,6 @@ class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore, 
 
 class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNormalize, node=ChangelogNormalizeNode):
     options = MINI_BATCH
-    waits_for_mini_batches = False
 
     def describe(self, rel: ChangelogNormalize, node: Physical, notation: Notation) -> list[str]:
         out = [f"key=[{key_names(rel.key, rel)}]"]

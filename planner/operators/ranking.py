@@ -281,8 +281,6 @@ class FullSortOperator(Operator[FullSort], of=FullSort, node=SortNode):
 
 
 class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=OverAggregateNode, clause="OVER"):
-    waits_for_mini_batches = False
-
     def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:
         inputs = field_names(rel.input)
         names = [*inputs, *map(typed_literal, rel.constants)]

@@ -64,8 +64,6 @@ def _constant(literal: Literal) -> str:
 
 
 class CalcOperator(Operator[Calc], of=Calc, node=CalcNode):
-    waits_for_mini_batches = False
-
     def describe(self, rel: Calc, node: Physical, notation: Notation) -> list[str]:
         names = rel.input_names or field_names(rel.input)
         shown = ", ".join(named(notation.expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
@@ -116,8 +114,6 @@ def _expanded(rex: Rex, name: str, names: Sequence[str], notation: Notation) -> 
 
 
 class UnionOperator(Operator[Union], of=Union, node=UnionNode):
-    waits_for_mini_batches = False
-
     def describe(self, rel: Union, node: Physical, notation: Notation) -> list[str]:
         return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
 
@@ -130,7 +126,6 @@ class UnionOperator(Operator[Union], of=Union, node=UnionNode):
 
 class ExchangeOperator(Operator[Exchange], of=Exchange, node=ExchangeNode):
     passes_deletions = True
-    waits_for_mini_batches = False
 
     def describe(self, rel: Exchange, node: Physical, notation: Notation) -> list[str]:
         spread = f"hash[{key_names(rel.keys, rel.input)}]" if rel.keys else "single"
@@ -206,7 +201,6 @@ def _shown_type(t: LogicalType) -> str:
 
 class WatermarkAssignerOperator(Operator[WatermarkAssigner], of=WatermarkAssigner, node=WatermarkAssignerNode):
     passes_deletions = True
-    waits_for_mini_batches = False
 
     def describe(self, rel: WatermarkAssigner, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel)

@@ -200,7 +200,6 @@ class SinkOperator(Operator[Sink], of=Sink, node=SinkNode):
         "table.exec.sink.type-length-enforcer",
         "table.exec.sink.upsert-materialize",
     )
-    waits_for_mini_batches = False
 
     def describe(self, rel: Sink, node: Physical, notation: Notation) -> list[str]:
         out = [f"table=[{rel.table.identifier.summary}]"]

@@ -121,7 +121,12 @@ from stateplan.planner.passes.simplify import (
 )
 from stateplan.planner.passes.subqueries import answer_exists, count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
-from stateplan.planner.passes.two_phases import assign_mini_batches, in_two_phases, windows_in_two_phases
+from stateplan.planner.passes.two_phases import (
+    assign_mini_batches,
+    in_two_phases,
+    windows_in_two_phases,
+    without_idle_mini_batches,
+)
 from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
     check_match,
@@ -131,6 +136,7 @@ from stateplan.planner.passes.windows import (
     rank_in_window,
     split_windows,
     unnamed_below_group_windows,
+    untold_group_windows,
     window_aggregate,
     window_to_over_aggregate,
 )
@@ -195,9 +201,6 @@ _REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 PHASES: tuple[Phase, ...] = (
     Phase("what Calcite builds at once", "sequence", (simplify_bound_join, replace_empty_aggregate)),
     Phase(
-        "joins that may be multi-joins", "whole", function=every_join, enabled=_on("table.optimizer.multi-join.enabled")
-    ),
-    Phase(
         "subqueries to joins",
         "sequence",
         (
@@ -212,6 +215,9 @@ PHASES: tuple[Phase, ...] = (
     Phase("subqueries to correlates", "collection", (subqueries_to_correlates,)),
     Phase("correlates to joins", "whole", function=decorrelate),
     Phase("keys of these joins", "sequence", (coerce_join_conditions, push_join_expressions)),
+    Phase(
+        "joins that may be multi-joins", "whole", function=every_join, enabled=_on("table.optimizer.multi-join.enabled")
+    ),
     Phase("bounded input", "whole", function=bounded_input, enabled=is_batch),
     Phase(
         "default rewrite",
@@ -225,6 +231,7 @@ PHASES: tuple[Phase, ...] = (
             pull_up_constants,
             merge_projects,
             unnamed_below_group_windows,
+            untold_group_windows,
             split_windows,
             coerce_unions,
             remove_empty_limit,
@@ -390,6 +397,7 @@ def optimize(sinks: Sequence[Sink], options: Options) -> list[Physical]:
             that does not exist yet; SQL160, SQL161, SQL164, for a sort, a top-N query or an OVER window that cannot
             run on a stream. Errors without a place of their own have that of the sink.
     """
+    options = without_idle_mini_batches(sinks, options)
     trees: list[Any] = list(sinks)
     for together, group in groupby(PHASES, lambda phase: phase.together):
         phases = list(group)

@@ -56,7 +56,8 @@ from stateplan.planner.metadata.window_properties import window_properties
 
 
 def merge_aggregate_project(rel: Rel) -> Rel | None:
-    """Aggregates straight over the input of a projection that only picks fields, unless that makes rows smaller."""
+    """Aggregates straight over the input of a projection of which only picked fields are used, unless it does nothing
+    but make rows smaller."""
     if not isinstance(rel, (Aggregate, GroupWindowAggregate)) or not isinstance(rel.input, Project):
         return None
     project = rel.input
@@ -69,7 +70,8 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     }
     if not all(isinstance(project.exprs[i], InputRef) for i in used):
         return None
-    if row_size(project.input) > row_size(project):
+    computed = any(not isinstance(e, (InputRef, Literal)) for e in project.exprs)
+    if row_size(project.input) > row_size(project) and not computed:
         return None
     where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
     group = [where[g] for g in rel.group]

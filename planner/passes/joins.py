@@ -212,6 +212,7 @@ def to_multi_joins(rel: Rel) -> Rel:
         or not rel.multi
         or rel.join_type not in ("INNER", "LEFT")
         or has_user_call(rel.condition)
+        or to_interval_join(rel, *rel.inputs) is not None
     ):
         return rel
     left = rel.left

@@ -1,6 +1,7 @@
-"""Mini-batches: an assigner above every source whose rows reach an operator that does more than pass them on, and above
-watermarks. Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of
-a split DISTINCT aggregate joined by an incremental one.
+"""Mini-batches: an assigner above every source, and above watermarks, unless nothing works by mini-batches.
+
+Aggregates in two phases, a local one in front of the exchange and a global one behind it; the two halves of a split
+DISTINCT aggregate joined by an incremental one.
 
 Source: Flink's ``MiniBatchIntervalInferRule``; ``TwoStageOptimizedAggregateRule``, ``IncrementalAggregateRule`` and
 ``TwoStageOptimizedWindowAggregateRule``, which come after changelog modes are known.
@@ -8,12 +9,27 @@ Source: Flink's ``MiniBatchIntervalInferRule``; ``TwoStageOptimizedAggregateRule
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stateplan.execnodes.settings import value
 from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
-from stateplan.planner.algebra.relations import Aggregate, Exchange, Join, MiniBatchAssigner, Rel, Scan, replace_inputs
+from stateplan.planner.algebra.relations import (
+    Aggregate,
+    Exchange,
+    Filter,
+    Join,
+    MiniBatchAssigner,
+    Project,
+    Rel,
+    Scan,
+    Sink,
+    Union,
+    Values,
+    replace_inputs,
+    transform_up,
+)
+from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
@@ -21,6 +37,7 @@ from stateplan.planner.algebra.windows import (
     WindowAggregate,
     WindowPosition,
 )
+from stateplan.planner.expressions.ops import RANKING, Over, walk
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.aggregates import needed_retractions
 from stateplan.planner.physical import Kinds, Physical
@@ -106,30 +123,48 @@ def _windows_phased(node: Physical) -> Physical:
     return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
 
 
+_IDLE = "mini-batches that nothing works by"
+"""The key, among the options to plan with, that says so."""
+
+
 def mini_batches(options: Mapping[str, str]) -> bool:
     """Whether operators work by mini-batches."""
-    return bool(value(options, "table.exec.mini-batch.enabled"))
+    return bool(value(options, "table.exec.mini-batch.enabled")) and _IDLE not in options
+
+
+def without_idle_mini_batches(sinks: Sequence[Rel], options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options to plan ``sinks`` with, as they were bound: without mini-batches, where no operator works by them.
+
+    What is inside of a subquery does not count (``StreamCommonSubGraphBasedOptimizer.shouldSkipMiniBatch``).
+    """
+    idle = mini_batches(options) and all(_works_row_by_row(rel) for sink in sinks for rel in walk_rels(sink))
+    return {**options, _IDLE: "true"} if idle else options
+
+
+def _works_row_by_row(rel: Rel) -> bool:
+    if isinstance(rel, Project):
+        return not any(isinstance(e, Over) and e.function in RANKING for x in rel.exprs for e in walk(x))
+    return isinstance(rel, (Sink, Filter, Scan, Values)) or (isinstance(rel, Union) and rel.all)
 
 
 def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """``rel``, a sink with its plan, with assigners where mini-batches are on."""
+    """``rel``, a sink with its plan, with assigners where mini-batches are on. Joins tell of them in any case."""
+    if not value(options, "table.exec.mini-batch.enabled"):
+        return rel
+    rel = transform_up(rel, lambda r: replace(r, mini_batch=True) if isinstance(r, Join) else None)
     if not mini_batches(options):
         return rel
     interval = value(options, "table.exec.mini-batch.allow-latency")
     assert isinstance(interval, int)
-    return _assigned(rel, interval, False, False)
+    return _assigned(rel, interval, False)
 
 
-def _assigned(rel: Rel, interval: int, below: bool, rowtime: bool) -> Rel:
-    """``rel`` with its assigners; ``below`` and ``rowtime`` tell of the operators above."""
-    if isinstance(rel, WatermarkAssigner):
+def _assigned(rel: Rel, interval: int, rowtime: bool) -> Rel:
+    """``rel`` with its assigners; ``rowtime`` tells of the operators above."""
+    if isinstance(rel, (WatermarkAssigner, Scan)):
         return MiniBatchAssigner(rel, interval, rowtime)
-    if isinstance(rel, Scan):
-        return MiniBatchAssigner(rel, interval, rowtime) if below else rel
     operator = operator_of(type(rel))
     if operator.stops_mini_batches:
         return rel
-    below = below or operator.waits_for_mini_batches
     rowtime = rowtime or operator.waits_for_watermarks(rel)
-    out = replace_inputs(rel, [_assigned(i, interval, below, rowtime) for i in rel.inputs])
-    return replace(out, mini_batch=True) if isinstance(out, Join) else out
+    return replace_inputs(rel, [_assigned(i, interval, rowtime) for i in rel.inputs])

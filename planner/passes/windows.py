@@ -354,6 +354,15 @@ def unnamed_below_group_windows(rel: Rel) -> Rel | None:
     return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
 
 
+def untold_group_windows(rel: Rel) -> Rel | None:
+    """Windows of a GROUP BY of which a projection asks nothing tell nothing (``WindowPropertiesRules``)."""
+    if not isinstance(rel, Project) or not isinstance(rel.input, GroupWindowAggregate) or not rel.input.tells:
+        return None
+    if _told(rel.input) & {i for e in rel.exprs for i in input_refs(e)}:
+        return None
+    return replace(rel, input=replace(rel.input, tells=False))
+
+
 def _inferred(rex: Rex, name: str, below: Rel, told: Collection[int]) -> str | None:
     """The name that an expression has by itself (``RelBuilder.inferAlias``): a field its own, and a CAST that of what
     it casts."""
@@ -403,7 +412,10 @@ def window_aggregate(rel: Rel) -> Rel | None:
 
 
 def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate:
-    """``rel`` with the window table function below it taken in, if only its own fields are made of windows."""
+    """``rel`` with the window table function below it taken in, if only its own fields are made of windows. Flink's
+    rule asks for a calc between them."""
+    if isinstance(rel.input, WindowTable):
+        return rel
     used = {a for c in rel.calls for a in (*c.args, *([c.filter] if c.filter >= 0 else ()))}
     if used & found.columns:
         return rel
