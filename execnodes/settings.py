@@ -17,6 +17,7 @@ from typing import Any
 from stateplan.execnodes.connectors.options import Option, OptionType, option_text, parse_value
 from stateplan.execnodes.errors import OptionError, Place, nearest
 from stateplan.execnodes.flink_options import NO_EFFECT, NO_EFFECT_PREFIXES
+from stateplan.execnodes.zone import session_zone, zone_id
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
 _MEMORY = OptionType.MEMORY_SIZE
@@ -521,14 +522,14 @@ class Configuration:
 
 
 def _check_time_zone(text: str, place: Place | None) -> None:
-    import re
+    if text == "default" or session_zone(text) is not None:
+        return
+    raise OptionError("OPT105.check_time_zone", text=text, place=place, hint=_near_zone(text))
+
+
+def _near_zone(text: str) -> str | None:
+    """The zone that was meant: of an offset the same one as Flink writes it."""
     import zoneinfo
 
-    if text == "default" or re.fullmatch(r"(GMT|UTC)?([+-]\d{1,2}:\d{2})?", text):
-        return
-    try:
-        zoneinfo.ZoneInfo(text)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise OptionError(
-            "OPT105.check_time_zone", text=text, place=place, hint=nearest(text, zoneinfo.available_timezones())
-        ) from None
+    meant = zone_id(text)
+    return f"did you mean '{meant}'" if meant is not None else nearest(text, zoneinfo.available_timezones())

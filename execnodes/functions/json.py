@@ -11,6 +11,11 @@ from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.types import BOOLEAN, STRING
 
 
+def is_json(rex: Rex) -> bool:
+    """Whether ``rex`` is a call that gives JSON, which other JSON is made of as it is. Other texts are quoted there."""
+    return isinstance(rex, Call) and rex.name in ("JSON_OBJECT", "JSON_ARRAY")
+
+
 def _constructor(name: str, on_null: str) -> Rewrite:
     """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be left out."""
 

@@ -20,6 +20,7 @@ import polars as pl
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values import calendar
 from stateplan.execnodes.values.calendar import date_text, exact, grouped_digits, needed_digits
+from stateplan.execnodes.values.clocks import wall_clock
 from stateplan.execnodes.values.fields import INTEGER_BITS
 from stateplan.execnodes.values.floats import floats_text
 
@@ -164,10 +165,11 @@ class _Float(Codec):
         return e.map_batches(floats_text, return_dtype=pl.String, is_elementwise=True)
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
+        quote = pl.when(e.is_finite()).then(pl.lit("")).otherwise(pl.lit('"'))
         if style.functions:
             text = self.java(pl.when(e == 0).then(pl.lit(0.0)).otherwise(e.cast(pl.Float64)))
-            return text.str.replace("E", "E+", literal=True).str.replace("E+-", "E-", literal=True)
-        quote = pl.when(e.is_finite()).then(pl.lit("")).otherwise(pl.lit('"'))
+            text = text.str.replace("E", "E+", literal=True).str.replace("E+-", "E-", literal=True)
+            return pl.concat_str(quote, text, quote)
         return pl.concat_str(quote, self.java(e), quote)
 
     def of_object(self, value: Any) -> float:
@@ -406,7 +408,7 @@ class _Instant(_Timestamp):
     """TIMESTAMP_LTZ."""
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return super().sql(e.dt.convert_time_zone(zone).dt.replace_time_zone(None), zone)
+        return super().sql(wall_clock(e, zone), zone)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         text = calendar.timestamp_text(e.dt.replace_time_zone(None), self.unit, "T", grouped_digits)

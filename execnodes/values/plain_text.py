@@ -15,11 +15,11 @@ import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.types import CONSTRUCTED, INT, LogicalType
 from stateplan.execnodes.values.fields import parse_float
 from stateplan.execnodes.values.row import Row
+from stateplan.execnodes.zone import tz_of
 
 _HEX = re.compile("x'((?:[0-9a-fA-F]{2})*)'")
 _DAYS = re.compile(r"([+-])(\d+) (\d+):(\d+):(\d+)(?:\.(\d+))?")
@@ -39,7 +39,7 @@ def reader(t: LogicalType, zone: str = "UTC") -> Reader:
     if t.is_integer:
         return int
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        local = ZoneInfo(zone)
+        local = tz_of(zone)
         return lambda text: _moment(text).replace(tzinfo=local)
     if t.root in CONSTRUCTED:
         return str if _has_texts(t) else _nested(t, zone)

@@ -18,11 +18,12 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.execnodes.errors import DataError, SqlError
+from stateplan.execnodes.zone import session_zone, tz_of
 from stateplan.planner.dialect.tokenizer import HINT_END, scan
 
 ROWS = 500
@@ -326,7 +327,7 @@ def _instant(value: dt.datetime, zone: Zone) -> str:
     if name is None:
         raise DataError("DATA350.zone", value=value)
     try:
-        clock = value.astimezone(ZoneInfo(name))
+        clock = value.astimezone(tz_of(session_zone(name) or name))
     except (ZoneInfoNotFoundError, ValueError, OverflowError) as cause:
         raise DataError("DATA350.zone", value=value) from cause
     if clock.replace(fold=0).utcoffset() != clock.replace(fold=1).utcoffset():

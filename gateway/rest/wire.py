@@ -10,10 +10,10 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.zone import tz_of
 from stateplan.gateway.protocol import PageKind, ResultColumn
 from stateplan.gateway.service.fetcher import Page, ResultFetcher, Rows
 
@@ -128,7 +128,7 @@ def _cells(rows: Rows) -> list[str]:
 def _value(value: object, kind: LogicalType, zone: str) -> object:
     """A value of a statement's own result; points in time are texts in the zone of the session."""
     if kind.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" and isinstance(value, str):
-        instant = datetime.fromisoformat(value).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+        instant = datetime.fromisoformat(value).replace(tzinfo=tz_of(zone)).astimezone(UTC)
         return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     return value
 

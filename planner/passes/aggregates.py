@@ -177,6 +177,18 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     variances = any(c.function in VARIANCES for c in rel.calls)
     if not variances and not any(_reducible(c) for c in rel.calls):
         return None
+    made, reduced = _taken_apart(rel, once=variances)
+    return None if len(made) >= len(rel.calls) and not variances else reduced
+
+
+def means_taken_apart(rel: Aggregate) -> Project:
+    """AVG as SUM divided by COUNT, whether or not that leaves fewer calls."""
+    return _taken_apart(rel, once=True)[1]
+
+
+def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[list[AggCall], Project]:
+    """The calls that AVG, SUM and the variances of ``rel`` are made of, and the projection over them. With ``once``,
+    AVG is SUM divided by COUNT."""
     keys = len(rel.group)
     made: list[AggCall] = []
 
@@ -191,18 +203,16 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     for c in rel.calls:
         if c.function in VARIANCES:
             exprs.append(_variance(c, rel, add))
-        elif not _reducible(c, variances):
+        elif not _reducible(c, once):
             exprs.append(InputRef(c.type, add(c)))
         elif c.function == "AVG" and c.args[0] in rel.group and c.filter < 0:
             key = rel.group.index(c.args[0])
             exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
         else:
-            exprs.append(_reduced(c, rel, add, once=variances))
-    if len(made) >= len(rel.calls) and not variances:
-        return None
+            exprs.append(_reduced(c, rel, add, once=once))
     inner = replace(rel, calls=tuple(made))
     exprs += refs_to(inner, range(keys + len(made), inner.width))  # what is told of windows
-    return Project(inner, tuple(exprs), tuple(field_names(rel)))
+    return made, Project(inner, tuple(exprs), tuple(field_names(rel)))
 
 
 def _variance(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[AggCall], int]) -> Rex:

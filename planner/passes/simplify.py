@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from stateplan.execnodes.functions.json import is_json
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.over import OverAggregate
@@ -50,6 +51,7 @@ from stateplan.planner.expressions.ops import (
 from stateplan.planner.expressions.sarg import NullAs
 from stateplan.planner.expressions.simplify import Simplifier, simplify_preserving_type
 from stateplan.planner.metadata.predicates import constant_map, predicates_of
+from stateplan.planner.passes.aggregates import means_taken_apart
 from stateplan.planner.passes.build import empty, filtered
 
 # Simplifies the conditions of filters and joins.
@@ -229,7 +231,17 @@ class _Folder:
                 return _typed(value, rex.type) if self.keep_types else value
         if isinstance(rex, Over):
             return rex
-        return with_operands(rex, [self.fold(c) for c in rex.children]) if rex.children else rex
+        return self._folded_within(rex)
+
+    def _folded_within(self, rex: Rex) -> Rex:
+        """``rex`` with its operands folded. JSON that JSON is made of stays a call: a constant would be a text."""
+        if not rex.children:
+            return rex
+        made = isinstance(rex, Call) and rex.name in ("JSON_OBJECT", "JSON_ARRAY")
+        kept = [made and is_json(c) for c in rex.children]
+        return with_operands(
+            rex, [self._folded_within(c) if k else self.fold(c) for c, k in zip(rex.children, kept, strict=True)]
+        )
 
     def fold_windows(self, rex: Rex) -> Rex:
         """``rex`` with the partitions of its windows folded that were found outside of windows too: Calcite looks for
@@ -394,10 +406,14 @@ def prune_empty(rel: Rel) -> Rel | None:
     return None
 
 
-def _of_nothing(rel: Aggregate) -> Values | None:
-    """The one row of an aggregate without group keys over no rows (``AggregateValuesRule``)."""
-    if any(c.function not in ("COUNT", "$SUM0", "SUM", "MIN", "MAX") for c in rel.calls):
+def _of_nothing(rel: Aggregate) -> Rel | None:
+    """The one row of an aggregate without group keys over no rows (``AggregateValuesRule``), AVG taken apart."""
+    if any(c.function not in ("COUNT", "$SUM0", "SUM", "MIN", "MAX", "AVG") for c in rel.calls):
         return None
+    if any(c.function == "AVG" for c in rel.calls):
+        apart = means_taken_apart(rel)
+        sums = _of_nothing(apart.input) if isinstance(apart.input, Aggregate) else None
+        return None if sums is None else replace(apart, input=sums)
     row = tuple(Literal(c.type, 0 if c.function in ("COUNT", "$SUM0") else None) for c in rel.calls)
     return Values(rel.fields, (row,))
 

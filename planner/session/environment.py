@@ -309,7 +309,9 @@ class TableEnvironment(Tables, Names, Hinted):
     ) -> Iterator[exp.Insert]:
         """An INSERT of ``query`` into a nameless table for the reader of a channel, which is there inside the block."""
         names = distinct_names([name for name, _ in fields])
-        columns = tuple(Column(name, as_column(kind)) for name, (_, kind) in zip(names, fields, strict=True))
+        columns = tuple(
+            Column(name, as_column(kind).as_nullable()) for name, (_, kind) in zip(names, fields, strict=True)
+        )
         parts = (DEFAULT_CATALOG, DEFAULT_DATABASE, f"*anonymous_collect${next(self._anonymous)}*")
         table = CatalogTable(
             ObjectIdentifier(*parts),

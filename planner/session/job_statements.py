@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from stateplan.execnodes.types import STRING, LogicalType
-from stateplan.execnodes.zone import local_time_zone
+from stateplan.execnodes.zone import local_time_zone, tz_of
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.context import Context
 from stateplan.planner.session.jobs import JobEntry
@@ -21,7 +20,7 @@ _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZON
 
 
 def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
-    zone = ZoneInfo(local_time_zone(c.env.get_config().to_dict()))
+    zone = tz_of(local_time_zone(c.env.get_config().to_dict()))
     rows: list[Sequence[Any]] = []
     for entry in entries:
         started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)

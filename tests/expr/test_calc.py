@@ -154,8 +154,8 @@ def test_what_cannot_be_run() -> None:
 def test_errors_inside_a_python_function_survive() -> None:
     date = InputRef(parse_type("TIMESTAMP(3)"), 0)
     pattern = InputRef(STRING, 1)
-    data = pl.DataFrame({"c0": [0], "c1": ["nn"]}, schema={"c0": pl.Datetime("ms"), "c1": pl.String})
-    with pytest.raises(RunError, match="letter 'n'") as caught:
+    data = pl.DataFrame({"c0": [0], "c1": ["VV"]}, schema={"c0": pl.Datetime("ms"), "c1": pl.String})
+    with pytest.raises(RunError, match="letter 'V'") as caught:
         CalcTransform((make_call("DATE_FORMAT", [date, pattern]),))(data, 0)
     assert caught.value.code == "RUN303"
 
@@ -323,4 +323,4 @@ def test_timestamps_by_pattern_are_read_alike_by_both_readers(text: str) -> None
     rex = make_call("TO_TIMESTAMP", [InputRef(STRING, 0), string_literal("yyyy-MM-dd HH:mm")])
     expected = _by_pattern(text, "yyyy-MM-dd HH:mm")
     got = CalcTransform((rex,))(data, 0)["c0"].to_physical().to_list()
-    assert got == [None if expected is None else expected // 10**6, None]
+    assert got == [expected, None]

@@ -35,9 +35,10 @@ DIFFERENT = {
     "TIMESTAMPADD(MONTH, inn, ts3)": RANGE,
     "TO_DATE(snn, 'yyyy')": "gives a date of the year 1705471 for what is no date",
     **dict.fromkeys(
-        ("DATE_FORMAT(ts3, 'w-e')", "DATE_FORMAT(ts3, 'k K')", "DATE_FORMAT(ts3, 'G')", "TO_TIMESTAMP(s, vc)"),
+        ("TO_TIMESTAMP(s, vc)",),
         "pattern letter not supported here",
     ),
+    "DATE_FORMAT('2024-01-01 10:11:12.123456789', 'SSSSSS n')": "refuses the letter n, but for a text only",
     "HASH_CODE(ts3)": "not supported here",
     "HASH_CODE(tm)": "not supported here",
     "b = 'true'": OTHER,

@@ -39,6 +39,7 @@ OTHERS = {
     "collection.py:_last_wins": "maps that have a key twice",
     "digests.py:java_string_hash": "texts beyond ASCII",
     "temporal.py:_formatted": "the patterns of a column, each once",
+    "temporal.py:_ltz_from_text": "the time zones of a column, each once",
 }
 """Function to the values that it takes one by one."""
 

@@ -164,7 +164,7 @@ def _at_precision(millis: pl.Expr, precision: int) -> pl.Expr:
 def _moment_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     millis = local_millis(r, e, source)
     if source.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
-        millis = (millis - millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)) * DAY).clip(lower_bound=0)
+        millis = millis - millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)) * DAY
     else:
         millis = millis % pl.lit(DAY, dtype=pl.Int64)
     if (target.precision or 0) < 3:
@@ -178,7 +178,8 @@ def _time_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalT
 
 def _to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     """DATE, TIME or a timestamp as a timestamp; digits below the target's precision are cut off."""
-    if source.is_timestamp and source.root == target.root and (source.precision or 0) <= (target.precision or 0):
+    finer = source.is_timestamp and source.root == target.root and (source.precision or 0) <= (target.precision or 0)
+    if finer and (target.time_unit() != "ns" or source.time_unit() == "ns"):
         return e.dt.cast_time_unit(target.time_unit())
     precision = target.precision if target.precision is not None else 6
     millis = local_millis(r, e, source)
@@ -285,7 +286,9 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
     if same_type(operand.type, call.type):
         return e
     if call.name == "TRY_CAST":
+        known = len(r.checks)
         result = cast_value(r, e, operand.type, call.type)
+        del r.checks[known:]
         if operand.type.root == "ARRAY" and _can_fail(operand.type.children[0], call.type.children[0]):
             return pl.when(~_lost_elements(result, e)).then(result)
         return result

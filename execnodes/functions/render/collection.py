@@ -98,8 +98,8 @@ renders_by_values(
         "CARDINALITY": lambda e: e.list.len().cast(pl.Int32),
         "ARRAY_DISTINCT": lambda e: e.list.unique(maintain_order=True),
         "ARRAY_REVERSE": lambda e: e.list.reverse(),
-        "ARRAY_MAX": lambda e: e.list.max(),
         "ARRAY_MIN": lambda e: e.list.min(),
+        "ARRAY_MAX": lambda e: e.list.max(),
         "MAP_KEYS": lambda e: e.list.eval(pl.element().struct.field("key")),
         "MAP_VALUES": lambda e: e.list.eval(pl.element().struct.field("value")),
         "MAP_ENTRIES": lambda e: e,
@@ -232,7 +232,10 @@ def join(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(items)
     if instead:
         e = e.list.eval(pl.element().fill_null(r.expr(instead[0])))
-    return e.list.join(r.expr(between), ignore_nulls=True)
+    separator = r.expr(between)
+    if not e.meta.root_names():
+        e = pl.when(pl.lit(True) | separator.is_null()).then(e)  # a constant list would take the first separator alone
+    return e.list.join(separator, ignore_nulls=True)
 
 
 @renders("MAP_FROM_ARRAYS")

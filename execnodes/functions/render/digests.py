@@ -91,7 +91,7 @@ def _is_utf8(call: Call) -> bool:
 def encode(r: Renderer, call: Call) -> pl.Expr:
     def one(text: str, charset: str) -> bytes:
         encoding, mark = _charset(charset)
-        return mark + text.encode(encoding, "replace")
+        return mark + text.encode(encoding, "replace") if text else b""
 
     if _is_utf8(call):
         return r.expr(call.operands[0]).cast(pl.Binary)

@@ -7,11 +7,13 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import polars as pl
 
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.functions.render.javaletters import is_written, written
+from stateplan.execnodes.functions.render.rowwise import rowwise
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ NOT_A_PATTERN = "RUN305"
 
 
 def _unknown(pattern: str, letter: str) -> RunError:
-    known = "".join(sorted(set(_CHRONO) | set("yuSQ")))
+    known = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqL")))
     if letter not in _JAVA_LETTERS:
         return RunError(
             NOT_A_PATTERN,
@@ -93,14 +95,13 @@ def _parts(pattern: str) -> tuple[Token | str, ...]:
     for token in tokens(pattern):
         if not token.letter:
             piece: str | None = token.text.replace("%", "%%")
-        elif token.letter in _CHRONO:
-            forms = _CHRONO[token.letter]
-            if token.count > len(forms):
-                raise _unknown(pattern, token.letter)
-            piece = forms[token.count - 1]
+        elif token.count <= len(_CHRONO.get(token.letter, ())):
+            piece = _CHRONO[token.letter][token.count - 1]
         elif token.letter in "yu" and token.count == 2:
             piece = "%y"
-        elif token.letter in "yuSQ":
+        elif (
+            token.letter in "yuS" or (token.letter == "Q" and token.count <= 3) or is_written(token.letter, token.count)
+        ):
             piece = None
         else:
             raise _unknown(pattern, token.letter)
@@ -113,7 +114,18 @@ def _parts(pattern: str) -> tuple[Token | str, ...]:
     return tuple(out)
 
 
+_LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
+
+
+def _nanos_of_day(e: pl.Expr) -> pl.Expr:
+    seconds = (e.dt.hour().cast(pl.Int64) * 60 + e.dt.minute().cast(pl.Int64)) * 60 + e.dt.second().cast(pl.Int64)
+    return seconds * 10**9 + e.dt.nanosecond().cast(pl.Int64)
+
+
 def _single(e: pl.Expr, token: Token) -> pl.Expr:
+    if is_written(token.letter, token.count):
+        day = e.dt.date().to_physical()
+        return rowwise(partial(written, token.letter, token.count), [day, _nanos_of_day(e)], pl.String, _LISTED)
     if token.letter == "S":
         nanos = e.dt.nanosecond().cast(pl.String).str.zfill(9)
         return nanos.str.head(token.count) if token.count <= 9 else nanos.str.pad_end(token.count, "0")
@@ -177,10 +189,12 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
             regex += r"([A-Za-z]+)"
         elif token.letter not in _NUMERIC:
             raise _unknown(pattern, token.letter)
+        elif lenient and not adjacent:
+            regex += r"[ \t]*(-?\d+)"
         elif adjacent or (not lenient and token.count > 1) or (token.letter == "S" and not lenient):
             regex += rf"(\d{{{token.count}}})"
         else:
-            regex += r"(-?\d+)" if lenient else r"(\d{1,19})"
+            regex += r"(\d{1,19})"
     halved = any(token.letter in ("a", "h") for token in found)
     return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields), halved
 
@@ -253,6 +267,34 @@ def parse_strict(text: str, pattern: str) -> int | None:
     except ValueError:
         return None
     return _seconds((day - _EPOCH_DAY).days, fields) * 10**9 + fields["S"]
+
+
+_JDBC = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (-?\d+):(-?\d+):(-?\d+)(?:\.(\d{1,9}))?)?", re.ASCII)
+
+
+def read_jdbc(text: str) -> int | None:
+    """Nanoseconds since the epoch of ``2024-1-31`` or ``2024-1-31 1:2:3.5``, as ``java.sql.Date`` and
+    ``java.sql.Timestamp`` read it: the day after 30 February is 2 March. None for another form."""
+    match = _JDBC.fullmatch(text.strip(_JAVA_BLANKS))
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
+    if not (1 <= month <= 12 and 1 <= day <= 31 and max(abs(hour), abs(minute), abs(second)) < 2**31):
+        return None
+    days = days_since_epoch(year, month, 1) + day - 1
+    return (days * 86_400 + hour * 3600 + minute * 60 + second) * 10**9 + int((match[7] or "").ljust(9, "0"))
+
+
+_JAVA_BLANKS = "".join(map(chr, range(33)))
+"""What ``String.trim`` takes away."""
+
+
+def days_since_epoch(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 in the Gregorian calendar, for any year."""
+    shifted = year - (month <= 2)
+    in_cycle = shifted % 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return shifted // 400 * 146_097 + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
 
 
 def _seconds(day: int, fields: dict[str, int]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.functions.json import is_json
 from stateplan.execnodes.functions.render.base import Renderer, renders
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
@@ -52,11 +53,20 @@ def _reject(text: str) -> Any:
     raise ValueError(text)
 
 
+_SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder(parse_constant=_reject, parse_float=Decimal)
+
+
 @lru_cache(maxsize=16)
 def _parse(text: str) -> Any:
-    """JSON text; numbers with a fraction or exponent are Decimals, which keep their digits."""
+    """JSON text; numbers with a fraction or exponent are Decimals, which keep their digits. What comes behind the first
+    value is not read, as in Flink."""
     try:
-        return json.loads(text, parse_constant=_reject, parse_float=Decimal)
+        whole = text.lstrip(_SPACE)
+        value, end = _DECODER.raw_decode(whole)
+        if end < len(whole) and not isinstance(value, str | list | dict) and whole[end] not in _SPACE:
+            raise ValueError(text)
+        return value
     except (ValueError, RecursionError, ArithmeticError) as cause:
         raise _MissingError from cause
 
@@ -94,7 +104,8 @@ def _lookup(text: str, path: str) -> tuple[Any, bool]:
     """What ``path`` leads to, and whether it is lax, where a path that leads nowhere is NULL, or [] with a wildcard.
 
     Raises:
-        _MissingError: a strict path leads nowhere, or the text is ``null`` or, for a strict path, no JSON.
+        _MissingError: a strict path leads nowhere or to ``null``, or the text is ``null`` or, for a strict path, no
+            JSON.
     """
     lax, steps = _path(path)
     try:
@@ -106,11 +117,14 @@ def _lookup(text: str, path: str) -> tuple[Any, bool]:
     if document is None:
         raise _MissingError
     try:
-        return _walk(document, steps), lax
+        found = _walk(document, steps)
     except _MissingError:
         if lax:
             return [] if None in steps else None, lax
         raise
+    if found is None and not lax:
+        raise _MissingError
+    return found, lax
 
 
 _TRUE_TEXT = {"true": True, "false": False}
@@ -280,12 +294,7 @@ def json_string(r: Renderer, call: Call) -> pl.Expr:
 def _json(r: Renderer, operand: Rex) -> pl.Expr:
     """A value as JSON. A call that makes JSON is put in as it is."""
     e = r.expr(operand)
-    embedded = (
-        isinstance(operand, Call)
-        and operand.name in ("JSON_OBJECT", "JSON_ARRAY", "JSON_QUERY")
-        and operand.type.is_string
-    )
-    return e if embedded else codec(operand.type).json(e, _STYLE)
+    return e if is_json(operand) else codec(operand.type).json(e, _STYLE)
 
 
 def _on_null(call: Call) -> bool:
@@ -350,8 +359,8 @@ def json_quote(r: Renderer, call: Call) -> pl.Expr:
 def _unquote(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] == '"':
         try:
-            value = _parse(text)
-        except _MissingError:
+            value = json.loads(text)
+        except ValueError:
             return text
         return value if isinstance(value, str) else text
     return text

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from stateplan.execnodes.functions.render import decimals
@@ -33,7 +34,7 @@ def _doubles(r: Renderer, call: Call) -> list[pl.Expr]:
 
 _OF_DOUBLES: dict[str, Callable[..., pl.Expr]] = {
     "LN": lambda x: _log(x),
-    "LOG10": lambda x: pl.when(x >= 0).then(x.log10()).otherwise(_nan_or_null(x)),
+    "LOG10": lambda x: pl.when(x >= 0).then(_log10(x)).otherwise(_nan_or_null(x)),
     "LOG2": lambda x: exact_quotient(_log(x), pl.lit(math.log(2))),
     "EXP": lambda x: x.exp(),
     "SIN": lambda x: x.sin(),
@@ -57,6 +58,16 @@ def _nan_or_null(x: pl.Expr) -> pl.Expr:
     return pl.when(x.is_not_null()).then(pl.lit(math.nan))
 
 
+def _log10(x: pl.Expr) -> pl.Expr:
+    """The logarithm of C's library, which is exact for powers of ten as Java's is; Polars divides two logarithms."""
+
+    def run(series: pl.Series) -> pl.Series:
+        with np.errstate(all="ignore"):
+            return pl.Series(np.log10(series.to_numpy()), dtype=pl.Float64)
+
+    return x.map_batches(run, return_dtype=pl.Float64, is_elementwise=True)
+
+
 def _log(x: pl.Expr) -> pl.Expr:
     return pl.when(x >= 0).then(x.log()).otherwise(_nan_or_null(x))
 
@@ -73,8 +84,9 @@ def power(r: Renderer, call: Call) -> pl.Expr:
     x, y = _doubles(r, call)
     exponent = call.operands[1]
     if isinstance(exponent, Literal) and str(exponent.value) == "0.5":
-        return x.sqrt()
-    return x.pow(y)
+        return pl.when(x == -math.inf).then(pl.lit(math.inf)).otherwise(x.sqrt())  # as Math.pow
+    undefined = (y.is_nan() & (x == 1.0)) | ((x.abs() == 1.0) & y.is_infinite())
+    return pl.when(undefined).then(pl.lit(math.nan)).otherwise(x.pow(y))
 
 
 renders_by_values({"PI": lambda: pl.lit(math.pi), "E": lambda: pl.lit(math.e), "BIN": lambda n: _digits(n, "08b")})
@@ -200,7 +212,11 @@ def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.E
             return _round_double(x, places, mode)
         exact = Decimal(x)
         rounded = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
-        return int(rounded) if isinstance(x, int) else rounded.quantize(Decimal(1).scaleb(-(t.scale or 0)))
+        return (
+            int(rounded)
+            if isinstance(x, int)
+            else rounded.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_CONTEXT)
+        )
 
     return rowwise(one, [value, digits], call.type.polars(), _LISTED)
 

@@ -15,6 +15,8 @@ from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render.base import Renderer
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.clocks import instants_of, wall_clock
+from stateplan.execnodes.zone import fixed_offset
 
 DAY = 86_400_000
 
@@ -32,17 +34,19 @@ def floor_div(e: pl.Expr, by: int) -> pl.Expr:
 
 def to_local(e: pl.Expr, zone: str) -> pl.Expr:
     """An instant (Datetime in UTC) as the wall clock of ``zone`` (Datetime without zone)."""
-    return e.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+    return wall_clock(e, zone)
 
 
 def to_utc(e: pl.Expr, zone: str, *, ambiguous: OneOf["earliest", "latest"] = "earliest") -> pl.Expr:
     """A wall clock time of ``zone`` as an instant; the earlier of two unless told, and a time that is skipped moves
     on by an hour."""
-    if zone == "UTC":
-        return e.dt.replace_time_zone("UTC")
-    direct = e.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
-    moved = e.dt.offset_by("1h").dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
-    return pl.coalesce(direct, moved).dt.convert_time_zone("UTC")
+    direct = instants_of(e, zone, ambiguous)
+    return direct if fixed_offset(zone) is not None else pl.coalesce(direct, _after_gap(e, zone, ambiguous))
+
+
+def _after_gap(e: pl.Expr, zone: str, ambiguous: OneOf["earliest", "latest"]) -> pl.Expr:
+    """The instant of a time that is skipped: as long after the gap's beginning as it says."""
+    return instants_of(e.dt.offset_by("-1h"), zone, ambiguous).dt.offset_by("1h")
 
 
 def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -69,11 +73,25 @@ def from_local_millis(r: Renderer, millis: pl.Expr, t: LogicalType, rest: pl.Exp
     if t.root == "TIME_WITHOUT_TIME_ZONE":
         return ((millis % pl.lit(DAY, dtype=pl.Int64)) * 1_000_000).cast(pl.Time)
     unit = per_milli(t)
+    if unit == 1_000_000:
+        millis = nanoseconds_hold(r, millis, t)
     physical = millis * unit if unit > 1 else millis
     if rest is not None:
         physical = physical + rest
     moment = physical.cast(pl.Datetime(t.time_unit()))
     return to_utc(moment, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
+
+
+_MOST_MILLIS = (2**63 - 1) // 10**6 - 1
+
+
+def nanoseconds_hold(r: Renderer, millis: pl.Expr, t: LogicalType) -> pl.Expr:
+    """``millis``, failing where a timestamp that counts nanoseconds in 64 bits does not reach."""
+    inside = millis.is_between(-_MOST_MILLIS, _MOST_MILLIS)
+    moment = millis.cast(pl.Datetime("ms"))
+    problem = f"{{}} is not between the years 1678 and 2261, which {t.as_nullable().summary()} holds"
+    r.fail_where(~inside, "CAST", problem, moment)
+    return pl.when(inside).then(millis)
 
 
 def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -87,7 +88,7 @@ def read_date(text: str) -> dt.date | None:
     try:
         year, month, day = (_whole(parts[i]) if i < len(parts) else 1 for i in range(3))
         return dt.date(year, month, day)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -98,7 +99,7 @@ def parse_date(e: pl.Expr) -> pl.Expr:
     return pl.when(usual).then(fast).otherwise(rowwise(read_date, [pl.when(~usual).then(e)], pl.Date(), _MOMENT))
 
 
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+_TIME = re.compile(r"(\d{1,2})(?::(\d{1,2}))?(?::(\d{1,2})(?:\.(\d+))?)?", re.ASCII)
 
 
 def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -111,7 +112,7 @@ def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
             return None
         fraction = (match[4] or "")[: min(precision, 6)].ljust(6, "0")
         try:
-            return dt.time(int(match[1]), int(match[2]), int(match[3] or 0), int(fraction))
+            return dt.time(int(match[1]), int(match[2] or 0), int(match[3] or 0), int(fraction))
         except ValueError:
             return None
 
@@ -128,15 +129,22 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def read_timestamp(text: str) -> int | None:
-    """``2024-1-31`` or ``2024-1-31 1:2:3.5``: nanoseconds since the epoch."""
+    """``2024-1-31`` or ``2024-1-31 1:2:3.5``: nanoseconds since the epoch. 30 February is its last day, and 24:00 the
+    next day, as for ``ResolverStyle.SMART``."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
+    year, month, day, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
+    extra = 0
+    if (hour, minute, second, int(match[7] or 0)) == (24, 0, 0, 0):
+        hour, extra = 0, 1
+    if 28 < day <= 31 and 1 <= month <= 12 and 1 <= year <= 9999:
+        day = min(day, calendar.monthrange(year, month)[1])
     try:
-        moment = dt.datetime(*(int(g or 0) for g in match.groups()[:6]))  # type: ignore[arg-type]
-    except ValueError:
+        moment = dt.datetime(year, month, day, hour, minute, second)
+    except (ValueError, OverflowError):
         return None
-    delta = moment - _EPOCH
+    delta = moment - _EPOCH + dt.timedelta(days=extra)
     return (delta.days * 86_400 + delta.seconds) * 10**9 + int((match[7] or "").ljust(9, "0"))
 
 
@@ -146,7 +154,7 @@ def usual_timestamp(e: pl.Expr, unit: Any) -> tuple[pl.Expr, pl.Expr]:
     year = "(1[7-9]|2[01])[0-9]{2}" if unit == "ns" else "[0-9]{4}"
     usual = e.str.contains(rf"^{year}-[0-9]{{2}}-[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-5][0-9](\.[0-9]{{1,9}})?$")
     fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
-    return fast, pl.when(~usual).then(e)
+    return fast, pl.when(fast.is_null()).then(e)
 
 
 _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}

@@ -106,6 +106,17 @@ def like_regex(pattern: str, escape: str | None = None) -> str:
     return "(?s)^(?:" + "".join(out) + r")\z"
 
 
+_NAMED = re.compile(r"\[:(\w+):\]")
+_SIMILAR = {
+    "ALPHA": "A-Za-z",
+    "UPPER": "A-Z",
+    "LOWER": "a-z",
+    "DIGIT": "0-9",
+    "ALNUM": "A-Za-z0-9",
+    "SPACE": " ",
+    "WHITESPACE": r" \t\n\x0B\f\r",
+}
+"""The classes that SIMILAR TO names, such as ``[[:ALPHA:]]``."""
 _KEPT = set("|*+?{}()-,")
 
 
@@ -120,6 +131,9 @@ def similar_regex(pattern: str, escape: str | None = None) -> str:
             if i >= len(pattern):
                 raise PatternError("the pattern ends with the escape character")
             out.append(re.escape(pattern[i]))
+        elif inside and (named := _NAMED.match(pattern, i)) is not None and named[1].upper() in _SIMILAR:
+            out.append(_SIMILAR[named[1].upper()])
+            i = named.end() - 1
         elif inside:
             inside = c != "]"
             out.append("\\\\" if c == "\\" else c)

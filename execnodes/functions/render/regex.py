@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.render.base import Render, Renderer, constant_text, renders, renders_all
 from stateplan.execnodes.functions.render.patterns import (
     PatternError,
@@ -22,34 +22,31 @@ from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal
 
 
-def _escape(call: Call) -> str | None:
-    if len(call.operands) < 3:
-        return None
-    escape = constant_text(call.operands[2])
-    if escape is None or len(escape) != 1:
-        raise RunError("RUN303.escape", name=call.name)
-    return escape
-
-
 @lru_cache(maxsize=1024)
 def _compiled(make: Callable[[str, str | None], str], pattern: str, escape: str | None) -> re.Pattern[str]:
+    if escape is not None and len(escape) != 1:
+        raise PatternError(f"{escape!r} is not one character to escape with")
     return re.compile(make(pattern, escape).replace(r"\z", r"\Z"))
 
 
 def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) -> pl.Expr:
-    text = r.expr(call.operands[0])
-    escape = _escape(call)
-    pattern = constant_text(call.operands[1])
-    if pattern is None:
+    """A match of the whole text; a pattern that is none fails the job where a row has a text for it."""
 
-        def one(value: str, template: str) -> bool:
+    def one(value: str, template: str, escape: str | None = None) -> bool:
+        try:
             return _compiled(make, template, escape).match(value) is not None
+        except (PatternError, re.error) as cause:
+            raise DataError("DATA301.pattern", name=call.name, pattern=template, cause=cause) from cause
 
-        return rowwise(one, [text, r.expr(call.operands[1])], pl.Boolean, "LIKE, SIMILAR TO, REGEXP, ...")
-    try:
-        return text.str.contains(make(pattern, escape))
-    except PatternError as cause:
-        raise RunError("RUN303.predicate", name=call.name, pattern=pattern, cause=cause) from cause
+    known = [constant_text(o) for o in call.operands[1:]]
+    if None not in known:
+        pattern, escape = (*known, None)[:2]
+        try:
+            _compiled(make, str(pattern), escape)
+            return r.expr(call.operands[0]).str.contains(make(str(pattern), escape))
+        except (PatternError, re.error):
+            pass
+    return rowwise(one, r.args(call), pl.Boolean, "LIKE, SIMILAR TO, REGEXP, ...")
 
 
 _ANCHORED = re.compile(r"(%?)([^%_]*)(%?)", re.S)

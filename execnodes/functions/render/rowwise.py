@@ -34,6 +34,7 @@ BY_ROW = {
     "OVERLAY, LPAD, RPAD": "texts with characters beyond U+FFFF, which Java counts twice",
     "PARSE_URL, URL_ENCODE, URL_DECODE": "Polars has no functions for URLs",
     "REPLACE, TRANSLATE": "if what is replaced is not a constant",
+    "REVERSE": "texts beyond ASCII, of which Polars keeps an accent with its letter",
     "ROUND, TRUNCATE, CAST(double AS DECIMAL)": "values whose exact digits decide, and places that are not a constant",
     "SPLIT_INDEX": "if separator or index is not a constant",
     "STR_TO_MAP": "the separators are Java's regular expressions",
@@ -52,6 +53,14 @@ def shielded(function: Callable[[Sequence[pl.Series]], pl.Series]) -> Callable[[
             raise ValueError(error.encoded()) from error
 
     return run
+
+
+def side_by_side(series: Sequence[pl.Series], names: Sequence[str]) -> pl.DataFrame:
+    """The series of a ``pl.map_batches`` as columns; one of a constant, which may have one row, for all rows."""
+    height = min((len(s) for s in series if len(s) != 1), default=1)
+    return pl.DataFrame(
+        [(s if len(s) == height else s.new_from_index(0, height)).alias(n) for s, n in zip(series, names, strict=True)]
+    )
 
 
 def rowwise(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.functions.render import javatime
 from stateplan.execnodes.functions.render.base import Renderer, constant_text, renders, renders_all
 from stateplan.execnodes.functions.render.casts import to_number
@@ -22,10 +20,11 @@ from stateplan.execnodes.functions.render.moments import (
     to_utc,
 )
 from stateplan.execnodes.functions.render.parsing import parse_date, read_timestamp, usual_timestamp
-from stateplan.execnodes.functions.render.rowwise import rowwise, shielded
+from stateplan.execnodes.functions.render.rowwise import rowwise, shielded, side_by_side
 from stateplan.execnodes.functions.typerules import timestamp
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.zone import java_time_zone, tz_of, zone_id
 
 
 def _lit(value: int) -> pl.Expr:
@@ -112,10 +111,9 @@ def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
-        moments, patterns = series
-        frame = pl.DataFrame({"m": moments, "p": patterns})
+        frame = side_by_side(series, ("m", "p"))
         out = pl.lit(None, dtype=pl.String)
-        for text in patterns.drop_nulls().unique().to_list():
+        for text in frame["p"].drop_nulls().unique().to_list():
             out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
@@ -127,27 +125,30 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
     value, pattern = call.operands
     e, t = r.expr(value), value.type
     if t.is_string:
-        fast, rest = usual_timestamp(e, "ns")
-        e = pl.coalesce(fast, rowwise(read_timestamp, [rest], pl.Int64, _LISTED).cast(pl.Datetime("ns")))
+        fast, rest = usual_timestamp(e, "ms")
+        whole = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
+        slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _LISTED)
+        e = pl.coalesce(whole, slow.cast(pl.Datetime("ms")))
     elif t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         e = to_local(e, r.time_zone)
     return _formatted(r, e, pattern)
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:
-    """By the pattern, else in the form of a JDBC timestamp; NULL by what is no pattern."""
+    """Epoch milliseconds by the pattern, else by the form of a JDBC timestamp or date; NULL by what is no pattern."""
     try:
         found = javatime.parse_strict(text, pattern)
     except RunError as error:
         if error.code != javatime.NOT_A_PATTERN:
             raise
         return None
-    return read_timestamp(text) if found is None and " " in text else found
+    found = javatime.read_jdbc(text) if found is None else found
+    return None if found is None else found // 10**6
 
 
 def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
     """TO_TIMESTAMP of (text, pattern)."""
-    return _by_quick_form(r, call, lambda *operands: _from_nanos(rowwise(_by_pattern, operands, pl.Int64, _LISTED)))
+    return _by_quick_form(r, call, lambda *operands: _from_millis(rowwise(_by_pattern, operands, pl.Int64, _LISTED)))
 
 
 def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.Expr:
@@ -163,8 +164,8 @@ def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.
     return pl.coalesce(fast, read(pl.when(fast.is_null()).then(text), shown))
 
 
-def _from_nanos(e: pl.Expr) -> pl.Expr:
-    return (e // _lit(10**6)).cast(pl.Datetime("ms"))
+def _from_millis(e: pl.Expr) -> pl.Expr:
+    return e.cast(pl.Datetime("ms"))
 
 
 @renders("TO_TIMESTAMP")
@@ -172,7 +173,12 @@ def _wall_clock(r: Renderer, call: Call) -> pl.Expr:
     if len(call.operands) > 1:
         return _by_any_pattern(r, call)
     fast, rest = usual_timestamp(r.expr(call.operands[0]), "ms")
-    return pl.coalesce(fast, _from_nanos(rowwise(read_timestamp, [rest], pl.Int64, _LISTED)))
+
+    def one(text: str) -> int | None:
+        nanos = read_timestamp(text)
+        return None if nanos is None else nanos // 10**6
+
+    return pl.coalesce(fast, _from_millis(rowwise(one, [rest], pl.Int64, _LISTED)))
 
 
 def _lenient(r: Renderer, call: Call) -> pl.Expr:
@@ -200,35 +206,46 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(value)
     if value.type.is_string:
         return _ltz_from_text(r, call)
-    digits = rest[0].value if rest and isinstance(rest[0], Literal) else 3 if not rest else None
-    if digits not in (0, 3):
-        raise RunError("RUN303.to_timestamp_ltz")
-    factor = 1000 if digits == 0 else 1
-    if value.type.root in ("FLOAT", "DOUBLE"):
+    digits = r.expr(rest[0]) if rest else pl.lit(3)
+    problem = "{} is not a precision: 0 for seconds, 3 for milliseconds"
+    r.fail_where(~digits.is_in([0, 3]) & e.is_not_null(), "TO_TIMESTAMP_LTZ", problem, digits)
+    return pl.when(digits == 3).then(_instant(e, value.type, 1)).when(digits == 0).then(_instant(e, value.type, 1000))
+
+
+def _instant(e: pl.Expr, t: LogicalType, factor: int) -> pl.Expr:
+    """A number of units of ``factor`` milliseconds as a point in time; NULL beyond the years 0 to 9999."""
+    if t.root in ("FLOAT", "DOUBLE"):
         e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
         factor = 1
     else:
-        e = to_number(e, value.type, BIGINT)
+        e = to_number(e, t, BIGINT)
     inside = (e >= _EPOCH_MIN // factor) & (e <= _EPOCH_MAX // factor)
     return pl.when(inside).then(e * factor).cast(pl.Datetime("ms", "UTC"))
 
 
 def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
-    moment, zone = _wall_clock(r, call), "UTC"
-    if len(call.operands) == 3:
-        known = constant_text(call.operands[2])
-        if known is None:
-            raise RunError("RUN303.ltz_from_text")
-        zone = str(_zone(known))
-    return to_utc(moment, zone)
+    moment = _wall_clock(r, call)
+    if len(call.operands) < 3:
+        return to_utc(moment, "UTC")
+
+    @shielded
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        frame = side_by_side(series, ("m", "z"))
+        out = pl.lit(None, dtype=pl.Datetime("ms", "UTC"))
+        for name in frame.filter(pl.col("m").is_not_null())["z"].drop_nulls().unique().to_list():
+            out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), _zone(name))).otherwise(out)
+        return frame.select(out.alias("x")).to_series()
+
+    zone = r.expr(call.operands[2])
+    return pl.map_batches([moment, zone], run, return_dtype=pl.Datetime("ms", "UTC"), is_elementwise=True)
 
 
-@lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as cause:
-        raise RunError("RUN303.zone", name=name) from cause
+def _zone(name: str) -> str:
+    """The zone with this name, as ``java.time.ZoneId.of`` finds it. Raises DataError DATA301."""
+    found = zone_id(name)
+    if found is None:
+        raise DataError("DATA301.zone", name=name)
+    return found
 
 
 @renders("FROM_UNIXTIME")
@@ -256,7 +273,8 @@ def convert_tz(r: Renderer, call: Call) -> pl.Expr:
         if millis is None:
             return None
         local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
-        return local.replace(tzinfo=_zone(source)).astimezone(_zone(target)).strftime("%Y-%m-%d %H:%M:%S")
+        known = local.replace(tzinfo=tz_of(java_time_zone(source)))
+        return known.astimezone(tz_of(java_time_zone(target))).replace(tzinfo=None).isoformat(" ", "seconds")
 
     return rowwise(one, r.args(call), pl.String, "CONVERT_TZ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ renders_by_values(
         "CHAR_LENGTH": lambda text: text.str.len_chars().cast(pl.Int32),
         "LEFT": lambda text, count: pl.when(count.is_not_null()).then(text.str.head(_clipped(count))),
         "RIGHT": lambda text, count: pl.when(count.is_not_null()).then(text.str.tail(_clipped(count))),
-        "REVERSE": lambda text: text.str.reverse(),
+        "REVERSE": lambda text: pl.when(_ascii(text)).then(text.str.reverse()).otherwise(_reversed(text)),
         "STARTSWITH": lambda text, prefix: text.str.starts_with(prefix),
         "ENDSWITH": lambda text, suffix: text.str.ends_with(suffix),
         "IS_ALPHA": lambda text: text.str.contains(r"^\p{L}+$").fill_null(False),
@@ -51,6 +52,15 @@ renders_by_values(
         "IS_DECIMAL": lambda text: parse_double(text).is_not_null(),
     }
 )
+
+
+def _ascii(text: pl.Expr) -> pl.Expr:
+    return text.str.len_bytes() == text.str.len_chars()
+
+
+def _reversed(text: pl.Expr) -> pl.Expr:
+    """Code points backwards: Polars keeps an accent with its letter."""
+    return rowwise(lambda t: t[::-1], [pl.when(~_ascii(text)).then(text)], pl.String, "REVERSE")
 
 
 def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.Expr:
@@ -138,6 +148,8 @@ def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
     """The n-th occurrence from ``start``; from the end backwards where ``start`` is negative."""
     if start == 0 or nth <= 0:
         return 0
+    if needle == "":  # which Flink finds at the beginning, wherever it looks from
+        return 1 if start > 0 else len(text) + 1
     index = -1
     if start > 0:
         index = start - 2
@@ -146,13 +158,8 @@ def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
             if index < 0:
                 return 0
         return index + 1
-    end = len(text) + start + len(needle)
-    for _ in range(nth):
-        index = text.rfind(needle, 0, max(end, 0))
-        if index < 0:
-            return 0
-        end = index + len(needle) - 1
-    return index + 1
+    found = _instr(text[::-1], needle[::-1], -start, nth)
+    return found and len(text) - len(needle) - found + 2
 
 
 @renders("INSTR")
@@ -294,7 +301,7 @@ def split_index(r: Renderer, call: Call) -> pl.Expr:
 def _split_index(text: str, separator: str | int, index: int) -> str | None:
     if isinstance(separator, int):
         separator = chr(separator)
-    parts = text.split(separator) if separator else text.split()
+    parts = text.split(separator) if separator else re.split(r"\s", text)
     return parts[index] if text and 0 <= index < len(parts) else None
 
 
@@ -305,6 +312,14 @@ def split(r: Renderer, call: Call) -> pl.Expr:
     return pl.when(separator.is_not_null()).then(pl.when(text != "").then(parts).otherwise(parts.list.head(0)))
 
 
+def _split_at(pattern: re.Pattern[str], text: str, most: int = 0) -> list[str]:
+    """``String.split``: a match of no width at the beginning gives no empty text."""
+    match = pattern.match(text)
+    if match is None or match.end() or not text:
+        return pattern.split(text, most)
+    return pattern.split(text, most + 1 if most else 0)[1:]
+
+
 @renders("STR_TO_MAP")
 def str_to_map(r: Renderer, call: Call) -> pl.Expr:
     def entries(text: str, between: str = ",", inside: str = "=") -> list[dict[str, str | None]]:
@@ -312,8 +327,11 @@ def str_to_map(r: Renderer, call: Call) -> pl.Expr:
         if text == "" or outer is None or inner is None:
             return []
         found: dict[str, str | None] = {}
-        for part in outer.split(text):
-            pair = inner.split(part, maxsplit=1)
+        parts = _split_at(outer, text)
+        while parts and parts[-1] == "":
+            parts.pop()
+        for part in parts:
+            pair = _split_at(inner, part, 1)
             found[pair[0]] = pair[1] if len(pair) > 1 else None
         return [{"key": k, "value": v} for k, v in found.items()]
 
@@ -331,7 +349,10 @@ def elt(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("TRANSLATE3")
 def translate(r: Renderer, call: Call) -> pl.Expr:
-    def one(text: str, old: str, new: str) -> str:
+    def one(text: str | None, old: str | None, new: str | None) -> str | None:
+        if text is None or old is None:
+            return text
+        new = new or ""
         table: dict[int, str | None] = {}
         for i, c in enumerate(old):
             table.setdefault(ord(c), new[i] if i < len(new) else None)
@@ -340,7 +361,7 @@ def translate(r: Renderer, call: Call) -> pl.Expr:
     text, old, new = call.operands
     known, instead = _constant(old), _constant(new)
     if not isinstance(known, str) or not isinstance(instead, str):
-        return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE")
+        return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE", nulls=True)
     first = {c: instead[i : i + 1] for i, c in reversed(list(enumerate(known)))}
     return r.expr(text).str.replace_many(list(first), list(first.values())) if first else r.expr(text)
 
@@ -373,7 +394,7 @@ def inet_aton(r: Renderer, call: Call) -> pl.Expr:
     for i in range(4):
         part = parts.list.get(i, null_on_oob=True).fill_null(0)
         last = count == i + 1
-        right = right & (last | (part <= 255)) & (~last | (part < 256 ** (4 - i)))
+        right = right & (part <= 255)
         total = total + pl.when(last).then(part).otherwise(part * 2 ** (24 - 8 * i))
     return pl.when(right & ~parts.list.eval(pl.element().is_null()).list.any()).then(total)
 

@@ -21,6 +21,7 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.runtime.kernel import Frozen, Transform
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, within
+from stateplan.execnodes.values.clocks import instants_of, wall_clock
 
 _HOUR = 3_600_000
 _BACK = 4
@@ -31,7 +32,7 @@ an hour for the first time that comes twice, short slices have ended longer ago.
 def local_times(times: pl.Series, zone: str) -> Ints:
     """What the clock on the wall shows at the given TIMESTAMPs, or in ``zone`` at TIMESTAMP_LTZs."""
     if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is not None and zone != "UTC":
-        times = times.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+        times = wall_clock(times, zone)
     return times.cast(pl.Datetime("ms")).to_physical().to_numpy()
 
 
@@ -53,8 +54,7 @@ def _shown(local: Ints) -> pl.Series:
 
 def _instants(shown: pl.Series, zone: str, twice: Literal["earliest", "latest"], left_out: pl.Series) -> Ints:
     def at(times: pl.Series) -> pl.Series:
-        known = times.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")
-        return known.dt.convert_time_zone("UTC").to_physical()
+        return instants_of(times, zone, twice).to_physical()
 
     found = at(shown)
     if found.null_count():

@@ -280,6 +280,8 @@ class ListedText(Listed, KeepsSecond):
 class JsonArray(Listed):
     """JSON_ARRAYAGG ... NULL ON NULL: JSON texts."""
 
+    merges = True
+
     sees_nulls: ClassVar[bool] = True
 
     def value(self, state: pl.DataFrame) -> pl.Series:
@@ -360,6 +362,7 @@ class JsonObject(Fold):
     sees_nulls: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
     absent: ClassVar[bool] = False
+    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._map = f"entries{number}"
@@ -387,6 +390,36 @@ class JsonObject(Fold):
             both, codes, change = both[rows], codes[rows], change[rows]
         left = self._left(codes, both["k"], change)
         return [packed(codes[left], both[left], changes.groups, old.name, old.dtype)]
+
+    @property
+    def parts(self) -> Mapping[str, pl.DataType]:
+        return {self._map: pl.List(pl.Struct({"k": pl.String(), VALUE: pl.String(), STEP: pl.Int64()}))}
+
+    def partial(self, changes: Changes) -> list[pl.Series]:
+        """The entries and their steps, in order: what is retracted may have come before."""
+        second = changes.second
+        assert second is not None
+        steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        return [self._packed(changes.codes, changes.column.cast(pl.String), second, steps, changes.groups)]
+
+    def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
+        owners, frame = exploded(state[self._map])
+        if not len(owners):
+            return [nulls(self._map, self.parts[self._map], state.height)]
+        return [self._packed(owners, frame["k"], frame[VALUE], np.ones(len(owners), np.int64), state.height)]
+
+    def _packed(self, codes: Ints, keys: pl.Series, values: pl.Series, steps: Ints, groups: int) -> pl.Series:
+        frame = pl.DataFrame([keys.alias("k"), values.alias(VALUE), pl.Series(STEP, steps)])
+        return packed(codes, frame, groups, self._map, self.parts[self._map])
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        owners, frame = exploded(parts[self._map])
+        if not len(owners):
+            return [before[self._map]]
+        steps = frame[STEP].to_numpy()
+        signs = None if (steps > 0).all() else steps
+        codes = changes.codes[owners]
+        return self.update(before, replace(changes, codes=codes, values=frame["k"], second=frame[VALUE], signs=signs))
 
     @staticmethod
     def _left(codes: Ints, keys: pl.Series, change: Ints) -> Ints:

@@ -1,0 +1,112 @@
+"""Asks Flink 2.3 for the results of the corpus of functions, ``tests/expr/corpus/results.jsonl.xz``.
+
+``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--out FILE]``: DIR is the folder of
+``oracle.py`` (of the reference material, set up as its README says), which runs Flink in one JVM. Each line of the
+result is an expression over the rows of ``tests/expr/corpus/edge.jsonl`` with the text of its value in each row, or the
+error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a query of
+many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.expr.corpus.expressions import expressions
+from tests.expr.corpus.reading import RESULTS, query, shown
+from tests.expr.corpus.values import create_table, rows
+
+_BATCH = 40
+
+
+class Flink:
+    """Flink in one JVM."""
+
+    def __init__(self, oracle: Any, folder: Path) -> None:
+        self.oracle, self.folder, self.count = oracle, folder, 0
+        (folder / "edge.json").write_text(rows(), encoding="utf-8")
+
+    def _answers(self, zone: str, queries: list[str]) -> list[str]:
+        """What Flink prints for each query."""
+        self.count += 1
+        script, out = self.folder / f"{self.count}.sql", self.folder / f"{self.count}.txt"
+        table = create_table(str(self.folder / "edge.json"))
+        lines = [f"SET 'table.local-time-zone' = '{zone}'", table, *queries]
+        script.write_text("".join(line + ";\n" for line in lines), encoding="utf-8")
+        ok, message = self.oracle.cmd("SQL", str(script), str(out))
+        if not ok:
+            raise RuntimeError(message)
+        return out.read_text(encoding="utf-8").split("\n>>> ")[-len(queries) :]
+
+    def results(self, zone: str, texts: list[str]) -> Iterator[dict[str, Any]]:
+        """Expression by expression: its values, or the error."""
+        answer = self._answers(zone, [query(texts)])[0]
+        body = answer.partition("result kind SUCCESS_WITH_CONTENT\n")[2]
+        if body and "\nERROR " not in f"\n{body}":
+            found = sorted(json.loads(line) for line in body.split("\n") if line.startswith("["))
+            for i, text in enumerate(texts, start=1):
+                yield {"zone": zone, "expression": text, "values": [row[i] for row in found]}
+        elif len(texts) > 1:
+            half = len(texts) // 2
+            yield from self.results(zone, texts[:half])
+            yield from self.results(zone, texts[half:])
+        else:
+            yield {"zone": zone, "expression": texts[0], "error": _cause(answer)}
+
+
+def _batches(texts: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(texts), size):
+        print(start, "of", len(texts), file=sys.stderr, flush=True)
+        yield texts[start : start + size]
+
+
+def _cause(answer: str) -> str:
+    """The last cause of an error, without what differs between runs."""
+    lines = [line.strip() for line in answer.split("\n") if line.startswith(("ERROR ", "  caused by "))]
+    return lines[-1].removeprefix("caused by ").removeprefix("ERROR ")[:160] if lines else "no answer"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oracle", required=True, type=Path)
+    parser.add_argument("--only", action="append", help="compute these families again, and keep the others")
+    parser.add_argument("--missing", action="store_true", help="compute what has no result yet, and keep the others")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    sys.path.insert(0, str(given.oracle))
+    from oracle import Oracle  # type: ignore[import-not-found]
+
+    known = {(r["zone"], r["expression"]): r for r in shown(given.out)} if given.out.exists() else {}
+    failing = {key for key, r in known.items() if "error" in r}
+    oracle = Oracle()
+    results: list[dict[str, Any]] = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            flink = Flink(oracle, Path(folder))
+            for zone, wanted in expressions().items():
+                todo = []
+                for family, text in wanted:
+                    kept = given.missing or (given.only and family not in given.only)
+                    if kept and (zone, text) in known:
+                        results.append(known[zone, text])
+                    else:
+                        todo.append(text)
+                for batch in _batches([t for t in todo if (zone, t) not in failing], _BATCH):
+                    results += flink.results(zone, batch)
+                for batch in _batches([t for t in todo if (zone, t) in failing], 1):
+                    results += flink.results(zone, batch)
+    finally:
+        oracle.close()
+        lines = "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in results)
+        given.out.write_bytes(lzma.compress(lines.encode(), preset=9))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Functions over values at the edges, as queries of this process: what Flink 2.3 answers, or what is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from stateplan import TableEnvironment
+from stateplan.execnodes.errors import StateplanError
+
+
+def _values(query: str, zone: str = "UTC") -> list[tuple[object, ...]]:
+    env = TableEnvironment.create()
+    env.execute_sql(f"SET 'table.local-time-zone' = '{zone}'")
+    return env.sql_query(query).to_polars().rows()
+
+
+def test_constant_json_within_json_is_json() -> None:
+    made = _values(
+        "SELECT JSON_OBJECT('a' VALUE i, 'b' VALUE JSON_ARRAY(1, 2)), JSON_ARRAY(JSON_OBJECT('k' VALUE 1), i), "
+        "JSON_ARRAY(JSON_OBJECT('k' VALUE JSON_ARRAY(TRUE, UPPER('x'))), i) FROM (VALUES (1)) AS t(i)"
+    )
+    assert made == [('{"a":1,"b":[1,2]}', '[{"k":1},1]', '[{"k":[true,"X"]},1]')]
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm", "HH:mm"])
+def test_to_timestamp_takes_a_date_for_any_pattern(pattern: str) -> None:
+    found = _values(
+        f"SELECT CAST(TO_TIMESTAMP(s, '{pattern}') AS STRING), CAST(TO_TIMESTAMP_LTZ(s, '{pattern}', 'UTC') AS STRING) "
+        "FROM (VALUES ('2024-02-29'), (' 2024-2-30 '), ('2024-02-32'), ('24-02-29')) AS t(s)"
+    )
+    shown = ["2024-02-29 00:00:00.000", "2024-03-01 00:00:00.000", None, None]
+    assert found == [(s, s) for s in shown]
+
+
+@pytest.mark.parametrize("target", ["DATE", "TIME", "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "INT", "DECIMAL(5, 2)"])
+@pytest.mark.parametrize(
+    "text", ["2147483648", "12345678901-01-01", "2024-99999999999-01", "99999999999:00:00", "1e99999"]
+)
+def test_try_cast_of_long_numbers_never_fails(target: str, text: str) -> None:
+    assert _values(f"SELECT TRY_CAST(s AS {target}) FROM (VALUES ('{text}'), (CAST(NULL AS STRING))) AS t(s)") == [
+        (None,),
+        (None,),
+    ]
+
+
+def test_average_over_a_condition_that_is_never_true_is_a_row() -> None:
+    assert _values("SELECT AVG(i), COUNT(i) FROM (VALUES (1)) AS t(i) WHERE 1 = 2") == [(None, 0)]
+
+
+def test_log10_is_exact_for_powers_of_ten() -> None:
+    exponents = range(-300, 301, 7)
+    rows = ", ".join(f"(CAST(1E{e} AS DOUBLE))" for e in exponents)
+    assert [v for (v,) in _values(f"SELECT LOG10(d) FROM (VALUES {rows}) AS t(d)")] == [float(e) for e in exponents]
+
+
+def test_escape_may_be_a_column() -> None:
+    found = _values(
+        "SELECT s LIKE p ESCAPE e, s NOT LIKE p ESCAPE e, s SIMILAR TO p ESCAPE e FROM (VALUES ('a_b', 'a!_b', '!'), "
+        "('axb', 'a#_b', '#'), ('100%', '100x%', 'x'), ('a', 'a', CAST(NULL AS STRING))) AS t(s, p, e)"
+    )
+    assert sorted(found, key=str) == [
+        (False, True, False),
+        (None, None, None),
+        (True, False, True),
+        (True, False, True),
+    ]
+
+
+def test_an_escape_of_two_characters_fails_with_a_code() -> None:
+    with pytest.raises(StateplanError, match="DATA301"):
+        _values("SELECT s LIKE p ESCAPE e FROM (VALUES ('a', 'a', '!!')) AS t(s, p, e)")
+
+
+def test_lag_lets_null_through() -> None:
+    found = _values(
+        "SELECT LAG(v, 1, 0) OVER (PARTITION BY k ORDER BY p) AS o FROM ("
+        "SELECT k, v, PROCTIME() AS p FROM (VALUES (1, CAST(NULL AS INT)), (1, 5)) AS t(k, v))"
+    )
+    assert found == [(0,), (None,)]
+
+
+ZONES = {
+    "GMT+08:00": 8,
+    "GMT+8": 8,
+    "GMT+0800": 8,
+    "GMT-03:30": -3.5,
+    "GMT+18:00": 18,
+    "GMT": 0,
+    "UTC": 0,
+    "GMT-0": 0,
+    "Asia/Tokyo": 9,
+    "Etc/GMT+8": -8,
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_zones_that_flink_takes_work_everywhere(zone: str) -> None:
+    """As text, in casts both ways, in formats, parts and roundings."""
+    hours = ZONES[zone]
+    minutes = int(hours * 60)
+    found = _values(
+        "SELECT CAST(lz AS STRING), DATE_FORMAT(lz, 'yyyy-MM-dd HH:mm'), FROM_UNIXTIME(s), UNIX_TIMESTAMP(t), "
+        "CAST(CAST(t AS TIMESTAMP_LTZ(3)) AS STRING), EXTRACT(HOUR FROM lz), CAST(FLOOR(lz TO DAY) AS STRING), "
+        "CAST(lz AS DATE) = DATE_FORMAT(lz, 'yyyy-MM-dd') FROM (SELECT TO_TIMESTAMP_LTZ(s, 0) AS lz, s, t FROM "
+        "(VALUES (1700000000, '2023-11-15 00:00:00')) AS v(s, t))",
+        zone,
+    )
+    total = 22 * 60 + 13 + minutes
+    day, rest = divmod(total, 1440)
+    clock = f"{rest // 60:02d}:{rest % 60:02d}"
+    date = f"2023-11-{14 + day:02d}"
+    unix = 1700006400 - minutes * 60
+    assert found == [
+        (f"{date} {clock}:20.000", f"{date} {clock}", f"{date} {clock}:20", unix, "2023-11-15 00:00:00.000", rest // 60,
+         f"{date} 00:00:00.000", True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["UTC+8", "+08:00", "Z", "PST", "EST", "UT", "gmt+8", "GMT+8:00", "GMT+18:30", "GMT+08:00:00", "", "utc", "ROC"],
+)
+def test_zones_that_flink_does_not_take_are_refused_at_set(zone: str) -> None:
+    env = TableEnvironment.create()
+    with pytest.raises(StateplanError, match="OPT105"):
+        env.execute_sql(f"SET 'table.local-time-zone' = '{zone}'")
+
+
+def test_the_refusal_names_the_offset_as_flink_writes_it() -> None:
+    with pytest.raises(StateplanError, match="did you mean 'GMT\\+08:00'"):
+        TableEnvironment.create().execute_sql("SET 'table.local-time-zone' = 'UTC+8'")
+
+
+def test_zones_as_arguments() -> None:
+    found = _values(
+        "SELECT CAST(TO_TIMESTAMP_LTZ('2024-01-01 00:00:00', 'yyyy-MM-dd HH:mm:ss', z) AS STRING), "
+        "CONVERT_TZ('2024-01-01 00:00:00', z, 'UTC') "
+        "FROM (VALUES ('+08:00'), ('UTC+8'), ('GMT+8'), ('Asia/Tokyo')) AS t(z)"
+    )
+    assert found == [
+        ("2023-12-31 16:00:00.000", "2024-01-01 00:00:00"),
+        ("2023-12-31 16:00:00.000", "2024-01-01 00:00:00"),
+        ("2023-12-31 16:00:00.000", "2023-12-31 16:00:00"),
+        ("2023-12-31 15:00:00.000", "2023-12-31 15:00:00"),
+    ]
