@@ -350,12 +350,13 @@ def remove(filesystem: Any, path: str) -> None:
     if not is_pattern(path) or not _is_general(filesystem, "rm"):
         filesystem.rm(path, recursive=True)
         return
-    found = filesystem.find(path, withdirs=True, detail=True)
-    for name in sorted({*found, path}, reverse=True):
-        if filesystem.isdir(name):
-            filesystem.rmdir(name)
-        else:
+    found = {path: filesystem.info(path), **filesystem.find(path, withdirs=True, detail=True)}
+    for name in sorted(found, reverse=True):
+        if found[name]["type"] != "directory":
             filesystem.rm_file(name)
+            continue
+        with contextlib.suppress(FileNotFoundError):  # where a folder is gone with its last file
+            filesystem.rmdir(name)
 
 
 def move(filesystem: Any, source: str, target: str) -> None:

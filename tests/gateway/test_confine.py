@@ -366,6 +366,7 @@ SERVERS = "properties.bootstrap.servers"
 KAFKA = {"connector": "kafka", "topic": "t", SERVERS: BROKER}
 CDC = {"connector": "postgres-cdc", "hostname": "db", "database-name": "shop", "slot.name": "s"}
 JDBC = {"connector": "jdbc", "url": f"{DATABASE}/shop"}
+DELTA = {"connector": "delta", "table-path": "/roots/t"}
 PG = {"type": "jdbc", "base-url": DATABASE}
 
 
@@ -374,6 +375,8 @@ PG = {"type": "jdbc", "base-url": DATABASE}
     [
         *(KAFKA, {**KAFKA, "connector": "upsert-kafka"}, {**KAFKA, "properties.metadata.broker.list": "broker"}),
         *({**KAFKA, "properties.ssl.ca.location": "/roots/ca.pem"}, CDC, {**CDC, "port": "5432"}, JDBC, PG),
+        {**KAFKA, "properties.sasl.oauthbearer.metadata.authentication.type": "none"},
+        {**DELTA, "storage.aws_region": "eu", "storage.AWS_SECRET_ACCESS_KEY": "x", "storage.timeout": "5s"},
         *({**JDBC, "properties.sslrootcert": "system"}, {**JDBC, "properties.sslrootcert": "/roots/ca.pem"}),
     ],
 )
@@ -390,6 +393,15 @@ def test_servers_that_are_roots(options: dict[str, str]) -> None:
         {**KAFKA, "properties.sasl.jaas.config": 'a.Krb5LoginModule required keyTab="/etc/krb5.keytab";'},
         {**KAFKA, "properties.sasl.oauthbearer.token.endpoint.url": "https://evil/token"},
         {**KAFKA, "properties.ssl.providers": "../../tmp/evil"},
+        {**KAFKA, "properties.sasl.oauthbearer.metadata.authentication.type": "azure_imds"},
+        {**KAFKA, "properties.sasl.oauthbearer.metadata.authentication.type": "${env:BROKER}"},
+        {**KAFKA, "properties.sasl.kerberos.principal": "x; touch /tmp/evil"},
+        {**KAFKA, "properties.sasl.kerberos.keytab": '/roots/k"; touch /tmp/evil; "'},
+        {**KAFKA, "properties.sasl.jaas.config": 'a.Krb5LoginModule required principal="$(touch x)";'},
+        *({**DELTA, f"storage.{name}": "http://evil"} for name in ("AWS_ENDPOINT_URL", "endpoint")),
+        *({**DELTA, f"storage.{name}": "169.254.169.254"} for name in ("aws_metadata_endpoint", "identity_endpoint")),
+        *({**DELTA, f"storage.{name}": "/etc/key"} for name in ("google_service_account", "service_account_path")),
+        {**DELTA, "storage.azure_use_azure_cli": "true"},
         *({**CDC, "hostname": text} for text in ("evil", "db,evil", "db:5432/x,evil", "${env:BROKER}", "/run", "")),
         *({**CDC, "port": text} for text in ("5433", "5432,5433", "5432/x")),
         *({**JDBC, "url": f"{DATABASE}{more}"} for more in (",evil/shop", "3/shop", "/shop?hostaddr=10.0.0.1")),

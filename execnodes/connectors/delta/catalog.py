@@ -109,7 +109,8 @@ class DeltaCatalog(ExternalCatalog):
         checked(str(folder))
         with self._disk("be read"):
             try:
-                found = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+                with os.scandir(folder) as entries:
+                    found = [entry.name for entry in entries if entry.is_dir()]
             except FileNotFoundError:
                 return {}
             except NotADirectoryError:
