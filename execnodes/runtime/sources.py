@@ -24,7 +24,7 @@ from stateplan.execnodes.connectors.alignment import ALIGNMENT, PartWatermarks
 from stateplan.execnodes.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
 from stateplan.execnodes.errors import CheckpointError, OptionError, StateplanError
 from stateplan.execnodes.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop
-from stateplan.execnodes.paths import AnyPath, RemotePath
+from stateplan.execnodes.paths import AnyPath
 from stateplan.execnodes.runtime.clocks import instants, is_virtual
 from stateplan.execnodes.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.execnodes.runtime.jobgraph import JobGraph, SourceSpec, first_level
@@ -332,7 +332,7 @@ class Sources:
 def folder_for_spark(folder: AnyPath) -> str:
     """A folder of the checkpoint as the path of a streaming source. Raises CheckpointError CKPT015."""
     path = str(folder)
-    if has_pattern_signs(path) and ":" in (folder.path if isinstance(folder, RemotePath) else path):
+    if has_pattern_signs(path):  # Spark reads the files of such a folder twice, or not at all
         raise CheckpointError("CKPT015", folder=folder)
     return literal_for_hadoop(path)
 
