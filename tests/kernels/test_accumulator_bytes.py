@@ -260,7 +260,7 @@ def test_any_plain_value(value: Any) -> None:
     "value",
     [lambda: 1, object(), sys, open, Path("x"), subprocess.Popen, np.array([object()]),
      collections.defaultdict(lambda: 1)],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_has_no_form_without_code_is_refused(value: Any) -> None:
     with pytest.raises(UnstorableError):
