@@ -15,6 +15,11 @@ _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
+def hex_id(job_id: str) -> str:
+    """A job's id as Flink writes one, 32 hexadecimal digits: Spark's is a UUID with dashes."""
+    return job_id.replace("-", "").lower()
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """``1 row``, ``2 rows``; ``plural`` where it is not the noun and an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

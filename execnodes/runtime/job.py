@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.execnodes.readable import hex_id
 from stateplan.execnodes.runtime.interrupts import between_calls
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Job(ABC):
         self._when_over: list[Callable[[Job], None]] = []
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.job_id}, {self.status.value})"
+        return f"{type(self).__name__}({hex_id(self.job_id)}, {self.status.value})"
 
     @property
     @abstractmethod

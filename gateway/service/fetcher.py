@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.errors import GatewayError
+from stateplan.execnodes.readable import hex_id
 from stateplan.gateway.protocol import PageKind, ResultColumn
-from stateplan.planner.session.jobs import hex_id
 from stateplan.planner.session.results import ResultKind, TableResult
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from typing import Any
 
 from stateplan.execnodes.errors import GatewayError
 from stateplan.execnodes.paths import write_whole
+from stateplan.execnodes.readable import hex_id
 from stateplan.execnodes.redaction import redacted_options
 from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
-from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, hex_id
+from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord
 
 _log = logging.getLogger("stateplan.gateway")
 

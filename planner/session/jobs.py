@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stateplan.execnodes.errors import Place, RunError, StateplanError, nearest
+from stateplan.execnodes.readable import hex_id
 from stateplan.planner.catalog.functions import CatalogFunction
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ KEPT = 200
 
 _LAST = 30
 """So many records of a job that has ended are kept in memory."""
-
-
-def hex_id(job_id: str) -> str:
-    """A job's id as Flink writes one, 32 hexadecimal digits: Spark's is a UUID with dashes."""
-    return job_id.replace("-", "").lower()
 
 
 @dataclass

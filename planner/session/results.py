@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.readable import render
+from stateplan.execnodes.readable import hex_id, render
 from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType
 from stateplan.execnodes.values.row import Row
 from stateplan.planner.session.habits import OF_RESULT, Hinted
@@ -314,7 +314,7 @@ class TableResult(Hinted):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {kind.summary()}" for name, kind in zip(self.columns, self.types, strict=True))
-        job = "" if self.job is None else f", job {self.job.job_id} {self.job.status.value}"
+        job = "" if self.job is None else f", job {hex_id(self.job.job_id)} {self.job.status.value}"
         return f"TableResult({self.statement}: {shown}{job})"
 
     def _repr_html_(self) -> str:

@@ -22,12 +22,13 @@ from stateplan.execnodes.connectors.registry import CONNECTORS
 from stateplan.execnodes.errors import CatalogError, OptionError, Place, SqlError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_secrets
+from stateplan.execnodes.readable import hex_id
 from stateplan.execnodes.redaction import HIDDEN, is_secret, masked, redacted, redacted_value, secret_parts
 from stateplan.execnodes.secrets import Environment, Secrets, resolved
 from stateplan.gateway.service.job_store import JobStore
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.session.environment import PlanReference, TableEnvironment
-from stateplan.planner.session.jobs import JobRecord, hex_id
+from stateplan.planner.session.jobs import JobRecord
 from stateplan.planner.session.plan_secrets import without_secrets
 from stateplan.planner.session.results import TableResult, ok
 from stateplan.plans.diff import compare

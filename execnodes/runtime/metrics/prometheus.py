@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.errors import RunError, nearest
+from stateplan.execnodes.readable import hex_id
 from stateplan.execnodes.runtime.metrics.figures import split_name
 from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
 
@@ -105,7 +106,7 @@ def _metrics(view: JobView) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     info, last = view.info, view.last
-    job = (info.job_id, info.name)
+    job = (hex_id(info.job_id), info.name)
     operators = [(o, (*job, *[o.info.uid, o.info.name] * 2)) for o in view.operators()]
 
     def gauge(
