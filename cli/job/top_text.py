@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stateplan.execnodes.readable import bytes_text, counted, in_columns, instant_text, took
+from stateplan.execnodes.readable import bytes_text, counted, hex_id, in_columns, instant_text, took
 from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
 from stateplan.plans.job_look import Key, PlannedState, plain_name
 
@@ -37,13 +37,16 @@ def _rows(operator: OperatorView, states: States) -> list[list[str]]:
         _share(operator.cache_hits),
     ]
     sizes = []
-    for i, name in enumerate(info.states if state is not None else ()):
-        assert state is not None
+    for i, name in enumerate(info.states):
         planned = states.get((info.id, i))
+        if state is None and planned is None:
+            continue
         label, ttl = (planned.selector, planned.ttl_text) if planned else (f"{plain_name(operator)}.{name}", "")
-        mark = "+" if state.partial else ""
-        expired = _count(totals, f"expired_rows.{i}")
-        cells = [f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
+        cells = [""] * 4  # before the first micro-batch
+        if state is not None:
+            mark = "+" if state.partial else ""
+            expired = _count(totals, f"expired_rows.{i}")
+            cells = [f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
         sizes.append((label, ttl, cells))
     if len(sizes) == 1:
         label, ttl, cells = sizes[0]
@@ -57,7 +60,7 @@ def _count(totals: Mapping[str, float], name: str) -> str:
 
 def _head(view: JobView) -> list[str]:
     info, last = view.info, view.last
-    lines = [f"{info.name} ({info.job_id.replace('-', '')})", f"runs: {view.writer}" if view.writer else "stopped"]
+    lines = [f"{info.name} ({hex_id(info.job_id)})", f"runs: {view.writer}" if view.writer else "stopped"]
     facts = ["no micro-batch yet"]
     if last is not None:
         facts = [f"batch {last.batch} took {took(last.ms)}", f"its time {instant_text(last.time)}"]

@@ -56,6 +56,12 @@ def test_the_table_of_a_stopped_job(checkpoint: Path) -> None:
     )
 
 
+def test_ttls_are_there_before_the_first_micro_batch() -> None:
+    lines = table_text(JobView(info(), 1_000_000, Holder(1, "here", 0), ()), STATES).splitlines()
+    assert any(line.split()[:4] == ["id", "operator", "ttl", "in/s"] for line in lines)
+    assert [line.split() for line in lines if "join." in line] == [["join.left", "1", "s"], ["join.right", "1", "h"]]
+
+
 def test_rates_of_a_running_job_are_of_the_last_ten_seconds() -> None:
     records = tuple(record(n, started=1_000_000 + 1000 * n) for n in range(30))
     writer = Holder(1, "here", 0)
