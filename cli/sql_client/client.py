@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -75,6 +76,7 @@ class Client:
         self._depth = 0
         self.jobs = jobs or JobsElsewhere(session)
         self.inserts: int | None = None
+        self._options: dict[str, str] = {}
 
     # statements
 
@@ -183,10 +185,12 @@ class Client:
             self._console.show(f"Job ID: {job_id}", {"columns": ["job id"], "rows": [[job_id]]})
 
     def options(self) -> dict[str, str]:
-        """Those of the session that this client knows."""
+        """Those of the session that this client knows, as they were last where the gateway does not answer."""
         from stateplan.execnodes.settings import OPTIONS
 
-        return {key: text for key, text in self.session.properties().items() if key in OPTIONS}
+        with contextlib.suppress(StateplanError):
+            self._options = {key: text for key, text in self.session.properties().items() if key in OPTIONS}
+        return self._options
 
     # queries
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.gateway.client.wire import error_of, page_of
 from stateplan.gateway.protocol import ResultPage
 
@@ -55,9 +55,7 @@ def connect(
     """
     gateway = _Address(endpoint, token, ca_file, certificate)
     try:
-        body = {"properties": dict(options or {})} | ({"sessionName": name} if name else {})
-        opened = gateway.ask("POST", f"/{gateway.version()}/sessions", body)
-        return HttpSession(gateway, gateway.text(opened, "sessionHandle"), heartbeat)
+        return HttpSession(gateway, dict(options or {}), name, heartbeat)
     except BaseException:
         gateway.close()
         raise
@@ -155,18 +153,29 @@ class _Address:
 
 
 class HttpSession:
-    """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread tells the gateway that the session lives."""
+    """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread tells the gateway that the session lives.
 
-    def __init__(self, at: _Address, handle: str, heartbeat: float) -> None:
+    A gateway that was started again has no sessions. Then the next statement opens another one with the same options,
+    and says so (RUN167).
+    """
+
+    def __init__(self, at: _Address, options: Mapping[str, str], name: str | None, heartbeat: float) -> None:
         self._at = at
-        self._handle = handle
-        self._path = f"/{at.version()}/sessions/{handle}"
+        self._name = name
+        self._known: Mapping[str, str] = options
+        self._open(options)
         self._closed = threading.Event()
         threading.Thread(target=self._live, args=(heartbeat,), name="gateway heartbeat", daemon=True).start()
 
     @property
     def handle(self) -> str:
         return self._handle
+
+    def _open(self, options: Mapping[str, str]) -> None:
+        body = {"properties": dict(options)} | ({"sessionName": self._name} if self._name else {})
+        opened = self._at.ask("POST", f"/{self._at.version()}/sessions", body)
+        self._handle = self._at.text(opened, "sessionHandle")
+        self._path = f"/{self._at.version()}/sessions/{self._handle}"
 
     @property
     def endpoint(self) -> str:
@@ -175,7 +184,8 @@ class HttpSession:
 
     def properties(self) -> Mapping[str, str]:
         found = self._at.ask("GET", self._path).get("properties")
-        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        self._known = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        return self._known
 
     def configure(self, statement: str) -> None:
         if self._at.version() == "v1":  # it has no such path
@@ -189,7 +199,13 @@ class HttpSession:
 
     def submit(self, statement: str) -> str:
         body = {"statement": statement, "executionTimeout": 0}
-        return self._at.text(self._at.ask("POST", f"{self._path}/statements", body), "operationHandle")
+        try:
+            return self._at.text(self._at.ask("POST", f"{self._path}/statements", body), "operationHandle")
+        except StateplanError as error:
+            if not _is_unknown_session(error, self._handle):
+                raise
+            self._open(self._known)
+            raise RunError("RUN167", endpoint=self.endpoint) from None
 
     def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
         return self._page(operation, token, "PLAIN_TEXT")
@@ -238,8 +254,13 @@ class HttpSession:
 
     def _live(self, seconds: float) -> None:
         while not self._closed.wait(seconds):
-            with contextlib.suppress(RunError):  # the next request says so
+            with contextlib.suppress(StateplanError):  # the next statement says so
                 self.heartbeat()
+
+
+def _is_unknown_session(error: StateplanError, handle: str) -> bool:
+    """Whether a gateway, ours or Flink's, does not know the session."""
+    return error.code == "GW001" or (handle in error.message and "does not exist" in error.message)
 
 
 def _reason(cause: Exception) -> str:

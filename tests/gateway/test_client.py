@@ -114,6 +114,23 @@ def session(gateway: Gateway) -> Iterator[HttpSession]:
     made.close()
 
 
+def test_a_gateway_that_was_started_again_opens_another_session(gateway: Gateway, session: HttpSession) -> None:
+    path = f"/v4/sessions/{SESSION}"
+    gateway.answers[f"GET {path}"] = (200, {"properties": {"table.exec.state.ttl": "2 h"}})
+    session.properties()
+    gateway.answers[f"POST {path}/statements"] = (
+        500, {"errors": ["Internal server error.", f"SqlGatewayException: Session '{SESSION}' does not exist."]}
+    )  # fmt: skip
+    gateway.answers["POST /v4/sessions"] = (200, {"sessionHandle": "another"})
+    gateway.answers["POST /v4/sessions/another/statements"] = (200, {"operationHandle": OPERATION})
+    gateway.answers["DELETE /v4/sessions/another"] = (200, {"status": "CLOSED"})
+    with pytest.raises(RunError) as said:
+        session.submit("SELECT 1")
+    assert said.value.code == "RUN167"
+    assert gateway.requests[-1] == ("POST /v4/sessions", {"properties": {"table.exec.state.ttl": "2 h"}})
+    assert session.submit("SELECT 1") == OPERATION
+
+
 NAME = {"name": "n", "logicalType": {"type": "BIGINT", "nullable": False}, "comment": None}
 
 
