@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 from stateplan.execnodes.connectors.listing import FileEntry, matches, require_path, table_files
-from stateplan.execnodes.connectors.noted import Mark, Standing, refusal
 from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.execnodes.connectors.protocol import (
@@ -345,25 +344,8 @@ class _Folder(Sink):
         if not Staging.at(self.folder, self.uid).sees(token):
             raise RunError("RUN153", name=name, path=shown(self.folder))
 
-    def prepare(self, epoch: int) -> str | None:
-        said: list[str] = []
-        expected = self.ledger.expected(self.folder)
-
-        def check(found: Mark | None) -> None:
-            def refuse(how: Standing) -> RunError | None:
-                if how is not Standing.LOST:
-                    return refusal(how, f"the folder {shown(self.folder)}", found, epoch, expected)
-                said.append(
-                    f"the folder {shown(self.folder)} has lost what this job wrote up to micro-batch {expected}; the "
-                    f"job goes on with micro-batch {epoch}"
-                )
-                self.ledger.noted = None
-                return None
-
-            self.ledger.is_done(epoch, found, self.folder, refuse)
-
-        Staging.at(self.folder, self.uid).clean(epoch, check)
-        return said[0] if said else None
+    def prepare(self, epoch: int) -> None:
+        Staging.at(self.folder, self.uid).clean(epoch)
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
@@ -371,7 +353,4 @@ class _Folder(Sink):
         return "\n".join(Staging.at(self.folder, self.uid).stage(epoch, part, self.extension, files)).encode()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
-        names = [name for part in parts for name in part.decode().split("\n")]
-        Staging.at(self.folder, self.uid).commit(epoch, names, self.ledger.input)
-        if names:
-            self.ledger.note(self.folder, epoch)
+        Staging.at(self.folder, self.uid).commit(epoch, [name for part in parts for name in part.decode().split("\n")])

@@ -17,7 +17,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, says_end, table_files
-from stateplan.execnodes.connectors.noted import Ledger, Noted
+from stateplan.execnodes.connectors.noted import Noted
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import OptionError, Place
@@ -375,30 +375,14 @@ class Sink:
     Attributes:
         ordered: whether parts of all workers are committed in the order of the rows; else each worker writes one part.
         needs_rows: whether the rows themselves matter; else they are only counted.
+        noted: on the driver, the last micro-batch that the system says that it has; None before the first, and of a
+            sink that does not ask. The checkpoint keeps it, and it is set before the next job on it starts. From then
+            on, :meth:`prepare` and :meth:`commit` refuse a system that has lost it.
     """
 
     ordered: bool = False
     needs_rows: bool = True
-
-    @property
-    def ledger(self) -> Ledger:
-        """On the driver: which micro-batch is in hand, and which one the system must have. A sink whose system notes
-        micro-batches asks it in :meth:`prepare` or :meth:`commit`, and so refuses one that has other micro-batches than
-        the checkpoint."""
-        made = self.__dict__.get("_ledger")
-        if not isinstance(made, Ledger):
-            made = Ledger()
-            object.__setattr__(self, "_ledger", made)  # sinks may be frozen
-        return made
-
-    @property
-    def noted(self) -> Noted | None:
-        """On the driver: the last micro-batch that the system says that it has, as the ledger has it."""
-        return self.ledger.noted
-
-    @noted.setter
-    def noted(self, noted: Noted | None) -> None:
-        self.ledger.noted = noted
+    noted: Noted | None = None
 
     def announce(self, token: str) -> None:
         """On the driver, before a job on a cluster starts: leaves a mark where workers will write. The next
@@ -408,13 +392,8 @@ class Sink:
         """In a worker of a cluster: raises a StateplanError when the mark is not there, so that what this machine
         writes would not come to the table ``name``."""
 
-    def prepare(self, epoch: int) -> str | None:
-        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind.
-
-        Returns:
-            A sentence for the user, or nothing.
-        """
-        return None
+    def prepare(self, epoch: int) -> None:
+        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind."""
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         """In a worker: stages rows (``c0, c1, ...``; ``kind`` where they are changes).

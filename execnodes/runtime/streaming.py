@@ -233,7 +233,6 @@ class _Run:
     notices: Notices
     budget: Budget | None
     forecast: Forecast
-    tell: Callable[[str], None]
     endpoints: list[Endpoint] = field(default_factory=list)
     query: StreamingQuery | None = None
     began: float = field(default_factory=time.monotonic)
@@ -258,8 +257,7 @@ class _Run:
             marks = json.dumps(self.readers.begin(batch_id))
             self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)
         try:
-            for sentence in self.sinks.prepare(batch_id, self.checkpoint.begin(batch_id, self.ttls)):
-                self.tell(sentence)
+            self.sinks.prepare(batch_id)
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             done = reports(packed)
@@ -498,20 +496,7 @@ def execute(
             budget = Budget(limits, checkpoint.folder, ttls.held, metrics.recent, metrics.observed, tell)
         forecast = Forecast(job, checkpoint.spark, info.first_batch, sources.instants())
         run = _Run(
-            spark,
-            job,
-            checkpoint,
-            ttls,
-            sources,
-            sinks,
-            readers,
-            cache,
-            tweaks,
-            metrics,
-            notices,
-            budget,
-            forecast,
-            tell,
+            spark, job, checkpoint, ttls, sources, sinks, readers, cache, tweaks, metrics, notices, budget, forecast
         )
         run.serve(serving, tell)
         for sentence in clashing_names():

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field, replace
 from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.paths import AnyPath, ordered, remove_tree, write_whole
-from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls, ttl_name
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
 from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
-from stateplan.execnodes.runtime.checkpoint.record import BatchRecord
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -81,7 +80,6 @@ class Checkpoint:
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
         continuation: how the plan goes on from the one before; None without one.
         parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
-        reached: a micro-batch that its jobs have begun; None where none is noted.
         rescale: what brings the state to that parallelism; None when it has it.
     """
 
@@ -99,12 +97,8 @@ class Checkpoint:
     continuation: Continuation | None = None
     layout: Layout | None = None
     parallelism: int | None = None
-    reached: int | None = None
     rescale: Rescale | None = None
     lock: FileLock | Lease | None = field(default=None, repr=False)
-    record: BatchRecord | None = field(default=None, repr=False)
-    _written: tuple[Layout, ...] = field(default=(), repr=False)
-    _noted: bool = field(default=False, repr=False)
 
     @property
     def spark(self) -> SparkCheckpoint:
@@ -169,7 +163,6 @@ class Checkpoint:
             known = _read(folder, plan_text)
             if known.savepoint:
                 raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
-            known._compare()  # noqa: SLF001 - of the same class
             known._settle_in()  # noqa: SLF001 - of the same class
             if 0 < wanted != known.key_groups:
                 raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
@@ -187,30 +180,6 @@ class Checkpoint:
     def settings(self, options: Mapping[str, str]) -> dict[str, str]:
         """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
         return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
-
-    def _compare(self) -> None:
-        """Compares the parts of the directory with each other. Raises CheckpointError CKPT001, CKPT005, CKPT014,
-        CKPT016, CKPT031."""
-        record = self.record = BatchRecord.of(self.folder, self.id)
-        try:
-            record.check(self.spark, self.reached, self.place)
-        except OSError as cause:
-            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
-        if record.last is not None:
-            batch = record.last.epoch
-            record.check_ttls({ttl_name(key): state.during(batch) for key, state in read_ttls(self.folder).items()})
-
-    def begin(self, epoch: int, ttls: LiveTtls) -> str:
-        """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
-        job comes back. Raises as :meth:`BatchRecord.begin`."""
-        if self.temporary:
-            return ""
-        record = self.record = self.record or BatchRecord(self.folder, self.id)
-        read = record.begin(epoch, self.spark, ttls.during(epoch))
-        if not self._noted:
-            self.reached, self._noted = epoch, True
-            self._write_facts(self._written)
-        return read
 
     def _settle_in(self) -> None:
         """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name; removes what a
@@ -345,16 +314,13 @@ class Checkpoint:
         assert self.layout is not None
         layout = replace(self.layout, plan=_digest(self.plan_text))
         # Should the machine fail between the two writes, the old plan is there with its layout.
-        self._written = (layout, *self.layouts[:1])
-        self._write_facts(self._written)
+        self._write_facts((layout, *self.layouts[:1]))
         write_whole(self.folder / "plan.json", self.plan_text)
 
     def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
         facts = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
         if self.recovered is not None:
             facts["recovered"] = self.recovered
-        if self.reached is not None:
-            facts["reached"] = self.reached
         facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts)}
         write_whole(self.folder / FACTS, json.dumps(facts, indent=1) + "\n")
 
@@ -403,16 +369,12 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
         layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
-        recovered, place, reached = facts.get("recovered"), facts.get("place"), facts.get("reached")
-        if reached is not None:
-            reached = int(reached)
+        recovered, place = facts.get("recovered"), facts.get("place")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
-    known = Checkpoint(
+    return Checkpoint(
         folder, name, created, groups, False, True, plan_text, layouts, recovered, place, "savepoint" in facts
     )
-    known.reached = reached
-    return known
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:

@@ -253,10 +253,6 @@ class LiveTtls:
         found = self._record.get(key)
         return 0 if found is None else found.now
 
-    def during(self, batch: int) -> dict[str, int]:
-        """The TTL of each state in a micro-batch, by :func:`ttl_name`, in milliseconds."""
-        return {ttl_name(key): state.during(batch) for key, state in self._record.items()}
-
     def restart(self) -> None:
         """Another query of the job begins: its tasks have been told nothing."""
         self._sent, self._steady = "", False
@@ -315,11 +311,6 @@ class LiveTtls:
             if any(c.ttl != ttl for c, ttl in zip(spec.ttl, ttls, strict=True)):
                 found[number] = ttls
         return json.dumps(found, separators=(",", ":")) if found else ""
-
-
-def ttl_name(key: Key) -> str:
-    """A state as one text."""
-    return f"{key[0]}/{key[1]}"
 
 
 def _words(ttl: int) -> str:

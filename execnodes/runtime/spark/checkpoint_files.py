@@ -12,10 +12,10 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 from stateplan.execnodes.errors import CheckpointError
@@ -34,19 +34,8 @@ CLOSING = "closing"
 _MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
 _SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
 _HERE = "file:"
-_COMPACT = ".compact"
 _LEGAL = "/;:@&=+$,-_.!~*'()"
 """What Java's ``URI`` leaves as it is in a path, besides letters, digits and what is not ASCII."""
-
-
-class Stateful(Protocol):
-    """An operator with state: :class:`execnodes.runtime.jobgraph.OperatorSpec`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def level(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -60,15 +49,6 @@ class BatchOffsets:
 
     facts: dict[str, Any]
     sources: tuple[Any, ...]
-
-    @staticmethod
-    def of(entry: bytes) -> BatchOffsets:
-        """An entry of the log. Raises ValueError, it is damaged."""
-        lines = entry.decode().splitlines()
-        facts = json.loads(lines[1]) if len(lines) > 1 else None
-        if not isinstance(facts, dict):
-            raise ValueError("its second line is not an object")
-        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
 
     @property
     def time(self) -> int:
@@ -180,16 +160,6 @@ class SparkCheckpoint:
             store["stateSchemaFilePaths"] = [self._schema(path) for path in paths]
         return json.dumps(facts, separators=(",", ":"))
 
-    def schemas(self, operator: int) -> Iterator[AnyPath]:
-        """The files with the schemas of state that Spark has recorded of a stateful operator; none of what cannot be
-        read."""
-        for facts in ordered((self.state / str(operator)).glob("_metadata/*/[0-9]*")):
-            with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
-                for line in facts.read_text(encoding="utf-8").splitlines()[1:]:
-                    for store in json.loads(line).get("stateStoreInfo", ()):
-                        found = (_SCHEMA.search(str(path)) for path in store.get("stateSchemaFilePaths", ()))
-                        yield from (self.state / match[1] for match in found if match is not None)
-
     def _schema(self, path: str) -> str:
         """The place of a schema, from an earlier one."""
         found = _SCHEMA.search(path)
@@ -241,7 +211,11 @@ class SparkCheckpoint:
             OSError: the entry cannot be read.
             ValueError: it is damaged.
         """
-        return BatchOffsets.of((self.offset_log / str(batch)).read_bytes())
+        lines = (self.offset_log / str(batch)).read_text(encoding="utf-8").splitlines()
+        facts = json.loads(lines[1]) if len(lines) > 1 else None
+        if not isinstance(facts, dict):
+            raise ValueError("its second line is not an object")
+        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
 
     def files_read(self, batch: int, after: int = -1) -> Iterator[str]:
         """The files that sources of files have read up to a micro-batch: local ones as paths, others as URLs.
@@ -260,57 +234,6 @@ class SparkCheckpoint:
                     entry = json.loads(line)
                     if before.log_offset(source) < entry["batchId"] <= offsets.log_offset(source):
                         yield _from_spark(entry["path"])
-
-    def source_logs(self, entry: bytes, known: Collection[str] = ()) -> Iterator[str]:
-        """The files that hold what sources of files have read by the end of a micro-batch, as places in the folder:
-        of each source the last one that was compacted, and those after it.
-
-        Args:
-            entry: of the micro-batch, in the offset log.
-            known: such files of an earlier micro-batch. With them, the folders are not listed.
-
-        Raises:
-            OSError: a folder cannot be listed.
-        """
-        offsets = BatchOffsets.of(entry)
-        for source in range(len(offsets.sources)):
-            end, log = offsets.log_offset(source), f"sources/{source}"
-            if end < 0:
-                continue
-            names = {name.rpartition("/")[2] for name in known if name.startswith(f"{log}/")}
-            if names:
-                newest = max(map(_entry_number, names))
-                names |= {self._entry_name(log, number) for number in range(newest + 1, end + 1)}
-            else:
-                names = {p.name for p in (self.folder / log).glob("[0-9]*")}
-            whole = max(
-                (_entry_number(n) for n in names if n.endswith(_COMPACT) and _entry_number(n) <= end), default=0
-            )
-            yield from (f"{log}/{name}" for name in sorted(names) if whole <= _entry_number(name) <= end)
-
-    def _entry_name(self, log: str, number: int) -> str:
-        """The name of an entry of the log of a source, which may hold all before it."""
-        name = str(number)
-        return name if (self.folder / log / name).exists() else name + _COMPACT
-
-    def as_at(self, place: str, log: bytes, now: Collection[str]) -> Iterator[bytes]:
-        """A file of the log of a source as it may have been before :meth:`relocate`, when our checkpoint was at another
-        place: the paths of marker files differ.
-
-        Args:
-            place: where the checkpoint was.
-            log: the file as it is.
-            now: where it may have been since.
-        """
-        yield log
-        before = _markers_at(place)
-        for text in (before, json.dumps(before)[1:-1]):
-            form = log
-            for other in now:
-                form = form.replace(
-                    f'"path":{json.dumps(_markers_at(other))[:-1]}'.encode(), f'"path":"{text}'.encode()
-                )
-            yield form
 
     def ended(self, batch: int) -> bool:
         """Whether input ended with a micro-batch. One that read nothing counts as the one before it.
@@ -357,30 +280,6 @@ def _parsed(line: str) -> Any:
     return None  # "-": nothing has been read yet
 
 
-def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
-    """What a file is for, by its place in what Spark wrote."""
-    kind, *rest = place.split("/")
-    if not rest and kind == "state":
-        return "the state of all operators"
-    if kind == "metadata":
-        return "the identity of the query"
-    number = re.split("[._]", rest[-1])[0]
-    if kind == "offsets":
-        return f"what micro-batch {number} reads"
-    if kind == "commits":
-        return f"that micro-batch {number} is done"
-    if kind == "sources":
-        return f"which files of source {rest[0]} micro-batch {number} reads"
-    names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
-    state = f"state of {', '.join(names) or 'no operator of the plan'}"
-    if len(rest) == 1:
-        return state
-    if not rest[1].isdecimal():
-        return f"what Spark knows of the {state}"
-    version = f", as of version {number}" if len(rest) == 3 else ""
-    return f"{state}, partition {rest[1]}{version}"
-
-
 def damage_of(path: AnyPath) -> str | None:
     """What is wrong with a file that Spark wrote; None for nothing that its checksums tell. Raises OSError.
 
@@ -392,9 +291,11 @@ def damage_of(path: AnyPath) -> str | None:
     if not sums.exists():
         return "is empty" if not data else None
     facts = sums.read_bytes()
+    if facts[:4] != b"crc\0" or len(facts) < 8:
+        return None
     step = int.from_bytes(facts[4:8], "big")
-    if facts[:4] != b"crc\0" or len(facts) < 8 or len(facts) % 4 or step <= 0:
-        return f"has a damaged file of checksums beside it (.{path.name}.crc)"
+    if step <= 0:
+        return None
     expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
     most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
     if len(data) > most or (expected and len(data) <= least):
@@ -423,26 +324,14 @@ def _rewrite(log: AnyPath, change: Callable[[str], str]) -> None:
 
 def _as_spark(path: AnyPath) -> str:
     """A path as a URI, as Java writes one."""
-    return _quoted(f"{_HERE}//{path}" if isinstance(path, Path) else str(path))
-
-
-def _markers_at(place: str) -> str:
-    """The URI below which the marker files of our checkpoint at a place are."""
-    return _quoted(f"{place if '://' in place else f'{_HERE}//{place}'}/splits/")
-
-
-def _quoted(url: str) -> str:
-    return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in url)
+    text = f"{_HERE}//{path}" if isinstance(path, Path) else str(path)
+    return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in text)
 
 
 def _from_spark(uri: str) -> str:
     """The path or URL of a URI that Java wrote."""
     text = unquote(uri)
     return f"/{text.removeprefix(_HERE).lstrip('/')}" if text.startswith(_HERE) else text
-
-
-def _entry_number(name: str) -> int:
-    return int(name.split(".")[0])
 
 
 def _last(log: AnyPath) -> int:
