@@ -63,18 +63,6 @@ LOCAL_DEFAULTS = {
 }
 """The same, of a Spark on this machine alone."""
 
-CLUSTER_DEFAULTS = {
-    "spark.executor.heartbeatInterval": "2s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "12s",
-    "spark.network.timeoutInterval": "2s",
-    "spark.shuffle.io.connectionTimeout": "12s",
-    "spark.shuffle.io.connectionCreationTimeout": "5s",
-}
-"""The same, on a cluster, unless a user sets :data:`_NETWORK`: a host that is gone is noticed, and what it had is not
-waited for. Spark takes one to two minutes for that."""
-
-_NETWORK = "spark.network.timeout"
-
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
 
@@ -314,8 +302,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
-    patient = _NETWORK in options or _NETWORK in known
-    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {} if patient else CLUSTER_DEFAULTS)
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {})
     settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
