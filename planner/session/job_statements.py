@@ -37,10 +37,14 @@ def show_jobs(c: Context) -> TableResult:
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
-    """DESCRIBE JOB: as SHOW JOBS, and what the job failed of, which Flink tells elsewhere."""
+    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink tells elsewhere."""
     entry = c.env.jobs.find(node.this.name, c.place(node.this))
-    rows = [(*row, entry.error) for row in _job_rows(c, [entry])]
-    return content("DESCRIBE JOB", (*_JOB_COLUMNS, "error"), rows, types=(*_JOB_TYPES, STRING))
+    rows = _job_rows(c, [entry])
+    if entry.error is None:
+        return content("DESCRIBE JOB", _JOB_COLUMNS, rows, types=_JOB_TYPES)
+    return content(
+        "DESCRIBE JOB", (*_JOB_COLUMNS, "error"), [(*row, entry.error) for row in rows], types=(*_JOB_TYPES, STRING)
+    )
 
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:

@@ -207,8 +207,9 @@ def test_surroundings_that_ask_for_spark(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_session_with_a_spark_of_its_own_uses_it() -> None:
+    given = type("SparkSession", (), {"__module__": "pyspark.sql.session"})()
     with pytest.raises(SparkError):
-        session(spark=object()).execute_sql("SELECT 1")
+        session(spark=given).execute_sql("SELECT 1")
 
 
 def test_no_spark_is_loaded() -> None:
