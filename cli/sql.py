@@ -127,7 +127,12 @@ def _client(
 
             token = None if given.token_file is None else _token(given.token_file)
             session: GatewaySession = connect(
-                given.endpoint, options, token=token, ca_file=given.ca_file, certificate=given.certificate
+                given.endpoint,
+                options,
+                token=token,
+                ca_file=given.ca_file,
+                certificate=given.certificate,
+                reopens=terminal is not None,
             )
             stack.callback(_closed, session)
             client = Client(session, console, None, terminal)

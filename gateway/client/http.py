@@ -38,6 +38,7 @@ def connect(
     ca_file: str | None = None,
     certificate: str | None = None,
     heartbeat: float = HEARTBEAT_SECONDS,
+    reopens: bool = False,
 ) -> HttpSession:
     """Opens a session.
 
@@ -49,13 +50,14 @@ def connect(
         ca_file: certificates (PEM) to trust instead of those of the system.
         certificate: certificate and key of the client (PEM), for mutual TLS.
         heartbeat: seconds between signs of life.
+        reopens: whether a statement opens another session where the gateway does not know this one any more (RUN167).
 
     Raises:
         RunError: RUN161, it cannot be reached; RUN162, it refuses; RUN163, it is no SQL gateway; RUN164, its error.
     """
     gateway = _Address(endpoint, token, ca_file, certificate)
     try:
-        return HttpSession(gateway, dict(options or {}), name, heartbeat)
+        return HttpSession(gateway, dict(options or {}), name, heartbeat, reopens)
     except BaseException:
         gateway.close()
         raise
@@ -155,13 +157,16 @@ class _Address:
 class HttpSession:
     """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread tells the gateway that the session lives.
 
-    A gateway that was started again has no sessions. Then the next statement opens another one with the same options,
-    and says so (RUN167).
+    A gateway that was started again has no sessions. Where that is wanted, the next statement then opens another one
+    with the same options, and says so (RUN167).
     """
 
-    def __init__(self, at: _Address, options: Mapping[str, str], name: str | None, heartbeat: float) -> None:
+    def __init__(
+        self, at: _Address, options: Mapping[str, str], name: str | None, heartbeat: float, reopens: bool
+    ) -> None:
         self._at = at
         self._name = name
+        self._reopens = reopens
         self._known: Mapping[str, str] = options
         self._open(options)
         self._closed = threading.Event()
@@ -202,7 +207,7 @@ class HttpSession:
         try:
             return self._at.text(self._at.ask("POST", f"{self._path}/statements", body), "operationHandle")
         except StateplanError as error:
-            if not _is_unknown_session(error, self._handle):
+            if not self._reopens or not _is_unknown_session(error, self._handle):
                 raise
             self._open(self._known)
             raise RunError("RUN167", endpoint=self.endpoint) from None

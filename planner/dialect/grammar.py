@@ -93,7 +93,7 @@ STATEMENTS: tuple[Grammar, ...] = (
             "EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END",
             "BEGIN STATEMENT SET; INSERT ...; INSERT ...; END | ROLLBACK",
         ),
-        "runs several INSERTs as one query with one checkpoint. Between `BEGIN` and `END`, only `INSERT`, `SHOW`, "
+        "runs several INSERTs as one query with one checkpoint. Between `BEGIN` and `END`, only `INSERT`, "
         "`DESCRIBE`, `EXPLAIN`, `SET` and `RESET` are allowed. `ROLLBACK` gives the set up (not in Flink)",
         "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT x FROM t; INSERT INTO b SELECT y FROM t; END",
     ),

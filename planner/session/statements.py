@@ -33,7 +33,6 @@ _IN_STATEMENT_SET = (
     exp.Insert,
     nodes.EndStatementSet,
     nodes.RollbackStatementSet,
-    nodes.ShowObjects,
     nodes.DescribeTable,
     nodes.DescribeJob,
     nodes.Explain,

@@ -114,7 +114,8 @@ def session(gateway: Gateway) -> Iterator[HttpSession]:
     made.close()
 
 
-def test_a_gateway_that_was_started_again_opens_another_session(gateway: Gateway, session: HttpSession) -> None:
+def test_a_gateway_that_was_started_again_opens_another_session(gateway: Gateway) -> None:
+    session = connect(gateway.url, {"table.exec.state.ttl": "1 h"}, reopens=True)
     path = f"/v4/sessions/{SESSION}"
     gateway.answers[f"GET {path}"] = (200, {"properties": {"table.exec.state.ttl": "2 h"}})
     session.properties()
@@ -129,6 +130,7 @@ def test_a_gateway_that_was_started_again_opens_another_session(gateway: Gateway
     assert said.value.code == "RUN167"
     assert gateway.requests[-1] == ("POST /v4/sessions", {"properties": {"table.exec.state.ttl": "2 h"}})
     assert session.submit("SELECT 1") == OPERATION
+    session.close()
 
 
 NAME = {"name": "n", "logicalType": {"type": "BIGINT", "nullable": False}, "comment": None}
