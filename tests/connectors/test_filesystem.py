@@ -206,7 +206,7 @@ def test_a_crash_at_any_step(table: str, after: bool) -> None:
         if count[0] <= step:
             break
         step += 1
-    assert step > 20
+    assert step > 15, "so many changes of the folder at least"
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
