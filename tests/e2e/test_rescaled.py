@@ -164,7 +164,7 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
     ]
 
 
-class CutOffError(Exception):
+class CutOffError(BaseException):
     pass
 
 

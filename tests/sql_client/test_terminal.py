@@ -175,7 +175,7 @@ def test_typing(start: Start, tmp_path: Path) -> None:
     # completion
     shell.until(prompted)
     shell.type("DESCRIBE pla\t")
-    shell.until("DESCRIBE default_catalog.default_database.played")
+    shell.until("DESCRIBE played")
     shell.type(";\r")
     shell.until(lambda text: "1 row in set" in text and prompted(text))
     # what is typed is dropped
@@ -248,7 +248,7 @@ def test_a_gateway(start: Start, tmp_path: Path) -> None:
         shown = run(shell, "SELECT\r1 FRM x;", "did you mean 'FROM'?")
         assert "  --> line 2, column 7\n  1 FRM x\n" in shown, shown
         shell.type("DESCRIBE pla\t")
-        shell.until("DESCRIBE default_catalog.default_database.played")
+        shell.until("DESCRIBE played")
         shell.type("\x03")
         left(shell)
     finally:
