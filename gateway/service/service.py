@@ -69,6 +69,8 @@ _CONFIGURING = (
     nodes.ResetOption,
 )
 _STOP_SECONDS = 60.0
+_GLANCE = 0.2
+"""Seconds after which a wait for a job looks whether its statement was given up."""
 _NAME = 80
 """Characters of a job's name in the log."""
 
@@ -470,17 +472,10 @@ class _SessionHost(Host):
         if operation is None:
             super().wait(job)
             return
-        over = threading.Event()
-        job.when_over(lambda ended: over.set())
-        forget = operation.listen(over.set)
-        try:
-            over.wait()
-        finally:
-            forget()
-        if operation.is_canceled:
-            threading.Thread(target=job.stop, name="stateplan-cancel", daemon=True).start()
-            return
-        super().wait(job)
+        while not operation.is_canceled:
+            if job.wait(_GLANCE):
+                return
+        threading.Thread(target=job.stop, name="stateplan-cancel", daemon=True).start()
 
     def check_start(self) -> None:
         if self.operation is not None and self.operation.is_canceled:
