@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
+from stateplan.execnodes.connectors.registry import connectors, known_connector
 from stateplan.execnodes.connectors.rejects import ERRORS as KEYS
 from stateplan.execnodes.connectors.rejects import without_errors_table
 from stateplan.execnodes.errors import OptionError
@@ -17,9 +18,6 @@ from stateplan.execnodes.side_outputs import ERRORS, KEY, LATE, LATE_ROWS, check
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.dialect import parse
-
-_CONNECTORS = ("filesystem", "kafka", "upsert-kafka")
-"""Whose input has a position that is read once."""
 
 SideInsert = tuple[str, exp.Expr, str]
 """What goes there, the INSERT, and its text."""
@@ -82,8 +80,10 @@ def _check(table: str, key: str, options: Mapping[str, str]) -> None:
     ignore = f"{key.removesuffix(KEYS)}.ignore-parse-errors"
     if options.get(ignore, "").lower() != "true":
         raise _unusable(table, key, f"'{ignore}' is not 'true', so that invalid input fails the job")
-    if options.get("connector") not in _CONNECTORS:
-        raise _unusable(table, key, f"its connector is none of {', '.join(_CONNECTORS)}")
+    connector = known_connector(options)
+    if connector is None or not connector.keeps_invalid:
+        names = ", ".join(sorted(c.name for c in connectors() if c.keeps_invalid))
+        raise _unusable(table, key, f"its connector is none of {names}")
 
 
 def _unusable(table: str, key: str, problem: str) -> OptionError:

@@ -160,6 +160,7 @@ class Filesystem(Connector):
         ("file.size", "BIGINT NOT NULL"),
         ("file.modification-time", "TIMESTAMP_LTZ(3) NOT NULL"),
     )
+    keeps_invalid = True
     planner_gives_uid = True
 
     def is_bounded(self, options: Mapping[str, str]) -> bool:

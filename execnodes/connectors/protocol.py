@@ -452,6 +452,8 @@ class Connector:
         sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
         writable: metadata key to type text of what its sinks can write.
         changes_need_key: whether a table without a primary key takes insertions only.
+        keeps_invalid: whether its sources read every position once, so that invalid input can go to the table of
+            ``<format>.errors.table``.
         reserved: names that no column may have, with their meaning.
         planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
             the connector gives a Source, a SourceFunction or an InputFormat.
@@ -472,6 +474,7 @@ class Connector:
     sink_abilities: ClassVar[frozenset[str]] = frozenset()
     writable: ClassVar[tuple[tuple[str, str], ...]] = ()
     changes_need_key: ClassVar[bool] = False
+    keeps_invalid: ClassVar[bool] = False
     reserved: ClassVar[Mapping[str, str]] = {}
     planner_gives_uid: ClassVar[bool] = False
 

@@ -56,7 +56,7 @@ def rows(made: TableEnvironment, query: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("zone", "hour", "offset"),
-    [("UTC", 12, "+00"), ("Europe/Berlin", 14, "+02"), ("GMT-08:00", 4, "-08"), ("+05:30", 17.5, "+05:30"),
+    [("UTC", 12, "+00"), ("Europe/Berlin", 14, "+02"), ("GMT-08:00", 4, "-08"), ("GMT+05:30", 17.5, "+05:30"),
      ("default", 21, "+09"), (None, 21, "+09")],
 )  # fmt: skip
 def test_scans_lookups_and_sinks_use_the_zone_of_the_session(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,9 @@ class Restarted:
         for second in seconds:
             number = len(list((self.folder / "in").iterdir())) + 1
             row = {"id": number, "rt": f"2026-01-01 00:00:{second:02d}"}
-            (self.folder / "in" / f"{number}.json").write_text(json.dumps(row) + "\n")
+            file = self.folder / "in" / f"{number}.json"
+            file.write_text(json.dumps(row) + "\n")
+            os.utime(file, (number, number))  # files of one millisecond come in any order
 
     def run(self) -> list[str]:
         place = str(self.folder / "checkpoint")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -208,7 +209,9 @@ class Restarted:
         for second in seconds:
             number = len(list((self.folder / "in").iterdir())) + 1
             row = {"id": number, "k": "x", "rt": f"2026-01-01 00:00:{second:02d}"}
-            (self.folder / "in" / f"{number}.json").write_text(json.dumps(row) + "\n")
+            file = self.folder / "in" / f"{number}.json"
+            file.write_text(json.dumps(row) + "\n")
+            os.utime(file, (number, number))  # files of one millisecond come in any order
 
     def run(self, query: str) -> None:
         settings = {

@@ -32,7 +32,8 @@ class SlowJob:
         self._calls.append(call)
 
     def wait(self, seconds: float | None = None) -> bool:
-        self._over.wait(seconds)
+        if not self._over.wait(seconds):
+            return False
         if self.error is not None:
             raise self.error
         return True

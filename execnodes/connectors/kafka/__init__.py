@@ -217,6 +217,7 @@ class _Topics(Connector):
     abilities = frozenset({"ProjectPushDown", "ReadingMetadata", "WatermarkPushDown"})
     metadata = _METADATA
     writable = (("headers", "MAP<STRING, BYTES>"), ("timestamp", "TIMESTAMP_LTZ(3)"))
+    keeps_invalid = True
     upsert = False
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
