@@ -58,10 +58,10 @@ SLOW_FILES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
-    if not LONG:
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it"))
+    for item in items:
+        if item.get_closest_marker("long"):
+            skipped = pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it")
+            item.add_marker(pytest.mark.timeout(0) if LONG else skipped)
 
 
 @pytest.fixture(scope="session")

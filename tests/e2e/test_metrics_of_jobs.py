@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.readable import hex_id
 from stateplan.execnodes.runtime.job import Job as StartedJob
 from stateplan.execnodes.runtime.metrics.log import FOLDER, read_job, read_metrics
 from stateplan.execnodes.runtime.metrics.prometheus import FACTORY
@@ -102,7 +103,7 @@ def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Pa
         port = re.search(r"on port (\d+)", " ".join(failing.notes))
         assert port is not None
         with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=30) as answer:
-            assert f'stateplan_running{{job_id="{job.job_id}"' in answer.read().decode()
+            assert f'stateplan_running{{job_id="{hex_id(job.job_id)}"' in answer.read().decode()
         with pytest.raises(DataError):
             job.wait()
         info = read_job(failing.checkpoint)
