@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from stateplan.execnodes.errors import CheckpointError, PlanError
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.script import read_script
+from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 
 E = """CREATE TABLE e (id INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt - INTERVAL '2' SECOND)
@@ -120,12 +120,7 @@ class Restarted:
         (folder / "in").mkdir()
 
     def arrive(self, *seconds: int) -> None:
-        for second in seconds:
-            number = len(list((self.folder / "in").iterdir())) + 1
-            row = {"id": number, "rt": f"2026-01-01 00:00:{second:02d}"}
-            file = self.folder / "in" / f"{number}.json"
-            file.write_text(json.dumps(row) + "\n")
-            os.utime(file, (number, number))  # files of one millisecond come in any order
+        arrive(self.folder / "in", *({"rt": f"2026-01-01 00:00:{second:02d}"} for second in seconds))
 
     def run(self) -> list[str]:
         place = str(self.folder / "checkpoint")
@@ -138,12 +133,6 @@ class Restarted:
         session.execute_sql("INSERT INTO snk SELECT id, CURRENT_WATERMARK(rt) FROM e").wait()
         return self.capsys.readouterr().out.splitlines()
 
-    def forget_the_last_commit(self) -> None:
-        commits = self.folder / "checkpoint" / "spark" / "commits"
-        last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
-        last.unlink()
-        (commits / f".{last.name}.crc").unlink(missing_ok=True)
-
 
 @pytest.mark.spark
 def test_a_restart_and_a_repeated_micro_batch_read_what_the_checkpoint_has(
@@ -154,7 +143,7 @@ def test_a_restart_and_a_repeated_micro_batch_read_what_the_checkpoint_has(
     assert job.run() == ["+I[1, null]", "+I[2, 2026-01-01T00:00:08]", "+I[3, 2026-01-01T00:00:08]"]
     job.arrive(18, 30)
     assert job.run() == ["+I[4, 2026-01-01T00:00:18]", "+I[5, 2026-01-01T00:00:18]"]
-    job.forget_the_last_commit()
+    forget_the_last_commit(tmp_path / "checkpoint")
     assert job.run() == ["+I[5, 2026-01-01T00:00:18]"]
     job.arrive(17)
     assert job.run() == ["+I[6, 2026-01-01T00:00:28]"]

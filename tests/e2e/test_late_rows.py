@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restore import restore
 from stateplan.planner.session.script import read_script
 from stateplan.plans.document import PlanDocument
+from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 
 E = """CREATE TABLE e (id INT, k STRING, rt TIMESTAMP(3), WATERMARK FOR rt AS rt)
@@ -206,12 +206,7 @@ class Restarted:
         (folder / "in").mkdir()
 
     def arrive(self, *seconds: int) -> None:
-        for second in seconds:
-            number = len(list((self.folder / "in").iterdir())) + 1
-            row = {"id": number, "k": "x", "rt": f"2026-01-01 00:00:{second:02d}"}
-            file = self.folder / "in" / f"{number}.json"
-            file.write_text(json.dumps(row) + "\n")
-            os.utime(file, (number, number))  # files of one millisecond come in any order
+        arrive(self.folder / "in", *({"k": "x", "rt": f"2026-01-01 00:00:{second:02d}"} for second in seconds))
 
     def run(self, query: str) -> None:
         settings = {
@@ -235,12 +230,6 @@ class Restarted:
         texts = [p.read_text() for p in (self.folder / "late").iterdir() if p.is_file() and p.name[0] not in "._"]
         return sorted(json.loads(json.loads(line)["row_json"])["id"] for t in texts for line in t.splitlines())
 
-    def forget_the_last_commit(self) -> None:
-        commits = self.folder / "checkpoint" / "spark" / "commits"
-        last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
-        last.unlink()
-        (commits / f".{last.name}.crc").unlink(missing_ok=True)
-
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["local-window-aggregate", "over-aggregate"])
@@ -250,7 +239,7 @@ def test_late_rows_are_written_once(name: str, spark: object, tmp_path: Path) ->
     job.arrive(10, 40, 12)
     job.run(query)
     assert job.late() == [3]
-    job.forget_the_last_commit()
+    forget_the_last_commit(tmp_path / "checkpoint")
     job.run(query)
     assert job.late() == [3]
     job.arrive(13, 50, 14)

@@ -12,6 +12,7 @@ from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restore import restore
 from stateplan.plans.document import PlanDocument
+from tests.support.arriving import forget_the_last_commit
 from tests.support.kafka import Kafka
 from tests.support.local import printed
 
@@ -153,8 +154,6 @@ def test_errors_are_written_once(spark: object, tmp_path: Path) -> None:
         return sorted((Path(str(row["file_path"])).name, row["line_number"]) for row in read(tmp_path / "bad"))
 
     assert run(1, '{"a": 1}\nx\n') == [("1.json", 2)]
-    commits = tmp_path / "checkpoint" / "spark" / "commits"
-    (commits / "0").unlink()
-    (commits / ".0.crc").unlink(missing_ok=True)
+    forget_the_last_commit(tmp_path / "checkpoint")
     assert run(2, 'y\n{"a": 2}\nz\n') == [("1.json", 2), ("2.json", 1), ("2.json", 3)]
     assert sorted(row["a"] for row in read(tmp_path / "snk")) == [1, 2]

@@ -16,6 +16,7 @@ from stateplan.execnodes.runtime.job import Job as StartedJob
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.repartition import repartition
 from stateplan.planner.session.environment import TableEnvironment
+from tests.support.arriving import forget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,8 +167,3 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
 
 class CutOffError(BaseException):
     pass
-
-
-def forget(log: Path, entry: int) -> None:
-    for name in (f"{entry}", f".{entry}.crc"):
-        (log / name).unlink(missing_ok=True)
