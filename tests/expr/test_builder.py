@@ -317,7 +317,7 @@ def test_syntax_of_calls() -> None:
     ("make", "code"),
     [
         (lambda: make_call("UPERR", [ref("s")], PLACE), "SQL200"),
-        (lambda: make_call("UUID", [], PLACE), "SQL201"),
+        (lambda: make_call("CLASSIFIER", [], PLACE), "SQL201"),
         (lambda: make_call("UPPER", [], PLACE), "SQL202"),
         (lambda: make_call("UPPER", [ref("s"), ref("s")], PLACE), "SQL202"),
         (lambda: make_call("CASE", [ref("b"), n("1")], PLACE), "SQL202"),
