@@ -206,6 +206,8 @@ class Client:
             self._terminal.show(mode, first, result.pages(first), options)
             if not result.ended:
                 self._console.note("The query was stopped.")
+        for note in result.notes:
+            self._console.note(note)
 
     def _tableau(self, first: ResultPage, result: Result, options: Mapping[str, str]) -> None:
         began = time.monotonic()

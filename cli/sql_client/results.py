@@ -23,6 +23,7 @@ class Result:
 
     Attributes:
         ended: whether the last page has been read.
+        notes: sentences for the user that came with the pages after the first.
     """
 
     def __init__(self, session: GatewaySession, statement: str) -> None:
@@ -30,6 +31,7 @@ class Result:
         self._operation = session.submit(statement)
         self._token: int | None = 0
         self.ended = False
+        self.notes: list[str] = []
 
     def __enter__(self) -> Result:
         return self
@@ -60,7 +62,9 @@ class Result:
         """
         yield first
         while not self.ended:
-            yield self._page()
+            page = self._page()
+            self.notes += page.notes
+            yield page
 
     def _page(self) -> ResultPage:
         assert self._token is not None

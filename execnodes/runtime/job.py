@@ -110,6 +110,12 @@ class Job(ABC):
     def view(self) -> JobView:
         """The job as it is now."""
 
+    @property
+    @abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What its figures have said so far that its user should hear, a sentence or two each: results that expired
+        state has made incomplete, windows that were open when the input ended."""
+
     @abstractmethod
     def stop(self) -> None:
         """Stops the job and waits for that. What it has committed stays; its checkpoint stays usable."""

@@ -235,6 +235,11 @@ class JobGraph:
         return any(o.event_time for o in self.operators)
 
     @property
+    def bounded(self) -> bool:
+        """Whether all of its input ends."""
+        return all(s.reader.bounded for s in self.sources)
+
+    @property
     def levels(self) -> int:
         return max((self.least_levels, *(o.level for o in self.operators)))
 

@@ -201,6 +201,36 @@ class Alarms(Protocol):
         """The last of them at or before an instant, ms since 1970."""
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """What waits for the clock, for messages.
+
+    Attributes:
+        one, many: what one and several are called.
+        missing: what the result lacks without them.
+        instead: what to do.
+    """
+
+    one: str
+    many: str
+    missing: str
+    instead: str
+
+
+WINDOWS = Awaited(
+    "window of processing time was open",
+    "windows of processing time were open",
+    "their final results are missing",
+    "Group by event time (a column with a WATERMARK): such windows end with the input",
+)
+OUTER_ROWS = Awaited(
+    "row of an outer join by processing time was waiting for a match",
+    "rows of an outer join by processing time were waiting for a match",
+    "their rows with NULLs are missing",
+    "Join by event time (a column with a WATERMARK): such rows come out when the input ends",
+)
+
+
 class Kernel(Frozen, ABC):
     """A stateful operator: a frozen dataclass, picklable, without any state of its own.
 
@@ -222,6 +252,16 @@ class Kernel(Frozen, ABC):
         """Of a kernel whose state becomes due by the clock, the instants at which it may: each of them makes a
         micro-batch, and every micro-batch visits all key groups. None for a kernel that can wait for rows."""
         return None
+
+    @property
+    def awaits(self) -> Awaited | None:
+        """What comes out only when the clock has gone on, and so not at all where bounded input ends before; None where
+        there is no such thing."""
+        return None
+
+    def waiting(self, state: Frames) -> int:
+        """How many of :attr:`awaits` there are, given per state table all live rows that will be due."""
+        return state[0].height
 
     @property
     def watermark_delay(self) -> int:

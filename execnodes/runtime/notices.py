@@ -10,19 +10,44 @@ from stateplan.execnodes.runtime.memory import CACHE_DIR
 
 class Notices:
     """Tells the user what the figures of a micro-batch say of a job that goes on: once per operator, of retractions
-    that found no row in its state; once, that local disk does not take what workers would read again.
+    that found no row in its state; once, that local disk does not take what workers would read again. At the end of
+    bounded input, what still waits for the clock.
 
     Args:
         operators: those with state.
         folder: of the workers' run cache.
         tell: is told, a line each.
+
+    Attributes:
+        told: what it was told so far.
     """
 
     def __init__(self, operators: Sequence[OperatorSpec], folder: str | None, tell: Callable[[str], None]) -> None:
+        self._operators = operators
         self._names = {o.uid: o.name for o in operators}
         self._folder = folder
-        self._tell = tell
+        self._call = tell
         self._full = False
+        self.told: list[str] = []
+
+    def _tell(self, note: str) -> None:
+        self.told.append(note)
+        self._call(note)
+
+    def at_end(self, waiting: Mapping[str, int], kept: bool) -> None:
+        """Bounded input has ended.
+
+        Args:
+            waiting: by operator uid, how much waits for the clock.
+            kept: whether it stays in a checkpoint.
+        """
+        for operator in self._operators:
+            awaited, count = operator.kernel.awaits, waiting.get(operator.uid, 0)
+            if awaited is None or not count:
+                continue
+            what = f"{count} {awaited.one if count == 1 else awaited.many}"
+            later = "; a run that goes on from this checkpoint may still emit them" if kept else ""
+            self._tell(f"{operator.name}: the input ended while {what}; {awaited.missing}{later}. {awaited.instead}")
 
     def look(self, counters: Mapping[str, Mapping[str, float]]) -> None:
         """Looks at the figures of the operators after a micro-batch."""

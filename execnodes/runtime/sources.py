@@ -82,10 +82,6 @@ class Sources:
         self._virtual = is_virtual(graph)
         self._aligned: PartWatermarks | None = None
 
-    def bounded(self) -> bool:
-        """Whether every source ends."""
-        return all(s.reader.bounded for s in self._graph.sources)
-
     def instants(self) -> int:
         """How many instants the tables on the virtual clock have."""
         return len(Markers(self._markers / INSTANTS).names()) if self._virtual else 0

@@ -102,6 +102,10 @@ class SparkJob(Job):
     def view(self) -> JobView:
         return self._run.metrics.view()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._run.notices.told)
+
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand, and waits for that; the checkpoint stays usable."""
         self._to_stop()
@@ -146,8 +150,14 @@ class SparkJob(Job):
                     self._run.settle()
                     self._run.stop_over_budget()
                 self._run.settle()
-                if not (self._saves() if self._saving is not None else self._ends_event_time()):
-                    return
+                if self._saving is not None:
+                    if not self._saves():
+                        return
+                elif not self._ends_event_time():
+                    break
+            if self.bounded and not self._stopped:
+                run = self._run
+                run.notices.at_end(run.metrics.waiting, kept=not run.checkpoint.temporary)
         except Exception as failure:
             known = failure if isinstance(failure, StateplanError) else None
             error = lost(0.0 if known else 3.0) or known
@@ -471,7 +481,7 @@ def execute(
         environment = None if elsewhere else environment_of(graph)
         sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
         sources.prepare()
-        bounded = sources.bounded()
+        bounded = job.bounded
         record = None if checkpoint.temporary else NotedBatches(checkpoint.folder, checkpoint.id)
         sinks = SinkDriver(job.sinks, not elsewhere, record)
         readers = checkpoint.readers(job)

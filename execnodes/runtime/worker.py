@@ -36,7 +36,7 @@ from stateplan.execnodes.runtime.jobgraph import (
 )
 from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading, Watermark
 from stateplan.execnodes.runtime.metrics.ages import age_figures
-from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK
+from stateplan.execnodes.runtime.metrics.figures import PART_WATERMARK, WAITING
 from stateplan.execnodes.runtime.side_outputs import SplitLate
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.execnodes.runtime.state.run_cache import RunCache
@@ -258,14 +258,16 @@ def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Bl
 
 
 def alarms(graph: JobGraph, now: int, level: int = 1) -> Iterator[Blob]:
-    """What has operators by processing time look at what is due, in every key group.
+    """What has operators by processing time look at what is due, in every key group, and, where the input ends, tell
+    what is not due yet.
 
     Args:
         now: the micro-batch's time, ms.
         level: the first level that these blobs come to.
     """
     for number, spec in enumerate(graph.operators):
-        if spec.kernel.alarms is not None and spec.level >= level:
+        tells = graph.bounded and spec.kernel.awaits is not None
+        if (tells or spec.kernel.alarms is not None) and spec.level >= level:
             for group in range(graph.key_groups):
                 yield Blob(slot_label(graph.slot(number, group)), 0, "", now, TOUCH, b"")
 
@@ -457,6 +459,8 @@ def run_operator(
         figures["bytes_in"] = sum(len(b.data) for b in blobs)
         figures["bytes_out"] = sum(len(b.data) for b in out)
         figures |= _state_figures(state.stats)
+        if graph.bounded and spec.kernel.awaits is not None:
+            figures[WAITING] = state.waiting(spec.kernel, now, spec.ttl)
         _count_all(count, graph, spec.uid, figures, clock, now, watermark.now)
 
 

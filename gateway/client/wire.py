@@ -78,6 +78,7 @@ def page_of(answer: Mapping[str, Any], token: int, as_values: bool = False) -> R
         bool(answer.get("isQueryResult")),
         answer.get("resultKind") != "SUCCESS",
         answer.get("jobID"),
+        tuple(map(str, answer.get("notes", ()))),
         values=data if as_values else (),
     )
 

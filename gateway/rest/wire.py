@@ -87,6 +87,7 @@ def page_json(fetcher: ResultFetcher, columns: str, page: Page, row_format: RowF
         *([f'"jobID":"{fetcher.job_id}"'] if fetcher.job_id else []),
         f'"resultKind":"{kind}"',
         f'"results":{{"columns":{columns},"rowFormat":"{row_format.value}","data":{rows_json(page.rows, row_format)}}}',
+        *([f'"notes":{dumps(notes)}'] if (notes := fetcher.told(page)) else []),
         *([f'"nextResultUri":{dumps(next_uri)}'] if next_uri is not None else []),
     ]
     return "{" + ",".join(parts) + "}"

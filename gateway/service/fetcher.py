@@ -79,7 +79,7 @@ class ResultFetcher:
         insert_only: whether it is one whose rows are all insertions.
         has_content: whether the rows are more than ``OK``.
         job_id: of the job that it started.
-        notes: sentences for the user.
+        notes: sentences for the user, of the statement.
     """
 
     def __init__(self, result: TableResult) -> None:
@@ -102,6 +102,12 @@ class ResultFetcher:
         else:
             self.columns = tuple(map(ResultColumn, result.columns, result.types))
             self._left = list(result.rows)
+
+    def told(self, page: Page) -> tuple[str, ...]:
+        """Sentences for a user elsewhere: of the statement with the first page, of its job with the last one."""
+        ends = page.kind is PageKind.EOS
+        first = self.notes if page.next_token == 1 or (ends and not self._token) else ()
+        return (*first, *self._result.job_notes) if ends else first
 
     @property
     def is_read(self) -> bool:

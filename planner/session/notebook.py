@@ -45,6 +45,7 @@ class ResultView:
         count: of all rows there are.
         status: of the job; None where there is none.
         error: what it failed of.
+        notes: what it has told its user.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -52,6 +53,7 @@ class ResultView:
     count: int
     status: str | None = None
     error: str | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class ResultView:
             below[0] = f"the last {len(self.rows)} of {below[0]}"
         if self.status is not None:
             below.append(f"job {self.status}")
+        below += map(escape, self.notes)
         failed = "" if self.error is None else f"<pre>{escape(self.error)}</pre>"
         return f"{_table(heads, self.rows)}<p>{'; '.join(below)}</p>{failed}"
 

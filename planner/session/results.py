@@ -93,6 +93,12 @@ class TableResult(Hinted):
     _collected: bool = field(default=False, init=False, compare=False)
     _table: Materialized | None = field(default=None, init=False, compare=False)
 
+    @property
+    def job_notes(self) -> tuple[str, ...]:
+        """What the job has told so far that its user should hear, such as windows of processing time that were open
+        when the input ended."""
+        return () if self.job is None else self.job.notes
+
     def get_result_kind(self) -> ResultKind:
         """Whether there are rows."""
         return self.kind
@@ -243,7 +249,10 @@ class TableResult(Hinted):
         if self.job is None:
             return view
         return replace(
-            view, status=self.job.status.value, error=None if self.job.error is None else str(self.job.error)
+            view,
+            status=self.job.status.value,
+            error=None if self.job.error is None else str(self.job.error),
+            notes=self.job_notes,
         )
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
+    OUTER_ROWS,
     Access,
+    Awaited,
     EventTimeKernel,
     Frames,
     StateTable,
@@ -105,6 +107,14 @@ class IntervalJoinKernel(EventTimeKernel):
     def by_clock(self) -> bool:
         """Whether what is due is so by the clock of the micro-batch."""
         return not self.event_time
+
+    @property
+    def awaits(self) -> Awaited | None:
+        return OUTER_ROWS if self.by_clock and any(self._outer) else None
+
+    def waiting(self, state: Frames) -> int:
+        """The rows that an outer join keeps, and that have met nothing."""
+        return sum(int((~truth(state[i][_MET])).sum()) for i in (0, 1) if self._outer[i])
 
     @property
     def watermark_delay(self) -> int:

@@ -18,6 +18,8 @@ from stateplan.execnodes.changelog import column
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
+    WINDOWS,
+    Awaited,
     EventTimeKernel,
     Frames,
     StateTable,
@@ -90,6 +92,20 @@ class WindowAggregateKernel(EventTimeKernel):
     @property
     def alarms(self) -> SliceAlarms | None:
         return None if self.event_time else SliceAlarms(self.slicing)
+
+    @property
+    def awaits(self) -> Awaited | None:
+        return None if self.event_time else WINDOWS
+
+    def waiting(self, state: Frames) -> int:
+        """The windows that have a slice, each once per key."""
+        rows = state[0]
+        if not self.slicing.shares:
+            return rows.height
+        of, ends = self.slicing.windows_of(rows[self._end].to_numpy())
+        open_now = np.flatnonzero(ends >= rows[_NEXT].to_numpy()[of])
+        keys = rows[list(self._keys)][of[open_now]].with_columns(pl.Series(self._end, ends[open_now]))
+        return keys.n_unique() if keys.height else 0
 
     @property
     def _partials(self) -> Partials | None:

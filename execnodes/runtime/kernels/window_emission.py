@@ -17,7 +17,9 @@ from stateplan.execnodes.changelog import RowKind, column
 from stateplan.execnodes.emission import Emission
 from stateplan.execnodes.runtime.kernel import (
     ACCESS_TIME,
+    WINDOWS,
     Alarms,
+    Awaited,
     EventTimeKernel,
     Frames,
     StateTable,
@@ -118,6 +120,10 @@ class WindowEmissionKernel(EventTimeKernel):
         delays = tuple(d for d in (self.emission.early, self.emission.late) if d)
         slices = SliceAlarms(self.slicing) if self.by_clock else None
         return EmissionAlarms(delays, slices) if delays or slices is not None else None
+
+    @property
+    def awaits(self) -> Awaited | None:
+        return WINDOWS if self.by_clock else None
 
     @property
     def call_texts(self) -> Sequence[str]:

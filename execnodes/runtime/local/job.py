@@ -80,6 +80,10 @@ class LocalJob(Job):
     def view(self) -> JobView:
         return self._metrics.view()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._notices.told)
+
     def stop(self) -> None:
         """Stops the job at once, and waits for that."""
         self._to_stop()
@@ -104,6 +108,7 @@ class LocalJob(Job):
                 ended = part.ends
             if graph.event_time and not ended:
                 self._batch(number + 1, send_marks(graph, closing_marks(graph), end_of_time(graph)))
+            self._notices.at_end(self._metrics.waiting, kept=False)
         except _StoppedError:
             return
         except WorkerError as failure:

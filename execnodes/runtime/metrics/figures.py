@@ -39,6 +39,10 @@ FIGURES: dict[str, str] = {
 LATEST = frozenset({"watermark_ms", "now_ms"})
 """Figures of which the largest counts."""
 
+WAITING = "waiting"
+"""A figure that says how things stand after a micro-batch: what waits for the clock over bounded input. Each key group
+of such an operator tells it in each micro-batch with input."""
+
 PART_WATERMARK = "watermark_ms."
 """What the names of figures begin with that are watermarks of parts of an aligned source; then comes the part."""
 

@@ -17,7 +17,7 @@ from stateplan.execnodes.runtime.budget import Limits
 from stateplan.execnodes.runtime.checkpoint.locks import Holder
 from stateplan.execnodes.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.execnodes.runtime.metrics.ages import take_ages
-from stateplan.execnodes.runtime.metrics.figures import Figures, add_all, take_parts
+from stateplan.execnodes.runtime.metrics.figures import WAITING, Figures, add_all, take_parts
 from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
 from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
@@ -89,6 +89,7 @@ class JobMetrics:
         running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
         parts: of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part -> ms.
+        waiting: by operator uid, how much of what waits for the clock there is, over bounded input.
 
     Args:
         info: what the records are about.
@@ -114,6 +115,7 @@ class JobMetrics:
         self.running: tuple[int, int, float] | None = None
         self.first: float | None = None
         self.parts: Mapping[str, Mapping[str, int]] = {}
+        self.waiting: dict[str, int] = {}
         self._tell = tell
         self._limits = limits
         self._lock = threading.RLock()
@@ -172,6 +174,7 @@ class JobMetrics:
         with self._lock:
             operators = self.counters.end(batch)
             ages = take_ages(operators)
+            self.waiting |= {uid: int(f.pop(WAITING)) for uid, f in operators.items() if WAITING in f}
             add_all(self.total, operators)
         self._totals.take(operators)
         self.parts = take_parts(operators)

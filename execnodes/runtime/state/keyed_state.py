@@ -12,7 +12,7 @@ import polars as pl
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.jobgraph import Rewrite
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, END_OF_TIME, Frames, Kernel, StateTable, Watermark
 from stateplan.execnodes.runtime.metrics.ages import Use
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.run_list import RunList
@@ -191,6 +191,16 @@ class KeyedState:
     def due(self, table: StateTable, name: str, upto: int, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
         return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
+
+    def waiting(self, kernel: Kernel, now: int, ttl: Sequence[int | TtlConfig]) -> int:
+        """How much waits for the clock; see :meth:`Kernel.waiting`."""
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
+        return kernel.waiting(
+            [
+                self.due(t, t.due, END_OF_TIME, *clocks[t.slot]) if t.due else pl.DataFrame(schema=state_schema(t))
+                for t in self._tables
+            ]
+        )
 
     def write(
         self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int

@@ -14,6 +14,8 @@ import polars as pl
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
+    WINDOWS,
+    Awaited,
     EventTimeKernel,
     Frozen,
     StateColumn,
@@ -235,6 +237,10 @@ class SessionKernel(EventTimeKernel):
     def alarms(self) -> SliceAlarms | None:
         step = min(max(self.sessions.gap // 10, _SHORTEST), _LONGEST)
         return None if self.event_time else SliceAlarms(Slicing("TUMBLE", step, step, zone=self.sessions.zone))
+
+    @property
+    def awaits(self) -> Awaited | None:
+        return None if self.event_time else WINDOWS
 
 
 def _by_code(codes: Ints, wanted: Ints) -> Iterator[Ints]:
