@@ -108,7 +108,7 @@ TEXT = '{ "a": "[1,2]", "b": [1,2]}'
         ("JSON_QUERY(j, '$.a1' WITH UNCONDITIONAL WRAPPER)", KINDS, "[[]]"),
         ("JSON_QUERY(j, '$.n1' WITH CONDITIONAL WRAPPER)", KINDS, "[1]"),
         ("JSON_QUERY(j, '$.s1' WITH CONDITIONAL WRAPPER)", KINDS, '["Test"]'),
-        ("JSON_QUERY(j, '$.a' WITH WRAPPER EMPTY OBJECT ON EMPTY)", '{"a": null}', "{}"),
+        ("JSON_QUERY(j, '$.a' WITH WRAPPER EMPTY OBJECT ON EMPTY)", '{"a": null}', None),
         # empty and error
         ("JSON_QUERY(j, 'lax $.err' NULL ON EMPTY)", KINDS, None),
         ("JSON_QUERY(j, 'lax $.err' EMPTY ARRAY ON EMPTY)", KINDS, "[]"),
