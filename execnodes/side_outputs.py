@@ -9,10 +9,12 @@ Source: the term is Flink's, of ``OutputTag`` and ``sideOutputLateData`` of its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from stateplan.execnodes.errors import OptionError, Place, nearest
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType
+from stateplan.execnodes.windows import SessionWindow
 
 LATE_ROWS = "late-rows.table"
 """The option of the session."""
@@ -22,6 +24,12 @@ KEY = "sideOutput"
 
 LATE = "late-rows"
 """Its value for rows that came after the watermark."""
+
+LATE_OF = "late-rows of "
+"""How its value begins for late rows of the operators whose :data:`TABLES` name what follows."""
+
+TABLES = "lateRows"
+"""The key of ``stateplan`` of an operator that says where its late rows go instead: per input a name, or null."""
 
 ERRORS = "parse-errors of "
 """How its value begins for input that the format of a table skips; the name of the table follows."""
@@ -73,7 +81,12 @@ DROPPING = frozenset(
 
 def columns_of(kind: str) -> Mapping[str, LogicalType]:
     """The columns that a table for a side output may have, by name."""
-    return LATE_COLUMNS if kind == LATE else ERROR_COLUMNS
+    return LATE_COLUMNS if is_late(kind) else ERROR_COLUMNS
+
+
+def is_late(kind: str) -> bool:
+    """Whether a side output is one of late rows."""
+    return kind == LATE or kind.startswith(LATE_OF)
 
 
 def check_columns(kind: str, table: str, fields: Iterable[tuple[str, LogicalType]], place: Place | None = None) -> None:
@@ -94,7 +107,7 @@ def check_columns(kind: str, table: str, fields: Iterable[tuple[str, LogicalType
             problem, hint = f"its column '{name}' is {given.summary()}", f"{name} {wanted.summary()}"
         else:
             continue
-        what = "late rows" if kind == LATE else "invalid input"
+        what = "late rows" if is_late(kind) else "invalid input"
         expected = ", ".join(f"{column} {t.summary()}" for column, t in known.items())
         raise OptionError("OPT008", what=what, table=table, problem=problem, expected=expected, hint=hint, place=place)
 
@@ -104,7 +117,30 @@ def side_output(node: ExecNode) -> str | None:
     return (node.stateplan or {}).get(KEY)
 
 
+def late_tables(names: Sequence[str | None], inputs: int) -> dict[str, list[str | None]]:
+    """What the ``stateplan`` of an operator says of its late rows: nothing where hints do not.
+
+    Args:
+        names: of the tables, per input, or one for all.
+        inputs: how many it has.
+    """
+    given = list(names) if len(names) == inputs else list(names[:1]) * inputs
+    return {TABLES: given} if any(given) else {}
+
+
+def late_table(node: ExecNode, number: int) -> str | None:
+    """The name of the table that a hint gives for the late rows of an input of an operator."""
+    given = (node.stateplan or {}).get(TABLES) or ()
+    return given[number] if number < len(given) else None
+
+
 def may_drop(node: ExecNode, inputs: Sequence[ExecNode]) -> bool:
     """Whether an operator may drop late rows."""
-    timed = any(f.type.kind == "ROWTIME" for source in inputs for f in source.output_type.fields)
-    return node.title in DROPPING and (timed or node.title == "global-window-aggregate")
+    windowing: Any = getattr(node, "windowing", None) or getattr(node, "left_windowing", None)
+    if node.title == "window-table-function" and not isinstance(windowing.window, SessionWindow):
+        return False
+    if windowing is not None:
+        timed = bool(windowing.is_rowtime)
+    else:
+        timed = any(f.type.kind == "ROWTIME" for source in inputs for f in source.output_type.fields)
+    return node.title in DROPPING and timed

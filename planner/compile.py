@@ -15,7 +15,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import optimize
 from stateplan.planner.physical import Physical
-from stateplan.planner.side_outputs import as_flink_knows, marked, side_inserts
+from stateplan.planner.side_outputs import as_flink_knows, check_hints, marked, side_inserts
 
 
 def physical_plans(
@@ -51,6 +51,7 @@ def compile_inserts(
     """
     plans = physical_plans(inserts, catalog, options, source)
     graph = lower(plans, of_mode(options))
+    check_hints(inserts, source, graph, options)
     side = side_inserts(graph, catalog, options)
     for _, insert, text in side:
         plans += physical_plans([insert], catalog, options, text)

@@ -16,6 +16,7 @@ from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.model import JsonObject
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
 from stateplan.execnodes.settings import corrects_flink, value
+from stateplan.execnodes.side_outputs import late_tables, may_drop
 from stateplan.execnodes.validation import plan_error
 from stateplan.planner.algebra.relations import Scan, Sink
 from stateplan.planner.endless_hints import compiled_entries, with_states_of_hints
@@ -69,7 +70,8 @@ class _Graph:
         made, compiled = self._made(kind, node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
         data = made.to_json()
-        key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update])
+        late = self._late_tables(kind, node, made, [self.nodes[i - 1] for i in inputs])
+        key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update, late])
         if shareable and key in self.known:
             return self.known[key]
         identifier = kind.identifier(node.rel)
@@ -78,12 +80,20 @@ class _Graph:
         if identifier is not None:
             self.identifiers.add(identifier)
         number = len(self.nodes) + 1
-        ours = {"compiledTtl": compiled_entries(compiled)} if compiled else None
-        self.nodes.append(made.replace(id=number, stateplan=ours))
+        ours = {"compiledTtl": compiled_entries(compiled)} if compiled else {}
+        self.nodes.append(made.replace(id=number, stateplan={**ours, **late} or None))
         self.origins[number] = node
         self.edges += [(i, number) for i in inputs]
         self.known[key] = number
         return number
+
+    @staticmethod
+    def _late_tables(
+        kind: Operator[Any], node: Physical, made: ExecNode, inputs: Sequence[ExecNode]
+    ) -> dict[str, list[str | None]]:
+        """What the node says of its late rows, if it drops any."""
+        names = [None if hint is None else hint.late for hint in kind.late_hints(node.rel)]
+        return late_tables(names, len(inputs)) if any(names) and may_drop(made, inputs) else {}
 
     def _made(self, kind: Operator[Any], node: Physical) -> tuple[ExecNode, list[CompiledTtl]]:
         """The exec node without its id, and where the TTLs of its states come from.
@@ -95,7 +105,7 @@ class _Graph:
             made = kind.lower(node.rel, node, self.lowering)
         except ValidationError as error:
             raise plan_error(error) from error
-        entries, compiled = self.lowering.states(made, kind.state_ttls(node.rel), kind.ttl_origin(node.rel))
+        entries, compiled = self.lowering.states(made, kind.state_hints(node.rel), kind.ttl_origin(node.rel))
         return made.replace(state=entries) if entries else made, compiled
 
 

@@ -9,15 +9,27 @@ from sqlglot import exp
 from stateplan.execnodes.connectors.registry import connectors, known_connector
 from stateplan.execnodes.connectors.rejects import ERRORS as KEYS
 from stateplan.execnodes.connectors.rejects import without_errors_table
-from stateplan.execnodes.errors import OptionError
+from stateplan.execnodes.errors import OptionError, SqlError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_options
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.settings import is_batch
-from stateplan.execnodes.side_outputs import ERRORS, KEY, LATE, LATE_ROWS, check_columns, columns_of, may_drop
+from stateplan.execnodes.side_outputs import (
+    ERRORS,
+    KEY,
+    LATE,
+    LATE_OF,
+    LATE_ROWS,
+    check_columns,
+    columns_of,
+    late_table,
+    may_drop,
+)
+from stateplan.planner.binding.hints import LATE_ROWS as HINT
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.dialect import parse
+from stateplan.planner.positions import place_of
 
 SideInsert = tuple[str, exp.Expr, str]
 """What goes there, the INSERT, and its text."""
@@ -38,10 +50,33 @@ def side_inserts(graph: ExecGraph, catalog: CatalogManager, options: Mapping[str
     """
     if is_batch(options):
         return []
-    late = options.get(LATE_ROWS)
-    drops = late and any(may_drop(node, graph.inputs(node)) for node in graph.nodes)
-    found = [_insert(LATE, late, LATE_ROWS, catalog)] if late and drops else []
+    late, dropping = options.get(LATE_ROWS), [node for node in graph.nodes if may_drop(node, graph.inputs(node))]
+    hinted = [[late_table(node, i) for i in range(len(graph.inputs(node)))] for node in dropping]
+    found = [_insert(LATE, late, LATE_ROWS, catalog)] if late and not all(all(names) for names in hinted) else []
+    for name in dict.fromkeys(name for names in hinted for name in names if name):
+        found.append(_insert(f"{LATE_OF}{name}", name, HINT, catalog))
     return [*found, *(_insert(f"{ERRORS}{table}", name, key, catalog) for table, key, name in _errors(graph))]
+
+
+def check_hints(inserts: Sequence[exp.Expr], source: str, graph: ExecGraph, options: Mapping[str, str]) -> None:
+    """Whether each hint for late rows is about an operator that drops some.
+
+    Args:
+        inserts: the statements, whose positions point into ``source``.
+        graph: their plan.
+        options: of the session.
+
+    Raises:
+        SqlError: SQL124, none of its operators does.
+    """
+    taken = {late_table(node, i) for node in graph.nodes for i in range(len(graph.inputs(node)))}
+    items = (i for insert in inserts for hint in insert.find_all(exp.Hint) for i in hint.expressions)
+    for item in items if not is_batch(options) else ():
+        if item.name.upper() == HINT:
+            for argument in item.expressions:
+                named = argument.expression if isinstance(argument, exp.EQ) else argument
+                if named.name not in taken:
+                    raise SqlError("SQL124", name=named.name, place=place_of(item, source))
 
 
 def _insert(kind: str, name: str, key: str, catalog: CatalogManager) -> SideInsert:

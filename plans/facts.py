@@ -18,7 +18,7 @@ from typing import Any
 
 from stateplan.execnodes.errors import Place, PlanError, nearest
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.side_outputs import ERRORS, LATE
+from stateplan.execnodes.side_outputs import ERRORS, LATE, TABLES, is_late
 from stateplan.execnodes.side_outputs import KEY as SIDE_OUTPUT
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.jsontext import join_pointer
@@ -31,7 +31,7 @@ SUPPRESS = "suppress"
 """The node key of findings of ``plan lint`` that somebody has accepted: rule code -> reason."""
 
 _SINK = "stream-exec-sink_"
-_NODE_KEYS = ("uid", "compiledTtl", SUPPRESS)
+_NODE_KEYS = ("uid", "compiledTtl", SUPPRESS, TABLES)
 _ORIGINS = ("hint", "function", "option", "default")
 _FACT_KEYS = ("formatVersion", "sql", "sqlHash", "schemaHashes")
 
@@ -202,8 +202,11 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if "compiledTtl" in extra:
             _check_compiled_ttls(extra["compiledTtl"], f"{at}/compiledTtl")
         _texts(extra.get(SUPPRESS, {}), f"{at}/{SUPPRESS}")
+        tables = extra.get(TABLES, [])
+        if not isinstance(tables, list) or not all(name is None or isinstance(name, str) for name in tables):
+            raise PlanError("PLAN081", dumps=json.dumps(tables)[:60], place=Place(pointer=f"{at}/{TABLES}"))
         kind = extra.get(SIDE_OUTPUT, LATE)
-        if kind != LATE and not (isinstance(kind, str) and kind.startswith(ERRORS)):
+        if not isinstance(kind, str) or not (is_late(kind) or kind.startswith(ERRORS)):
             raise PlanError(
                 "PLAN081", dumps=json.dumps(extra[SIDE_OUTPUT])[:60], place=Place(pointer=f"{at}/{SIDE_OUTPUT}")
             )

@@ -222,16 +222,26 @@ def _stateplan(sink: bool) -> Schema:
     }
     side = {
         "type": "string",
-        "pattern": "^(late-rows|parse-errors of .+)$",
+        "pattern": "^(late-rows( of .+)?|parse-errors of .+)$",
         "description": "What the sink gets: the rows that operators drop because they come late, or invalid input of a "
         "table.",
     }
-    of_sink = {**_FACTS, "sideOutput": side}
+    late = {
+        "type": "array",
+        "items": {"type": ["string", "null"]},
+        "description": "Per input, the table of the LATE_ROWS hint: its late rows go to the sink of that table.",
+    }
+    own = {**_FACTS, "sideOutput": side} if sink else {"lateRows": late}
     return {
         "description": WORDS["stateplan"],
         "type": "object",
         "additionalProperties": False,
-        "properties": {"uid": uid, "compiledTtl": _COMPILED, "suppress": suppress, **(of_sink if sink else {})},
+        "properties": {
+            "uid": uid,
+            "compiledTtl": _COMPILED,
+            "suppress": suppress,
+            **own,
+        },
     }
 
 

@@ -137,7 +137,8 @@ class Sink(StatefulNode):
         fields, table = ", ".join(names) or "rows", self.dynamic_table_sink.table.summary
         side = (self.stateplan or {}).get("sideOutput")
         if side is not None:
-            what = "rows that operators drop because they come late" if side == "late-rows" else f"the {side}"
+            late = side.startswith("late-rows")
+            what = "rows that operators drop because they come late" if late else f"the {side}"
             return f"writes {what} to {table}"
         text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")

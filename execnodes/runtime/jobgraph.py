@@ -112,7 +112,7 @@ class OperatorSpec:
         level: 1 + the largest level of the operators before it.
         channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
         fields: what is known of the rows of the inputs.
-        late: per input, where its late rows go; empty where they are only counted.
+        late: per input, where its late rows go; None, and empty for all, where they are only counted.
         idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
@@ -135,7 +135,7 @@ class OperatorSpec:
     version: int = 0
     rewrite: Rewrite | None = None
     fields: InputFields = _NO_FIELDS
-    late: tuple[LateRows, ...] = ()
+    late: tuple[LateRows | None, ...] = ()
 
     @property
     def event_time(self) -> bool:

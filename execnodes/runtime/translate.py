@@ -56,7 +56,7 @@ from stateplan.execnodes.runtime.unread import Path, columns_read, read_paths, w
 from stateplan.execnodes.runtime.watermarks import READER
 from stateplan.execnodes.secrets import Secrets
 from stateplan.execnodes.settings import corrects_flink, value
-from stateplan.execnodes.side_outputs import ERRORS, LATE, check_columns, side_output
+from stateplan.execnodes.side_outputs import ERRORS, LATE, LATE_OF, check_columns, is_late, late_table, side_output
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.ttl import TtlConfig
 from stateplan.execnodes.types import BOOLEAN, LogicalType
@@ -140,7 +140,7 @@ class _Translation:
                 self.operators[node.id] = len(self.operators)
                 self.levels[node.id] = before + 1
                 self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
-        if self.late_sink is not None:
+        if any(is_late(side_output(node) or "") for node in self.graph.sinks):
             self.parts = {i: self.splitting(self.graph.node(i), part) for i, part in self.parts.items()}
         reading = {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
         check_readers(self.graph, reading)
@@ -170,15 +170,16 @@ class _Translation:
             roots=held(),
         )
 
-    @property
-    def late_sink(self) -> ExecNode | None:
-        """The sink that gets late rows."""
-        return next((node for node in self.graph.sinks if side_output(node) == LATE), None)
-
-    def late_rows(self, node: ExecNode, number: int) -> LateRows:
-        """What becomes of the late rows of an input of a node."""
-        sink = self.late_sink
-        assert isinstance(sink, Sink)
+    def late_rows(self, node: ExecNode, number: int) -> LateRows | None:
+        """What becomes of the late rows of an input of a node; None where they are only counted."""
+        name = late_table(node, number)
+        if name is None and isinstance(node, LocalWindowAggregate):
+            whole = self.graph.consumers(self.graph.consumers(node)[0])[0]
+            name = late_table(whole, 0)
+        kind = LATE if name is None else f"{LATE_OF}{name}"
+        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
+        if not isinstance(sink, Sink):
+            return None
         with self.graph.placing(sink):
             check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written)
         row = self.graph.inputs(node)[number].output_type
@@ -203,18 +204,21 @@ class _Translation:
         """A node that makes partial results of windows by event time, taking late rows out before."""
         if not any(isinstance(step, LocalTransform) for step in _steps(part)):
             return part
+        late = self.late_rows(node, 0)
+        if late is None:
+            return part
         if isinstance(part, Stateful):
             timed = part.kernel.by_event_time and not part.kernel.by_clock
-            return replace(part, before=with_split(part.before, self.late_rows(node, 0))) if timed else part
+            return replace(part, before=with_split(part.before, late)) if timed else part
         if isinstance(node, LocalWindowAggregate) and node.windowing.is_rowtime:
-            return replace(part, transforms=with_split(part.transforms, self.late_rows(node, 0)))
+            return replace(part, transforms=with_split(part.transforms, late))
         return part
 
-    def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows, ...]:
+    def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows | None, ...]:
         """Per input of an operator, what becomes of late rows; nothing where they are only counted, or are partial
         results, whose late rows were taken out before."""
         partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
-        if self.late_sink is None or not part.kernel.by_event_time or part.kernel.by_clock or partial:
+        if not part.kernel.by_event_time or part.kernel.by_clock or partial:
             return ()
         return tuple(self.late_rows(node, i) for i in range(len(self.graph.inputs(node))))
 

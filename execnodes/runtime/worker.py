@@ -444,7 +444,7 @@ def run_operator(
     figures["deliver_ms"] = 1000 * (time.perf_counter() - stepped)
     yield from out
     for late, rows in zip(spec.late, state.late_rows, strict=False):
-        if rows.height:
+        if late is not None and rows.height:
             seq = f"{operator:04d}\0{group:06d}\0{late.input}"
             yield from side_blobs(graph, late.sink, late.of(rows, watermark.before), now, seq, clock)
     if spec.event_time:

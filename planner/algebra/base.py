@@ -10,6 +10,19 @@ from stateplan.execnodes.types import LogicalType
 
 
 @dataclass(frozen=True)
+class InputHint:
+    """What hints say of an input of an operator.
+
+    Attributes:
+        ttl: of the state that keeps its rows, ms; None where they do not say.
+        late: the table that its late rows go to, as it is written; None where they do not say.
+    """
+
+    ttl: int | None = None
+    late: str | None = None
+
+
+@dataclass(frozen=True)
 class Rel:
     """A relational expression."""
 

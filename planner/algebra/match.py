@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Field, Order, Single
 from stateplan.planner.expressions.ops import walk
 
@@ -33,7 +34,7 @@ class Match(Single):
     order: Order
     interval: Rex | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

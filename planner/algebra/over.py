@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Literal
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import Frame
 from stateplan.planner.algebra.relations import AggCall, Field, Order, Single
 
@@ -25,7 +26,7 @@ class OverAggregate(Single):
     calls: tuple[AggCall, ...]
     constants: tuple[Literal, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
     input_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property

@@ -21,6 +21,7 @@ from stateplan.planner.accumulators import (
     percentile,
     welford,
 )
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
 from stateplan.planner.algebra.table_functions import is_python
 
@@ -188,7 +189,7 @@ class IncrementalAggregate(Single):
 
     local: LocalAggregate
     final: tuple[int, ...]
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -1,7 +1,6 @@
 """The relational algebra between SQL and the exec graph: frozen nodes with typed fields.
 
-The shapes are Calcite's and Flink's: what the binder makes is Flink's logical plan, what the passes leave is its
-physical plan. Fields are known by position; names are carried along because plans show them.
+What the binder makes is Flink's logical plan, what the passes leave its physical plan. Fields are known by position.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from stateplan.planner.algebra.base import (
     AggCall,
     Field,
     FilterAbility,
+    InputHint,
     LimitAbility,
     Pair,
     PartitionAbility,
@@ -211,8 +211,8 @@ class Join(Joined):
 
     condition: Rex
     join_type: JoinType = "INNER"
-    left_ttl: int | None = None
-    right_ttl: int | None = None
+    left_hint: InputHint | None = None
+    right_hint: InputHint | None = None
     names: tuple[str, ...] = ()
     place: Place | None = field(default=None, compare=False, repr=False)
     ttl_texts: tuple[str | None, str | None] = (None, None)
@@ -224,12 +224,12 @@ class Join(Joined):
 @dataclass(frozen=True)
 class MultiJoin(Several):
     """Joins of ``sources`` from left to right. Per source: ``join_types`` (INNER or LEFT; unused for the first),
-    ``conditions`` over all fields up to it, ``ttls`` of its state in ms and ``ttl_texts``, as the hint has it."""
+    ``conditions`` over all fields up to it, ``hints`` and ``ttl_texts``, the TTLs as the hint has them."""
 
     join_types: tuple[OuterJoinType, ...]
     conditions: tuple[Rex, ...]
     names: tuple[str, ...]
-    ttls: tuple[int | None, ...]
+    hints: tuple[InputHint | None, ...]
     ttl_texts: tuple[str | None, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
 
@@ -257,7 +257,7 @@ class Correlate(Pair):
     number: int
     join_type: JoinType = "LEFT"
     adjusted: bool = False
-    ttls: tuple[int | None, int | None] = (None, None)
+    hints: tuple[InputHint | None, InputHint | None] = (None, None)
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -272,7 +272,7 @@ class Aggregate(Single):
 
     group: tuple[int, ...]
     calls: tuple[AggCall, ...]
-    ttl: int | None = None
+    hint: InputHint | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
     level: Literal["", "PARTIAL", "FINAL"] = ""
 
@@ -340,7 +340,7 @@ class SetOperation(Pair):
 
 @dataclass(frozen=True)
 class Window(Single):
-    """Rows with one window function's value appended; ``ttl`` is of the hint, ms."""
+    """Rows with one window function's value appended."""
 
     function: str
     partition: tuple[int, ...]
@@ -348,7 +348,7 @@ class Window(Single):
     type: LogicalType
     name: str
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -381,7 +381,7 @@ class Rank(Single):
 
     ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
     known once the changes of the input are. ``takes_back``: a single row that is replaced is taken back. Without it, a
-    row that is first by another order than time is taken for one that stays, as in Flink. ``ttl`` is of a hint, ms.
+    row that is first by another order than time is taken for one that stays, as in Flink.
     """
 
     partition: tuple[int, ...]
@@ -393,7 +393,7 @@ class Rank(Single):
     end_index: int | None = None
     strategy: RankStrategy | None = None
     takes_back: bool = False
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -412,14 +412,13 @@ class Rank(Single):
 
 @dataclass(frozen=True)
 class Sort(Single):
-    """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows. ``ttl``
-    is of the hint, ms."""
+    """Rows in an order, less the first ``offset``, and at most ``fetch`` of them. Without an order, any rows."""
 
     order: Order
     offset: int = 0
     fetch: int | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from stateplan.execnodes.functions.process import DeclaredArgument, ProcessDecla
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Several, Single, unique_names
 from stateplan.planner.catalog.functions import FoundFunction
@@ -70,7 +71,7 @@ class TableAggregate(Single):
 
     group: tuple[int, ...]
     call: AggCall
-    ttl: int | None = None
+    hint: InputHint | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -96,7 +97,7 @@ class ProcessTable(Several):
     constant, or None for its default.
 
     ``times`` are the columns of ``on_time``, ``uid`` is the identifier that the call has; ``row`` are the fields, as
-    Flink names them; ``ttl`` is that of a hint, for all states.
+    Flink names them.
     """
 
     found: FoundFunction
@@ -106,7 +107,7 @@ class ProcessTable(Several):
     uid: str | None
     row: tuple[Field, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def process(self) -> ProcessDeclaration:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import JoinType, RetryOptions
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Calc, Field, Join, Joined, Rel, Scan, Single
 
 
@@ -24,8 +25,8 @@ class TemporalJoin(Joined):
     left_time: int
     right_time: int | None
     primary_key: tuple[int, ...] = ()
-    left_ttl: int | None = None
-    right_ttl: int | None = None
+    left_hint: InputHint | None = None
+    right_hint: InputHint | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
 
 
@@ -45,8 +46,8 @@ class IntervalJoin(Joined):
     left_time: int
     right_time: int
     place: Place | None = field(default=None, compare=False, repr=False)
-    left_ttl: int | None = None
-    right_ttl: int | None = None
+    left_hint: InputHint | None = None
+    right_hint: InputHint | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class LookupJoin(Single):
     before: Rex | None = None
     rest: Rex | None = None
     materialize: bool = False
-    ttl: int | None = None
+    hint: InputHint | None = None
     retry: RetryOptions | None = None
 
     @property

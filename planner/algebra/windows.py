@@ -25,6 +25,7 @@ from stateplan.execnodes.windows import (
     TumblingWindow,
     WindowAttached,
 )
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.phased import Accumulators, phased_calls
 from stateplan.planner.algebra.relations import (
     AggCall,
@@ -150,7 +151,7 @@ class WindowTable(Single):
     window: TimeWindow
     time: int
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def position(self) -> WindowPosition:
@@ -173,7 +174,7 @@ class WindowAggregate(Single):
     position: WindowPosition
     properties: tuple[Property, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -206,7 +207,7 @@ class GroupWindowAggregate(Single):
     time_type: LogicalType
     tells: bool
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
     emission: Emission | None = None
 
     @property
@@ -282,6 +283,7 @@ class WindowDeduplicate(Single):
     keeps_last: bool
     position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -302,6 +304,7 @@ class WindowRank(Single):
     rank_name: str | None
     position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
+    hint: InputHint | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -317,5 +320,5 @@ class WindowJoin(Joined):
     left_position: WindowPosition
     right_position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
-    left_ttl: int | None = None
-    right_ttl: int | None = None
+    left_hint: InputHint | None = None
+    right_hint: InputHint | None = None

@@ -13,6 +13,7 @@ from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
@@ -312,7 +313,7 @@ class GroupingBinder(ExpressionBinder):
 
     # the relations
 
-    def build(self, ttl: int | None, place: Place) -> Rel:
+    def build(self, hint: InputHint | None, place: Place) -> Rel:
         """The aggregate over its projection, once all expressions are bound: its keys, then its calls."""
         below: Rel = self.rel
         if self.input.exprs:
@@ -320,10 +321,10 @@ class GroupingBinder(ExpressionBinder):
             names = project_names(self.input.exprs, named, self.rel, through_casts=False)
             below = Project(self.rel, tuple(self.input.exprs), tuple(names))
         if self.window is not None:
-            return self._of_windows(self.window, below, ttl, place)
-        return aggregated(below, self.group_count, self.sets, self.calls, ttl, place)
+            return self._of_windows(self.window, below, hint, place)
+        return aggregated(below, self.group_count, self.sets, self.calls, hint, place)
 
-    def _of_windows(self, window: GroupWindow, below: Rel, ttl: int | None, place: Place) -> Rel:
+    def _of_windows(self, window: GroupWindow, below: Rel, hint: InputHint | None, place: Place) -> Rel:
         """The aggregate by windows, and a projection to what expressions are bound over: keys, with the window in its
         place, what is told of the window, and calls."""
         if self.sets != [tuple(range(self.group_count))]:
@@ -338,7 +339,7 @@ class GroupingBinder(ExpressionBinder):
         # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
         calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]
         made = GroupWindowAggregate(
-            below, group, tuple(calls_of), window.window, window.key, window.time.type, self.tells, place, ttl
+            below, group, tuple(calls_of), window.window, window.key, window.time.type, self.tells, place, hint
         )
         fields = made.fields
         calls, told = len(group), len(group) + len(self.calls)

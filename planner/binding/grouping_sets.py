@@ -15,6 +15,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import BIGINT
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
 from stateplan.planner.expressions.ops import call, compare
 
@@ -60,7 +61,7 @@ def _keys(node: exp.Expr, key: Callable[[exp.Expr], int]) -> Keys:
 
 
 def aggregated(
-    rel: Rel, count: int, sets: Sequence[Keys], calls: Sequence[AggCall], ttl: int | None, place: Place
+    rel: Rel, count: int, sets: Sequence[Keys], calls: Sequence[AggCall], hint: InputHint | None, place: Place
 ) -> Rel:
     """The aggregate of ``rel`` by its first ``count`` fields: those fields, then the calls.
 
@@ -76,17 +77,17 @@ def aggregated(
             turn = []
             turns.append(turn)
         turn.append(unique)
-    parts = [_turn(rel, count, turn, calls, number, ttl, place) for number, turn in enumerate(turns)]
+    parts = [_turn(rel, count, turn, calls, number, hint, place) for number, turn in enumerate(turns)]
     return parts[0] if len(parts) == 1 else Union(tuple(parts), True)
 
 
 def _turn(
-    rel: Rel, count: int, sets: list[Keys], calls: Sequence[AggCall], number: int, ttl: int | None, place: Place
+    rel: Rel, count: int, sets: list[Keys], calls: Sequence[AggCall], number: int, hint: InputHint | None, place: Place
 ) -> Rel:
     plain = [c for c in calls if c.function not in GROUPING_FUNCTIONS]
     group = tuple(range(count))
     if len(sets) == 1:
-        aggregate = Aggregate(rel, sets[0], tuple(plain), ttl, place)
+        aggregate = Aggregate(rel, sets[0], tuple(plain), hint, place)
         if len(plain) == len(calls) and sets[0] == group:
             return aggregate
         return _restored(aggregate, rel, count, {k: sets[0].index(k) for k in sets[0]}, calls, sets, None, number)
@@ -96,7 +97,7 @@ def _turn(
     moved = tuple(
         replace(c, args=tuple(copies.get(a, a) for a in c.args), filter=copies.get(c.filter, c.filter)) for c in plain
     )
-    aggregate = Aggregate(expanded, (*group, expanded.id_field), moved, ttl, place)
+    aggregate = Aggregate(expanded, (*group, expanded.id_field), moved, hint, place)
     return _restored(aggregate, rel, count, dict.fromkeys(group, 0), calls, ordered, count, number)
 
 

@@ -1,4 +1,4 @@
-"""STATE_TTL, MULTI_JOIN and LOOKUP hints: reading them, and which operator of a SELECT takes them."""
+"""STATE_TTL, LATE_ROWS, MULTI_JOIN and LOOKUP hints: reading them, and which operator of a SELECT takes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.specs import RetryOptions
 from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.binding.grouping import contains_aggregate
 from stateplan.planner.binding.lookup_hints import LookupHint, read_lookup_hint
 from stateplan.planner.binding.scope import Relation
@@ -18,15 +19,22 @@ from stateplan.planner.positions import place_of
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP")
 """How joins of batch mode run in Flink; its streaming mode checks their names, and nothing more."""
 
-_KNOWN = ("STATE_TTL", "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
+LATE_ROWS = "LATE_ROWS"
+"""The hint that names the table for late rows: ``LATE_ROWS('late')`` for all operators of a SELECT, or
+``LATE_ROWS('table' = 'late', ...)`` by input. Flink has no such hint."""
+
+_KNOWN = ("STATE_TTL", LATE_ROWS, "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
+_EVERY = ""
+"""The name under which a hint for all inputs is kept."""
 
 
 class TtlHints:
-    """State lifetimes in milliseconds by relation name, of one SELECT.
+    """State lifetimes in milliseconds, and tables for late rows, by relation name, of one SELECT.
 
     Within one STATE_TTL hint the last value of a name wins, over several hints the first.
 
     Attributes:
+        late: the tables for late rows.
         derived: the name of the query or view in its FROM whose ranks take its hint, as it has no state itself.
         own: the names of all that is in its FROM.
         above: those of the SELECT that has this one in its FROM.
@@ -42,6 +50,7 @@ class TtlHints:
         lookups: Mapping[str, LookupHint] | None = None,
         joins: Sequence[tuple[str, str, exp.Expr]] = (),
         above: TtlHints | None = None,
+        late: Mapping[str, exp.Expr] | None = None,
     ) -> None:
         self.lifetimes = dict(lifetimes)
         self.places = dict(places)
@@ -54,6 +63,7 @@ class TtlHints:
         self.derived: str | None = None
         self.own: frozenset[str] = frozenset()
         self.joins = tuple(joins)
+        self.late = dict(late or {})
 
     @classmethod
     def read(cls, hint: exp.Expr | None, source: str, above: TtlHints | None = None) -> TtlHints:
@@ -67,8 +77,12 @@ class TtlHints:
         multi: dict[str, exp.Expr] = {}
         lookups: dict[str, LookupHint] = {}
         joins: list[tuple[str, str, exp.Expr]] = []
+        late: dict[str, exp.Expr] = {}
         for item in hint.expressions if hint is not None else ():
             name = item.name.upper()
+            if name == LATE_ROWS:
+                late = {**cls._read_late(item, source), **late}
+                continue
             if name == "MULTI_JOIN":
                 multi |= cls._read_tables(item, source)
                 continue
@@ -84,7 +98,7 @@ class TtlHints:
             one, where = cls._read_one(item, source)
             merged = {**one, **merged}
             places = {**where, **places}
-        return cls(merged, places, source, multi, lookups, joins, above)
+        return cls(merged, places, source, multi, lookups, joins, above, late)
 
     @staticmethod
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
@@ -92,6 +106,16 @@ class TtlHints:
         if not named or len(named) < len(item.expressions):
             raise SqlError("SQL121", name=item.name.upper(), place=place_of(item, source))
         return named
+
+    @staticmethod
+    def _read_late(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
+        """The names of tables as they are written, by the input they are for."""
+        whole = len(item.expressions) == 1 and not isinstance(item.expressions[0], exp.EQ)
+        pairs = [(_EVERY, item.expressions[0])] if whole else []
+        pairs += [(a.this.name, a.expression) for a in item.expressions if isinstance(a, exp.EQ)]
+        if not pairs or len(pairs) < len(item.expressions):
+            raise SqlError("SQL121.late_rows", place=place_of(item, source))
+        return dict(pairs)
 
     @staticmethod
     def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
@@ -129,13 +153,27 @@ class TtlHints:
     def __bool__(self) -> bool:
         return bool(self.lifetimes)
 
-    def of(self, name: str | None) -> int | None:
-        """The lifetime given for the relation ``name``, or None."""
-        return None if name is None else self.lifetimes.get(name)
+    def of(self, name: str | None) -> InputHint | None:
+        """What is said of the relation ``name``, or of any, or None."""
+        ttl = None if name is None else self.lifetimes.get(name)
+        late = self.late.get(_EVERY if name is None else name, self.late.get(_EVERY))
+        return None if ttl is None and late is None else InputHint(ttl, None if late is None else late.name)
 
-    def of_ranks(self, relations: Sequence[Relation]) -> int | None:
-        """The lifetime for what numbers or limits the rows of ``relations`` (OVER, deduplication, top-N), or None. A
+    def of_ranks(self, relations: Sequence[Relation]) -> InputHint | None:
+        """What is said of what numbers or limits the rows of ``relations`` (OVER, deduplication, top-N), or None. A
         hint of the SELECT around it may name them too, or the query itself."""
+        around = self._ttl_of_ranks(relations)
+        own = self.of(self.key_of(relations)) or self.late_above()
+        return InputHint(around, None if own is None else own.late) if own is not None or around is not None else None
+
+    def late_above(self) -> InputHint | None:
+        """What the SELECT around says of late rows, where it only takes rows of this one."""
+        above = self.above
+        if above is None or above.derived is None:
+            return None
+        return above.of(above.derived) or above.late_above()
+
+    def _ttl_of_ranks(self, relations: Sequence[Relation]) -> int | None:
         hints: TtlHints | None = self
         key = self.key_of(relations)
         while key is None and hints is not None and hints.above is not None:
@@ -144,13 +182,15 @@ class TtlHints:
             if key is None or key in hints.own:
                 key = hints.derived if hints.derived in hints.lifetimes else None
             hints.taken.update(() if key is None else (key,))
-        return None if hints is None else hints.of(key)
+        return None if hints is None or key is None else hints.lifetimes.get(key)
 
     def of_query(self) -> TtlHints | None:
         """What of them holds in a view or a query of WITH: what names it, not what names tables."""
-        if self.derived not in self.lifetimes:
+        late = {key: node for key, node in self.late.items() if key in (_EVERY, self.derived)}
+        if self.derived is None or not (late or self.derived in self.lifetimes):
             return None
-        out = TtlHints({self.derived: self.lifetimes[self.derived]}, {}, self.source)
+        lifetimes = {key: ttl for key, ttl in self.lifetimes.items() if key == self.derived}
+        out = TtlHints(lifetimes, {}, self.source, late=late)
         out.derived, out.own = self.derived, self.own
         return out
 
@@ -164,12 +204,12 @@ class TtlHints:
         its name or the end of its full name; of tables joined before, all of theirs with commas between them."""
         if len(relations) != 1:
             names = [r.name for r in relations]
-            return next((k for k in self.lifetimes if "," in k and _parts(k) == names), None)
+            return next((k for k in (*self.lifetimes, *self.late) if "," in k and _parts(k) == names), None)
         (relation,) = relations
-        if relation.name in self.lifetimes or relation.name in self.multi:
+        if relation.name in self.lifetimes or relation.name in self.multi or relation.name in self.late:
             return relation.name
-        path = relation.path
-        return next((k for k in self.lifetimes if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
+        path, known = relation.path, (*self.lifetimes, *self.late)
+        return next((k for k in known if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
 
     def retry_of(self, relations: Sequence[Relation]) -> RetryOptions | None:
         """How rows that find nothing in the table of ``relations``, which is looked up, are looked up again."""
@@ -198,6 +238,7 @@ class TtlHints:
             ("MULTI_JOIN", self.multi),
             ("LOOKUP", {key: lookup.named for key, lookup in self.lookups.items()}),
             ("STATE_TTL", self.places),
+            (LATE_ROWS, {key: node for key, node in self.late.items() if key != _EVERY}),
         )
         named = [(what, key, node) for what, keys in kinds for key, node in keys.items()]
         for what, key, node in (*named, *self.joins):
@@ -205,7 +246,7 @@ class TtlHints:
                 continue
             if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
                 continue
-            if what == "STATE_TTL" and "," in key and _follow(_parts(key), names):
+            if what in ("STATE_TTL", LATE_ROWS) and "," in key and _follow(_parts(key), names):
                 continue
             known = [n for n in names if n]
             place = place_of(node.this if isinstance(node, exp.EQ) else node, self.source)

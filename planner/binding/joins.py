@@ -81,17 +81,17 @@ def bind_join(
         versions = _temporal(left, right_rel, condition, join_type, version, source)
         if versions.right_time is None and _is_table(right_rel):
             lookup = Join(left_rel, Snapshot(right_rel, hints.retry_of(right_scope.relations)), condition, join_type)
-            lookup = replace(lookup, left_ttl=hints.of(hints.key_of(left_scope.relations)), place=place)
+            lookup = replace(lookup, left_hint=hints.of(hints.key_of(left_scope.relations)), place=place)
             return lookup, scope.padded(len(left_scope.relations), join_type in ("RIGHT", "FULL"), join_type != "INNER")
         ttls = hints.of(hints.key_of(left_scope.relations)), hints.of(hints.key_of(right_scope.relations))
-        versions = replace(versions, left_ttl=ttls[0], right_ttl=ttls[1], place=place)
+        versions = replace(versions, left_hint=ttls[0], right_hint=ttls[1], place=place)
         return versions, scope.padded(len(left_scope.relations), False, join_type == "LEFT")
     padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
     keys = [hints.key_of(s.relations) for s in (left_scope, right_scope)]
     made = replace(
         Join(left_rel, right_rel, condition, join_type),
-        left_ttl=hints.of(keys[0]),
-        right_ttl=hints.of(keys[1]),
+        left_hint=hints.of(keys[0]),
+        right_hint=hints.of(keys[1]),
         ttl_texts=(hints.text_of(keys[0]), hints.text_of(keys[1])),
         multi=not hints.multi.keys().isdisjoint((_name(left_scope), _name(right_scope))),
         place=place,

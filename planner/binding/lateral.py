@@ -62,7 +62,7 @@ def bind_lateral(
     condition = join_condition(join, whole)
     rows = found if condition is None else Filter(found, _seen_from_right(condition, rel.width, number))
     ttls = hints.of(hints.key_of(scope.relations)), hints.of(hints.key_of(right[1].relations))
-    made = Correlate(rel, rows, number, kind, ttls=ttls, place=place)
+    made = Correlate(rel, rows, number, kind, hints=ttls, place=place)
     return made, whole.padded(len(scope.relations), False, kind == "LEFT")
 
 

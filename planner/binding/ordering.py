@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.rex import Rex
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
@@ -114,14 +115,14 @@ class Ordering:
     def _place(self, node: exp.Expr) -> Place:
         return place_of(node, self.source)
 
-    def sorted(self, rel: Rel, ttl: int | None = None) -> Rel:
-        """``rel``, which gives the select list and the added columns, sorted and limited; ``ttl`` is of the hint."""
+    def sorted(self, rel: Rel, hint: InputHint | None = None) -> Rel:
+        """``rel``, which gives the select list and the added columns, sorted and limited."""
         if not self.applies:
             return rel
         found = self.query.args.get("order") or self.query.args.get("limit") or self.query.args.get("offset")
         assert found is not None
         order: Order = tuple(self.order)
-        made = Sort(rel, order, self.offset, self.fetch, self._place(found), ttl)
+        made = Sort(rel, order, self.offset, self.fetch, self._place(found), hint)
         if not self.added:
             return made
         kept = range(self.width)

@@ -18,6 +18,7 @@ from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
 from stateplan.planner.binding.aggregate_operands import aggregate_operands
 from stateplan.planner.binding.scope import Binder
@@ -40,7 +41,7 @@ class _Window:
     order: tuple[tuple[Rex, bool, bool], ...]
     frame: Frame | None
     place: Place
-    ttl: int | None
+    hint: InputHint | None
 
     @property
     def never_empty(self) -> bool:
@@ -52,7 +53,7 @@ class _Window:
     ) -> Over:
         frame = self.frame or (SO_FAR if rows else DEFAULT if self.order else WHOLE)
         keys = self.partition, self.order
-        return Over(result, function, tuple(operands), *keys, distinct, frame, self.place, self.ttl)
+        return Over(result, function, tuple(operands), *keys, distinct, frame, self.place, self.hint)
 
 
 def bind_over(binder: Binder, node: exp.Expr) -> Rex:
@@ -239,7 +240,7 @@ def _window(binder: Binder, node: exp.Expr) -> _Window:
     )
     written = spec.args.get("spec")
     frame = None if written is None else _frame(binder, written)
-    return _Window(partition, keys, frame, binder.place(node), binder.scope.over_ttl)
+    return _Window(partition, keys, frame, binder.place(node), binder.scope.over_hint)
 
 
 def _named(binder: Binder, name: exp.Expr) -> exp.Expr:

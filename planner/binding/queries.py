@@ -13,6 +13,7 @@ from sqlglot import exp
 from stateplan.execnodes.errors import Place, SqlError, nearest
 from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import InputRef, Rex, input_refs
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Filter,
@@ -175,7 +176,7 @@ class QueryBinder:
         rel, scope = source
         hints.check(scope.relations, _has_queries(node))
         hints.check_retries()
-        scope = replace(scope, query_ttls=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
+        scope = replace(scope, query_hints=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
         where = node.args.get("where")
         if where is not None:
             rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
@@ -192,7 +193,7 @@ class QueryBinder:
         if aggregated:
             rel = self._grouped(node, rel, scope, items, windows, hints.of(only), ordering)
         else:
-            over = replace(scope, over_ttl=hints.of_ranks(scope.relations))
+            over = replace(scope, over_hint=hints.of_ranks(scope.relations))
             binder = ExpressionBinder(over, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
             self._typed(items, exprs)
@@ -217,7 +218,7 @@ class QueryBinder:
         scope: Scope,
         items: Sequence[_Item],
         windows: dict[str, exp.Expr],
-        ttl: int | None,
+        hint: InputHint | None,
         ordering: Ordering,
     ) -> Rel:
         group = node.args.get("group")
@@ -237,7 +238,7 @@ class QueryBinder:
         self._typed(items, exprs)
         exprs += _ordered(ordering, binder.bind, items, exprs, node)
         qualify = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
-        aggregate = binder.build(ttl, self.place(group if group is not None else node))
+        aggregate = binder.build(hint, self.place(group if group is not None else node))
         if condition is not None:
             aggregate = Filter(aggregate, condition)
         names = _names(items, ordering)
@@ -256,7 +257,7 @@ class QueryBinder:
             return item.rex
         raise SqlError("SQL107.grouped_star", name=item.name, place=self.place(node))
 
-    def _distinct(self, rel: Rel, ttl: int | None, place: Place) -> Rel:
+    def _distinct(self, rel: Rel, hint: InputHint | None, place: Place) -> Rel:
         """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
         if isinstance(rel, Project):
             from stateplan.planner.expressions.normal import equal
@@ -271,9 +272,9 @@ class QueryBinder:
                 where.append(twin)
             if len(kept) < rel.width:
                 below = Project(rel.input, tuple(rel.exprs[i] for i in kept), tuple(rel.names[i] for i in kept))
-                aggregate = Aggregate(below, tuple(range(len(kept))), (), ttl, place)
+                aggregate = Aggregate(below, tuple(range(len(kept))), (), hint, place)
                 return Project(aggregate, tuple(InputRef(aggregate.fields[w][1], w) for w in where), rel.names)
-        return Aggregate(rel, tuple(range(rel.width)), (), ttl, place)
+        return Aggregate(rel, tuple(range(rel.width)), (), hint, place)
 
     # the select list
 
@@ -353,7 +354,7 @@ class QueryBinder:
             rel, name, path = replace(self, above=hints).bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
             match = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function)
-            rel, name, path = replace(match, ttl=_hinted(node, hints)), "", ()
+            rel, name, path = replace(match, hint=_hinted(node, hints)), "", ()
         elif is_lateral_query(node):
             rel, name, path = self.bind(node.this), "", ()
         elif isinstance(node, exp.Lateral):
@@ -367,11 +368,11 @@ class QueryBinder:
                 return self._table_aggregate(user, call, node.args.get("alias"), hints)
             if user is not None:
                 rel = bind_process_table(user, call, self._argument, self._constant, self.source)
-                rel = replace(rel, ttl=_hinted(node, hints))
+                rel = replace(rel, hint=_hinted(node, hints))
                 return self._aliased(rel, "", (), node.args.get("alias"))
             given = (call, self._argument_table, self._constant, self.source)
             if function_name(call) in WINDOW_FUNCTIONS:
-                rel = replace(bind_window_function(*given, self.batch), ttl=_hinted(node, hints))
+                rel = replace(bind_window_function(*given, self.batch), hint=_hinted(node, hints))
             elif function_name(call) in CHANGELOG_FUNCTIONS:
                 rel = bind_changelog_function(*given)
             else:
@@ -389,7 +390,7 @@ class QueryBinder:
         name, path = ("", over.path or (over.name,)) if alias is None else (alias.this.name, ())
         key = hints.key_of([Relation(name, (), 0, path)]) if hints is not None else None
         if hints is not None:
-            rel = replace(rel, ttl=hints.of(key))
+            rel = replace(rel, hint=hints.of(key))
         return self._aliased(rel, name, path, alias)
 
     def _named(self, rel: Rel, alias: exp.Expr | None) -> tuple[Rel, Scope]:
@@ -569,10 +570,10 @@ def _without(node: exp.Expr, key: str) -> exp.Expr:
     return copy
 
 
-def _hinted(node: exp.Expr, hints: TtlHints | None) -> int | None:
-    """The TTL that a hint gives by the alias of an item of FROM."""
+def _hinted(node: exp.Expr, hints: TtlHints | None) -> InputHint | None:
+    """What hints say of an item of FROM, by its alias."""
     alias = node.args.get("alias")
-    return None if hints is None or alias is None else hints.of(alias.this.name)
+    return None if hints is None else hints.of(None if alias is None else alias.this.name)
 
 
 def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:

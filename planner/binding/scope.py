@@ -12,6 +12,7 @@ from stateplan.execnodes.errors import Place, SqlError, nearest, one_of
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Field, Rel
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.expressions.ops import call
@@ -46,7 +47,7 @@ class Scope:
     """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
 
     ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
-    there can be none, ``query_ttls`` are the lifetimes of the states of their joins, ``over_ttl`` that of OVER;
+    there can be none, ``query_hints`` are the lifetimes of the states of their joins, ``over_hint`` that of OVER;
     ``outer`` is what columns of the query around mean, for a query inside an expression. ``functions`` finds
     user-defined functions.
     """
@@ -56,8 +57,8 @@ class Scope:
     common: dict[str, Rex] = field(default_factory=dict)
     subqueries: SubQueries | None = None
     outer: Callable[[exp.Expr], Rex] | None = None
-    query_ttls: tuple[int | None, int | None] = (None, None)
-    over_ttl: int | None = None
+    query_hints: tuple[InputHint | None, InputHint | None] = (None, None)
+    over_hint: InputHint | None = None
     functions: Functions | None = None
 
     @classmethod

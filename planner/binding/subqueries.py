@@ -58,8 +58,8 @@ def exists(binder: Binder, node: exp.Expr) -> Rex:
     rel, number = _bound(binder, node.this)
     while isinstance(rel, Project):
         rel = rel.input
-    ttls, place = binder.scope.query_ttls, binder.place(node)
-    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, ttls=ttls, grouped=binder.grouped, place=place)
+    ttls, place = binder.scope.query_hints, binder.place(node)
+    return SubQuery(BOOLEAN.not_null(), "EXISTS", rel, number, hints=ttls, grouped=binder.grouped, place=place)
 
 
 def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
@@ -71,9 +71,9 @@ def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
     rel, number = _bound(binder, node)
     if rel.width != 1:
         raise SqlError("SQL106.scalar_query", rel=rel, place=binder.place(node))
-    ttls, place = binder.scope.query_ttls, binder.place(node)
+    ttls, place = binder.scope.query_hints, binder.place(node)
     return SubQuery(
-        rel.fields[0][1].as_nullable(), "SCALAR", rel, number, ttls=ttls, grouped=binder.grouped, place=place
+        rel.fields[0][1].as_nullable(), "SCALAR", rel, number, hints=ttls, grouped=binder.grouped, place=place
     )
 
 
@@ -92,7 +92,7 @@ def _compared(binder: Binder, operator: str, comparison: str, operands: list[Rex
         number,
         tuple(operands),
         comparison,
-        binder.scope.query_ttls,
+        binder.scope.query_hints,
         binder.grouped,
         place,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import DEFAULT, Frame
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Over(Rex):
     """A window function: one of :data:`RANKING`, LAG, or an aggregate over a frame of a partition and an order; one
     with a system or catalog name is user-defined.
 
-    ``order`` holds (expression, ascending, nulls last), ``ttl`` the lifetime of its state, ms. It never reaches a plan:
+    ``order`` holds (expression, ascending, nulls last), ``hint`` what hints say of its input. It never reaches a plan:
     passes turn it into a node.
     """
 
@@ -105,7 +106,7 @@ class Over(Rex):
     distinct: bool = False
     frame: Frame = DEFAULT
     place: Place | None = field(default=None, compare=False, repr=False)
-    ttl: int | None = None
+    hint: InputHint | None = None
     system_name: str | None = None
     catalog_name: str | None = None
     ignore_nulls: bool = False
@@ -119,9 +120,9 @@ class Over(Rex):
 class SubQuery(Rex):
     """A query inside an expression: ``IN``, ``EXISTS``, ``SOME`` (``comparison`` with any of its rows) or ``SCALAR``.
 
-    Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. ``ttls`` are the
-    lifetimes of the states of its join; ``grouped`` says that the row around is of a grouping. It never reaches a
-    plan: passes turn it into joins.
+    Fields of the row around it appear in its relation as :func:`outer_field` of its ``number``. ``hints`` are those of
+    the inputs of its join; ``grouped`` says that the row around is of a grouping. It never reaches a plan: passes
+    turn it into joins.
     """
 
     operator: str
@@ -129,7 +130,7 @@ class SubQuery(Rex):
     number: int = field(compare=False)
     operands: tuple[Rex, ...] = ()
     comparison: str = "="
-    ttls: tuple[int | None, int | None] = (None, None)
+    hints: tuple[InputHint | None, InputHint | None] = (None, None)
     grouped: bool = False
     place: Place | None = field(default=None, compare=False, repr=False)
 

@@ -14,6 +14,7 @@ from stateplan.execnodes.nodes.phased_aggregates import (
     IncrementalGroupAggregate,
     LocalGroupAggregate,
 )
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.phased import (
     Accumulators,
     GlobalAggregate,
@@ -92,8 +93,8 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate, node=GroupAggregate):
             need_retraction=not node.input.is_insert_only,
         )
 
-    def state_ttls(self, rel: Aggregate) -> Sequence[int | None]:
-        return () if is_python(rel) else (rel.ttl,)
+    def state_hints(self, rel: Aggregate) -> Sequence[InputHint | None]:
+        return () if is_python(rel) else (rel.hint,)
 
     def provided(self, rel: Aggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
@@ -123,8 +124,8 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate, node=G
             need_retraction=retracts,
         )
 
-    def state_ttls(self, rel: TableAggregate) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: TableAggregate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def provided(self, rel: TableAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -180,8 +181,8 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate, nod
             index_of_count_star=rel.count_star,
         )
 
-    def state_ttls(self, rel: GlobalAggregate) -> Sequence[int | None]:
-        return (rel.original.ttl,)
+    def state_hints(self, rel: GlobalAggregate) -> Sequence[InputHint | None]:
+        return (rel.original.hint,)
 
 
 class IncrementalAggregateOperator(
@@ -212,8 +213,8 @@ class IncrementalAggregateOperator(
             partial_agg_need_retraction=local.retraction,
         )
 
-    def state_ttls(self, rel: IncrementalAggregate) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: IncrementalAggregate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
 
 def accumulators(kept: Accumulators, row: Rel) -> list[str]:

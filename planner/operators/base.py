@@ -15,6 +15,7 @@ from stateplan.execnodes.nodes.base import TTL_OPTIONS, CompiledTtl, ExecNode, T
 from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
 from stateplan.planner.algebra.table_functions import is_asynchronous, is_python
 from stateplan.planner.digest.expressions import OF_PHYSICAL_PLAN, OF_PLAN, Notation
@@ -46,22 +47,23 @@ class Lowering:
         self.catalog_objects = value(options, "table.plan.compile.catalog-objects")
 
     def states(
-        self, node: ExecNode, hints: Sequence[int | None], origin: TtlOrigin = "hint"
+        self, node: ExecNode, hints: Sequence[InputHint | None], origin: TtlOrigin = "hint"
     ) -> tuple[tuple[StateMetadata, ...], list[CompiledTtl]]:
         """The state entries of a node, and where their TTLs come from. A time-bound node has none where nobody gives
         it a TTL, as in Flink's plans.
 
         Args:
-            hints: per state that it keeps, the TTL of a hint in milliseconds; None for the TTL of the job.
+            hints: per state that it keeps, what hints say; where that is no TTL, it has that of the job.
             origin: who gives these.
         """
         given = node.ttl_option in self.options
+        told = [None if hint is None else hint.ttl for hint in hints]
         if isinstance(node, TimeBoundNode):
-            if all(hint is None for hint in hints) and not (given and node.ttl_home == "state"):
+            if all(ttl is None for ttl in told) and not (given and node.ttl_home == "state"):
                 return (), []
-            hints = hints or (None,) * len(node.state_names)
+            told = told or [None] * len(node.state_names)
         job = CompiledTtl(self.ttls[node.ttl_option], "option" if given else "default")
-        ttls = [job if hint is None or self.batch else CompiledTtl(hint, origin) for hint in hints]
+        ttls = [job if ttl is None or self.batch else CompiledTtl(ttl, origin) for ttl in told]
         named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
         return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
 
@@ -115,9 +117,13 @@ class Operator(Generic[R]):
             "description": describe(node),
         }
 
-    def state_ttls(self, rel: R) -> Sequence[int | None]:
-        """Per state of its exec node, the TTL that the query gives in milliseconds, None for none."""
+    def state_hints(self, rel: R) -> Sequence[InputHint | None]:
+        """Per state of its exec node, what hints say of the input whose rows it keeps."""
         return ()
+
+    def late_hints(self, rel: R) -> Sequence[InputHint | None]:
+        """Per input of its exec node, what hints say of it; of one for all, that."""
+        return self.state_hints(rel)
 
     def ttl_origin(self, rel: R) -> TtlOrigin:
         """Who gives these TTLs."""

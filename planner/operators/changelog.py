@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize as ChangelogNormalizeNode
 from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore as DropUpdateBeforeNode
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
     DropUpdateBefore,
@@ -56,7 +57,7 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
             filter_condition=rel.condition,
         )
 
-    def state_ttls(self, rel: ChangelogNormalize) -> Sequence[int | None]:
+    def state_hints(self, rel: ChangelogNormalize) -> Sequence[InputHint | None]:
         return (None,)
 
     def provided(self, rel: ChangelogNormalize, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:

@@ -16,6 +16,7 @@ from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoin
 from stateplan.execnodes.rex import Literal, Rex, input_refs
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
 from stateplan.execnodes.types import row_type
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, null_filters, without_equi_keys
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
@@ -128,8 +129,8 @@ class JoinOperator(Operator[Join], of=Join, node=JoinNode):
             right_upsert_keys=right,
         )
 
-    def state_ttls(self, rel: Join) -> Sequence[int | None]:
-        return rel.left_ttl, rel.right_ttl
+    def state_hints(self, rel: Join) -> Sequence[InputHint | None]:
+        return rel.left_hint, rel.right_hint
 
     def provided(self, rel: Join, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if rel.join_type not in ("INNER", "SEMI") else super().provided(rel, inputs, mini_batch)
@@ -193,8 +194,8 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
             input_unique_keys=tuple(tuple(join_input_keys(source, keys)) for source, keys in shared),
         )
 
-    def state_ttls(self, rel: MultiJoin) -> Sequence[int | None]:
-        return rel.ttls
+    def state_hints(self, rel: MultiJoin) -> Sequence[InputHint | None]:
+        return rel.hints
 
     def provided(self, rel: MultiJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if "LEFT" in rel.join_types else super().provided(rel, inputs, mini_batch)
@@ -260,8 +261,8 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=Tempora
             right_time_attribute_index=rel.right_time,
         )
 
-    def state_ttls(self, rel: TemporalJoin) -> Sequence[int | None]:
-        return rel.left_ttl, rel.right_ttl
+    def state_hints(self, rel: TemporalJoin) -> Sequence[InputHint | None]:
+        return rel.left_hint, rel.right_hint
 
     def provided(self, rel: TemporalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return inputs[0].kinds
@@ -312,8 +313,8 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin, node=Interva
         spec = IntervalJoinSpec(join_spec=keys, window_bounds=bounds)
         return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
 
-    def state_ttls(self, rel: IntervalJoin) -> Sequence[int | None]:
-        return rel.left_ttl, rel.right_ttl
+    def state_hints(self, rel: IntervalJoin) -> Sequence[InputHint | None]:
+        return rel.left_hint, rel.right_hint
 
     def distribute(self, rel: IntervalJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.rest)
@@ -378,8 +379,8 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNod
             prefer_custom_shuffle=False,
         )
 
-    def state_ttls(self, rel: LookupJoin) -> Sequence[int | None]:
-        return (rel.ttl,) if rel.materialize else ()
+    def state_hints(self, rel: LookupJoin) -> Sequence[InputHint | None]:
+        return (rel.hint,) if rel.materialize else ()
 
     def delete(self, rel: LookupJoin, node: Physical, required: DeleteKind) -> Physical | None:
         return with_deletions(node, [deleting(node.input, "FULL_DELETE")], "FULL_DELETE")

@@ -10,6 +10,7 @@ from stateplan.execnodes.nodes.match import Match as MatchNode
 from stateplan.execnodes.nodes.match import MatchSpec
 from stateplan.execnodes.ranking import PartitionSpec
 from stateplan.execnodes.rex import Call, FieldAccess, Literal, PatternInputRef, Rex
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Rel, field_names
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, order_text
@@ -52,8 +53,8 @@ class MatchOperator(Operator[Match], of=Match, node=MatchNode, clause="MATCH_REC
         )
         return MatchNode(**self.common(rel, node, lowering), match_spec=spec)
 
-    def state_ttls(self, rel: Match) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: Match) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def distribute(self, rel: Match, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))

@@ -13,6 +13,7 @@ from stateplan.execnodes.nodes.process_table_function import ProcessTableFunctio
 from stateplan.execnodes.rex import Call, Literal, Rex, TableArgument
 from stateplan.execnodes.specs import StateMetadata
 from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import ChangelogFunction, Rel, rel_type
 from stateplan.planner.algebra.table_functions import ProcessTable, TableInput
 from stateplan.planner.digest.expressions import Notation, physical_expression, record_text
@@ -36,6 +37,11 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, 
 _DESCRIPTOR = LogicalType("DESCRIPTOR")
 
 
+def _given(rel: ProcessTable) -> int | None:
+    """The TTL that a hint gives all states, ms; None for none."""
+    return None if rel.hint is None else rel.hint.ttl
+
+
 class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
     def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
         return _described(rel, rel.found.function.name, _operands(rel), rel.identifier)
@@ -52,11 +58,16 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
             state=tuple(StateMetadata(index=i, ttl=0, name=name) for i, name in enumerate(names)),
         )
 
-    def state_ttls(self, rel: ProcessTable) -> Sequence[int | None]:
-        return [s.ttl if rel.ttl is None else rel.ttl for s in rel.process.states]
+    def state_hints(self, rel: ProcessTable) -> Sequence[InputHint | None]:
+        given = _given(rel)
+        late = None if rel.hint is None else rel.hint.late
+        return [InputHint(s.ttl if given is None else given, late) for s in rel.process.states]
+
+    def late_hints(self, rel: ProcessTable) -> Sequence[InputHint | None]:
+        return [rel.hint]
 
     def ttl_origin(self, rel: ProcessTable) -> TtlOrigin:
-        return "function" if rel.ttl is None else "hint"
+        return "function" if _given(rel) is None else "hint"
 
     def identifier(self, rel: ProcessTable) -> str | None:
         return rel.identifier

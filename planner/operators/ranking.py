@@ -28,6 +28,7 @@ from stateplan.execnodes.ranking import (
     VariableRange,
 )
 from stateplan.execnodes.rex import InputRef
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import Bound
 from stateplan.planner.algebra.relations import (
@@ -101,8 +102,8 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         own = _ranking(node, rel.partition, rel, given, rel.rank_name is not None)
         return RankNode(**self.common(rel, node, lowering), **own)
 
-    def state_ttls(self, rel: Rank) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: Rank) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch and not rel.takes_back
@@ -143,8 +144,8 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
             generate_update_before=node.generates_update_before,
         )
 
-    def state_ttls(self, rel: Rank) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: Rank) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
 
 def _ranked(
@@ -220,8 +221,8 @@ class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     def lower(self, rel: Limit, node: Physical, lowering: Lowering) -> ExecNode:
         return LimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
 
-    def state_ttls(self, rel: Limit) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: Limit) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def provided(self, rel: Limit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT if inputs[0].is_insert_only else ALL
@@ -243,8 +244,8 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     def lower(self, rel: SortLimit, node: Physical, lowering: Lowering) -> ExecNode:
         return SortLimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
 
-    def state_ttls(self, rel: SortLimit) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: SortLimit) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def provided(self, rel: SortLimit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -261,6 +262,9 @@ class TemporalSortOperator(
 ):
     def describe(self, rel: TemporalSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
+
+    def late_hints(self, rel: TemporalSort) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> ExecNode:
         return TemporalSortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
@@ -299,8 +303,8 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             f"select=[{', '.join(shown)}]",
         ]
 
-    def state_ttls(self, rel: OverAggregate) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: OverAggregate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.input.width

@@ -33,6 +33,7 @@ from stateplan.execnodes.specs import (
 )
 from stateplan.execnodes.types import row_type
 from stateplan.execnodes.windows import format_duration
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
     DropUpdateBefore,
@@ -228,7 +229,7 @@ class SinkOperator(Operator[Sink], of=Sink, node=SinkNode):
             conflict_strategy=None if rel.conflict is None else ConflictStrategy(behavior=rel.conflict),
         )
 
-    def state_ttls(self, rel: Sink) -> Sequence[int | None]:
+    def state_hints(self, rel: Sink) -> Sequence[InputHint | None]:
         return (None,) if rel.materialize else ()
 
 

@@ -26,6 +26,7 @@ from stateplan.execnodes.windows import (
     WindowReference,
     format_duration,
 )
+from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Rel, field_names, rel_type, unique_names
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
@@ -64,8 +65,8 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
             _require_runnable(rel.position, rel.place)
         return WindowTableFunction(**self.common(rel, node, lowering), windowing=rel.position.windowing)
 
-    def state_ttls(self, rel: WindowTable) -> Sequence[int | None]:
-        return (rel.ttl,) if rel.window.kind == "SESSION" else ()
+    def state_hints(self, rel: WindowTable) -> Sequence[InputHint | None]:
+        return (rel.hint,) if rel.window.kind == "SESSION" else ()
 
     def distribute(self, rel: WindowTable, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.window.keys) if rel.window.kind == "SESSION" else inputs[0])
@@ -93,8 +94,8 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
             need_retraction=not node.input.is_insert_only,
         )
 
-    def state_ttls(self, rel: WindowAggregate) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: WindowAggregate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def distribute(self, rel: WindowAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
@@ -154,8 +155,8 @@ class GroupWindowAggregateOperator(
             need_retraction=not node.input.is_insert_only,
         )
 
-    def state_ttls(self, rel: GroupWindowAggregate) -> Sequence[int | None]:
-        return (rel.ttl,)
+    def state_hints(self, rel: GroupWindowAggregate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def distribute(self, rel: GroupWindowAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.group))
@@ -209,8 +210,8 @@ class GlobalWindowAggregateOperator(
             local_agg_input_row_type=rel_type(rel.before),
         )
 
-    def state_ttls(self, rel: GlobalWindowAggregate) -> Sequence[int | None]:
-        return (rel.original.ttl,)
+    def state_hints(self, rel: GlobalWindowAggregate) -> Sequence[InputHint | None]:
+        return (rel.original.hint,)
 
 
 class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNode, clause="a join within windows"):
@@ -235,8 +236,8 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNod
             right_windowing=rel.right_position.windowing,
         )
 
-    def state_ttls(self, rel: WindowJoin) -> Sequence[int | None]:
-        return rel.left_ttl, rel.right_ttl
+    def state_hints(self, rel: WindowJoin) -> Sequence[InputHint | None]:
+        return rel.left_hint, rel.right_hint
 
     def distribute(self, rel: WindowJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)
@@ -276,6 +277,9 @@ class WindowDeduplicateOperator(
     def distribute(self, rel: WindowDeduplicate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))
 
+    def late_hints(self, rel: WindowDeduplicate) -> Sequence[InputHint | None]:
+        return (rel.hint,)
+
     def waits_for_watermarks(self, rel: WindowDeduplicate) -> bool:
         return rel.position.is_rowtime
 
@@ -307,6 +311,9 @@ class WindowRankOperator(Operator[WindowRank], of=WindowRank, node=WindowRankNod
 
     def distribute(self, rel: WindowRank, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))
+
+    def late_hints(self, rel: WindowRank) -> Sequence[InputHint | None]:
+        return (rel.hint,)
 
     def waits_for_watermarks(self, rel: WindowRank) -> bool:
         return rel.position.is_rowtime

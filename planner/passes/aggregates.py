@@ -317,9 +317,9 @@ def _split(rel: Aggregate, buckets: int) -> Rel | None:
     full = (*rel.group, *bucket.values())
     if len(set(keys)) > 1:
         below, calls = _expanded(below, full, calls, keys)
-    partial = Aggregate(below, full, tuple(calls), rel.ttl, rel.place, "PARTIAL")
+    partial = Aggregate(below, full, tuple(calls), rel.hint, rel.place, "PARTIAL")
     merged = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
-    final = Aggregate(partial, tuple(range(len(rel.group))), merged, rel.ttl, rel.place, "FINAL")
+    final = Aggregate(partial, tuple(range(len(rel.group))), merged, rel.hint, rel.place, "FINAL")
     return _averages(rel, final)
 
 
@@ -459,7 +459,7 @@ def distinct_below_join(rel: Rel) -> Rel | None:
             Project(rows, tuple(refs_to(rows, order)), tuple(rows.fields[k][0] for k in order)),
             tuple(range(len(order))),
             (),
-            rel.ttl,
+            rel.hint,
             rel.place,
         )
         return _joined(rel, join, distinct, side, order, fields)

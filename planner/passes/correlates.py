@@ -132,18 +132,18 @@ class _Left:
 
     def join(self, left: Rel, right: Rel, join_type: JoinType, condition: Rex = TRUE) -> Rel:
         if not self.correlated:
-            return Join(left, right, condition, join_type, *self.query.ttls, place=self.query.place)
+            return Join(left, right, condition, join_type, *self.query.hints, place=self.query.place)
         if join_type == "INNER":
-            made = Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
+            made = Correlate(left, right, self.query.number, join_type, hints=self.query.hints)
             return made if condition is TRUE else Filter(made, condition)
-        return Correlate(left, right, self.query.number, join_type, ttls=self.query.ttls)
+        return Correlate(left, right, self.query.number, join_type, hints=self.query.hints)
 
     def counted(self, left: Rel, counts: Rel) -> Rel:
         """``left`` with the numbers of the query's rows; as in Calcite they are NULL for a row that has none, if the
         query refers to it."""
         if not self.correlated:
             return self.join(left, counts, "INNER")
-        return Correlate(left, counts, self.query.number, "LEFT", adjusted=True, ttls=self.query.ttls)
+        return Correlate(left, counts, self.query.number, "LEFT", adjusted=True, hints=self.query.hints)
 
 
 def _applied(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:

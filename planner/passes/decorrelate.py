@@ -116,7 +116,7 @@ def _pull_up_projection(rel: Rel) -> Rel | None:
     right = filtered(below, own)
     width = rel.left.width
     terms = [compare("=", shift(i, width), InputRef(o.type, _index(o))) for i, o in pairs]
-    join = Join(rel.left, right, and_(terms), "LEFT", *rel.ttls)
+    join = Join(rel.left, right, and_(terms), "LEFT", *rel.hints)
     refs = refs_to(join)
     indicator = refs[width + fields[0]]
     value = _over_both(project.exprs[0], refs, width)
@@ -393,7 +393,7 @@ class _Decorrelator:
             nulls = this.type.nullable and (number, index) in self.also_null
             terms.append(not_distinct(this, other) if nulls else compare("=", this, other))
         where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
-        join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.ttls)
+        join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.hints)
         return _Frame(join, where, outer)
 
 

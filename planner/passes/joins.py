@@ -220,7 +220,7 @@ def to_multi_joins(rel: Rel) -> Rel:
         longer = _longer(left, rel)
         if all(common_keys(longer)):
             return longer
-    types, texts = (rel.left_ttl, rel.right_ttl), rel.ttl_texts
+    types, texts = (rel.left_hint, rel.right_hint), rel.ttl_texts
     conditions: tuple[Rex, Rex] = (TRUE, rel.condition)
     return MultiJoin(
         rel.inputs, ("INNER", rel.join_type), conditions, tuple(field_names(rel)), types, texts, place=rel.place
@@ -234,7 +234,7 @@ def _longer(left: MultiJoin, join: Join) -> MultiJoin:
         join_types=(*left.join_types, "LEFT" if join.join_type == "LEFT" else "INNER"),
         conditions=(*left.conditions, join.condition),
         names=tuple(field_names(join)),
-        ttls=(*left.ttls, join.right_ttl),
+        hints=(*left.hints, join.right_hint),
         ttl_texts=(*left.ttl_texts, join.ttl_texts[1]),
     )
 
@@ -333,8 +333,8 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
         first.left_time,
         first.right_time,
         join.place,
-        join.left_ttl,
-        join.right_ttl,
+        join.left_hint,
+        join.right_hint,
     )
 
 
@@ -425,8 +425,8 @@ def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
         return WindowPosition(found.window, found.time_type, start=starts[0][side], end=ends[0][side])
 
     rest = and_([*keys, *others])
-    ttls = join.left_ttl, join.right_ttl
-    return WindowJoin(left, right, rest, join.join_type, position(0), position(1), join.place, *ttls)
+    hints = join.left_hint, join.right_hint
+    return WindowJoin(left, right, rest, join.join_type, position(0), position(1), join.place, *hints)
 
 
 # Joins with a versioned table: by which key versions are told apart, and what keeps such a join from running.
@@ -516,7 +516,7 @@ def lookup_joins(rel: Rel) -> Rel | None:
         constants,
         and_(before) if before else None,
         and_(rest) if rest else None,
-        ttl=rel.left_ttl,
+        hint=rel.left_hint,
         retry=rel.right.retry,
     )
 

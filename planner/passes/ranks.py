@@ -91,7 +91,7 @@ def rank_of_window(rel: Rel) -> Rel | None:
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
         name = plain[-1] if plain else window.name
     rank = Rank(window.input, window.partition, window.order, given.start, end, name, window.place, given.end_index)
-    rank = replace(rank, ttl=window.ttl)
+    rank = replace(rank, hint=window.hint)
     condition = and_(rest) if rest else None
     if condition is None and is_identity(rel.exprs, rank):
         return rank
@@ -308,13 +308,13 @@ def physical_sort(rel: Rel) -> Rel | None:
     if type(rel) is not Sort:
         return None
     if rel.fetch is None and not rel.offset and _is_temporal(rel):
-        return TemporalSort(rel.input, rel.order, place=rel.place)
+        return TemporalSort(rel.input, rel.order, place=rel.place, hint=rel.hint)
     if rel.fetch is None:
         if rel.offset:
             raise SqlError("SQL160", place=rel.place)
         raise SqlError("SQL160.physical_sort", place=rel.place)
     made = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
-    return SortLimit(*made, ttl=rel.ttl) if rel.order else Limit(*made, ttl=rel.ttl)
+    return SortLimit(*made, hint=rel.hint) if rel.order else Limit(*made, hint=rel.hint)
 
 
 def _is_temporal(rel: Sort) -> bool:

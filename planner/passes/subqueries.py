@@ -77,7 +77,9 @@ def _exists(rex: Rex) -> Rex | None:
     value = float(number.value)
     if not (0 <= value < 1 if op == ">" else op == ">=" and 0 < value <= 1):
         return None
-    return SubQuery(BOOLEAN.not_null(), "EXISTS", query.rel.inputs[0], query.number, ttls=query.ttls, place=query.place)
+    return SubQuery(
+        BOOLEAN.not_null(), "EXISTS", query.rel.inputs[0], query.number, hints=query.hints, place=query.place
+    )
 
 
 def answer_exists(rel: Rel) -> Rel | None:
@@ -218,7 +220,7 @@ def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Re
 
 def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: JoinType, query: SubQuery) -> Join:
     condition = Simplifier().simplify(and_(collapsed(t) for t in terms), "FALSE")
-    return Join(left, right, condition, join_type, *query.ttls, place=query.place)
+    return Join(left, right, condition, join_type, *query.hints, place=query.place)
 
 
 # Takes the conditions that compare with the row around out of the queries of a filter's condition: they become

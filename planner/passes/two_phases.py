@@ -73,7 +73,7 @@ def _incremental(node: Physical, rel: Aggregate, partial: Physical, lower: Globa
     """The final half over an incremental aggregate that takes the place of the partial half's global phase."""
     local = lower.input.inputs[0]
     assert isinstance(local, LocalAggregate)
-    middle = IncrementalAggregate(lower.input, local, rel.group, rel.ttl)
+    middle = IncrementalAggregate(lower.input, local, rel.group, rel.hint)
     exchange = Exchange(middle, tuple(range(len(rel.group))))
     calls = lower.original.calls
     star = next((i for i, c in enumerate(calls) if c.function == "COUNT" and not c.args and c.filter < 0), None)

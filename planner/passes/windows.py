@@ -94,7 +94,7 @@ def split_windows(rel: Rel) -> Rel | None:
     width = below.width
     window: Window | OverAggregate
     if len(overs) == 1 and first.function in RANKING:
-        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place, first.ttl)
+        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place, first.hint)
     else:
         pool = _constants(overs)
 
@@ -102,7 +102,7 @@ def split_windows(rel: Rel) -> Rel | None:
             return width + _place(e, pool) if isinstance(e, Literal) else at(e)
 
         calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
-        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.ttl)
+        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.hint)
 
     def change(e: Rex) -> Rex | None:
         if isinstance(e, Over):
@@ -246,7 +246,7 @@ def window_to_over_aggregate(rel: Rel) -> Rel | None:
         return None
     call = AggCall(rel.function, (), rel.type, rel.name, internal_name=f"${rel.function}$1")
     frame = SO_FAR if rel.function == "ROW_NUMBER" else DEFAULT
-    return OverAggregate(rel.input, rel.partition, rel.order, frame, (call,), (), rel.place, rel.ttl)
+    return OverAggregate(rel.input, rel.partition, rel.order, frame, (call,), (), rel.place, rel.hint)
 
 
 def check_over_aggregate(rel: Rel) -> Rel | None:
@@ -401,7 +401,7 @@ def window_aggregate(rel: Rel) -> Rel | None:
     properties += [("window_end", "WindowEnd")] * len(ends)
     properties += [last] * len(times)
     position = WindowPosition(window, found.time_type, start=starts[0], end=ends[0])
-    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place, rel.ttl)
+    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place, rel.hint)
     pulled = _pulled_up(made, found)
     fields = pulled.fields
     first = len(keys) + len(rel.calls)
@@ -511,7 +511,7 @@ def rank_in_window(rel: Rel) -> Rel | None:
     )
     order = rel.order[0][0]
     if rel.is_deduplication and len(rel.order) == 1 and rel.fields[order][1].kind == "ROWTIME":
-        return WindowDeduplicate(rel.input, keys, order, rel.keeps_last, position, rel.place)
+        return WindowDeduplicate(rel.input, keys, order, rel.keeps_last, position, rel.place, rel.hint)
     if rel.end_index is not None:
         raise not_supported("a top-N query of each window whose N is a field", rel.place, "a constant")
-    return WindowRank(rel.input, keys, rel.order, rel.start, rel.end, rel.rank_name, position, rel.place)
+    return WindowRank(rel.input, keys, rel.order, rel.start, rel.end, rel.rank_name, position, rel.place, rel.hint)

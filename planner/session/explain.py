@@ -124,6 +124,6 @@ def _with_hints(node: Physical, line: str) -> str:
     if isinstance(rel, Join) and any(rel.ttl_texts):
         sides = zip(("LEFT", "RIGHT"), rel.ttl_texts, strict=True)
         options = "{" + ", ".join(f"{side}={text}" for side, text in sides if text is not None) + "}"
-    elif isinstance(rel, Aggregate) and rel.ttl is not None:
-        options = f"[{format_ttl(rel.ttl)}]"
+    elif isinstance(rel, Aggregate) and rel.hint is not None and rel.hint.ttl is not None:
+        options = f"[{format_ttl(rel.hint.ttl)}]"
     return f"{line.removesuffix(')')}, stateTtlHints=[[[STATE_TTL options:{options}]]])" if options else line

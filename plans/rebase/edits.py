@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 Values = Mapping[str, Any]
 """The JSON of a node as it is compared, its states by index."""
 
-_COMPILED = ("uid", "compiledTtl", "sideOutput", "formatVersion", "sql", "sqlHash", "schemaHashes")
+_COMPILED = ("uid", "compiledTtl", "sideOutput", "lateRows", "formatVersion", "sql", "sqlHash", "schemaHashes")
 """Keys of our additions that the compiler writes and nobody edits."""
 
 _STATE_FIELDS = {

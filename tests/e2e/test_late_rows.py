@@ -144,6 +144,92 @@ def test_each_operator_hands_over_what_it_drops(name: str, tmp_path: Path) -> No
     assert sorted(others) == sorted(lines(without.graph)), "the results are the same without the table"
 
 
+def late_table_of(name: str) -> str:
+    created = LATE.partition("SET")[0]
+    return created.replace("TABLE late", f"TABLE {name}").replace("= 'late'", f"= '{name}'")
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_hint_does_for_a_select_what_the_option_does_for_all(name: str, tmp_path: Path) -> None:
+    inputs(tmp_path)
+    columns, query = QUERIES[name]
+    tables = late_table_of("late") + E + F + SNK.format(columns)
+    # The hint stands in the innermost SELECT that has the operator.
+    at = query.rindex("SELECT *,") if "SELECT *," in query else 0
+    hinted = query[:at] + query[at:].replace("SELECT", "SELECT /*+ LATE_ROWS('late') */", 1)
+    _, document = compiled(tmp_path, f"{tables} INSERT INTO snk {hinted};")
+    _, option = compiled(tmp_path, f"{LATE}{E}{F}{SNK.format(columns)} INSERT INTO snk {query};")
+    assert Counter(lines(document.graph)) == Counter(lines(option.graph))
+    assert late_of(lines(PlanDocument.parse(document.text).graph)) == late_of(lines(document.graph))
+
+
+def test_each_operator_has_its_table(tmp_path: Path) -> None:
+    """By hints, by input, and by the option where no hint says anything."""
+    inputs(tmp_path)
+    write(tmp_path / "f.json", (7, 9, 2))
+    script = (
+        LATE
+        + late_table_of("late_e")
+        + late_table_of("late_f")
+        + E
+        + F
+        + SNK.format("id INT").replace("snk", "s1")
+        + SNK.format("id INT").replace("snk", "s2")
+        + """EXECUTE STATEMENT SET BEGIN
+        INSERT INTO s1 SELECT /*+ LATE_ROWS('e' = 'late_e', 'f' = 'late_f') */ e.id FROM e JOIN f
+          ON e.k = f.k AND e.rt BETWEEN f.rt - INTERVAL '1' SECOND AND f.rt;
+        INSERT INTO s2 SELECT id FROM e ORDER BY rt;
+        END;"""
+    )
+    environment = TableEnvironment.create({"table.local-time-zone": "UTC"})
+    *before, last = read_script(script.replace("{folder}", str(tmp_path)))
+    for statement in before:
+        environment.execute_statement(statement)
+    got = lines(environment.compile_document(last.node, last.source).graph)
+    of = {
+        name: {(parts[0].split("[")[1], json.loads(parts[5].rstrip("]"))["rt"][-2:]) for parts in rows}
+        for name in ("late", "late_e", "late_f")
+        if (rows := [line.split("> ", 1)[1].split(", ", 5) for line in got if line.startswith(f"{name}> ")])
+    }
+    assert of == {
+        "late": {("temporal-sort", "13"), ("temporal-sort", "14")},
+        "late_e": {("interval-join", "13"), ("interval-join", "14")},
+        "late_f": {("interval-join", "02")},
+    }
+
+
+def test_operators_with_other_tables_are_not_shared(tmp_path: Path) -> None:
+    inputs(tmp_path)
+    query = "SELECT /*+ LATE_ROWS('{}') */ id, COUNT(*) OVER (ORDER BY rt) AS n FROM e"
+    union = f"{query.format('late_a')} UNION ALL {query.format('late_b')}"
+    tables = late_table_of("late_a") + late_table_of("late_b") + E + SNK.format("id INT, n BIGINT")
+    _, document = compiled(tmp_path, f"{tables} INSERT INTO snk {union};")
+    got = lines(document.graph)
+    assert [sum(line.startswith(f"late_{name}>") for line in got) for name in "ab"] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("SELECT /*+ LATE_ROWS('late') */ id FROM e", "SQL124"),
+        ("SELECT /*+ LATE_ROWS('late') */ id FROM e GROUP BY id", "SQL124"),
+        ("SELECT /*+ LATE_ROWS('late') */ id FROM (SELECT id FROM e ORDER BY rt) WHERE id > 1 GROUP BY id", "SQL124"),
+        ("SELECT /*+ LATE_ROWS() */ id FROM e ORDER BY rt", "SQL121"),
+        ("SELECT /*+ LATE_ROWS('late', 'late') */ id FROM e ORDER BY rt", "SQL121"),
+        ("SELECT /*+ LATE_ROWS('x' = 'late') */ id FROM e ORDER BY rt", "SQL123"),
+        ("SELECT /*+ LATE_ROWS('nosuch') */ id FROM e ORDER BY rt", "CAT002"),
+        ("SELECT /*+ LATE_ROWS('snk') */ id FROM e ORDER BY rt", "OPT008"),
+        ("SELECT /*+ LATEROWS('late') */ id FROM e ORDER BY rt", "SQL120"),
+    ],
+)
+def test_a_hint_that_cannot_be_followed_is_refused(query: str, code: str, tmp_path: Path) -> None:
+    inputs(tmp_path)
+    tables = late_table_of("late") + E + SNK.format("id INT")
+    with pytest.raises(StateplanError) as caught:
+        compiled(tmp_path, f"{tables} INSERT INTO snk {query};")
+    assert caught.value.code == code
+
+
 def test_the_plan_has_the_table_as_a_sink_without_rows(tmp_path: Path) -> None:
     """A plan file keeps it, with all that a table in a plan has, and Flink finds nothing that it does not know."""
     inputs(tmp_path)
