@@ -44,7 +44,7 @@ class ResultPage:
         is_query: whether the statement is a query.
         has_content: whether the rows are more than ``OK``.
         job_id: of the job that the statement started.
-        notes: sentences for the user; Flink's gateway has none.
+        notes: sentences for the user; over HTTP those of a job, with the last page.
         insert_only: whether the rows of a query are all insertions; False where that is not known.
         values: the rows as values of JSON, where they were asked for so; ``rows`` is empty then.
     """

@@ -44,6 +44,7 @@ class Place:
 
     Attributes:
         source: the text that line and column point into; the span in it is underlined.
+        row: the number of the row among those that were read of the file, from 1.
         operator: the operator that failed on a row, as ``plan show`` names it.
         expression: the expression of the operator that failed, as SQL.
     """
@@ -56,6 +57,7 @@ class Place:
     source: str | None = None
     operator: str | None = None
     expression: str | None = None
+    row: int | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -63,6 +65,8 @@ class Place:
             parts.append(self.file)
         if self.line is not None:
             parts.append(f"line {self.line}" + (f", column {self.column}" if self.column is not None else ""))
+        if self.row is not None:
+            parts.append(f"row {self.row}")
         if self.pointer is not None:
             parts.append(f"at {_clipped(self.pointer or '/', 400)}")
         if self.operator:

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from stateplan.execnodes.changelog import KIND, RowKind
 from stateplan.execnodes.connectors.protocol import Split
 from stateplan.execnodes.connectors.rejects import Reject, collecting
-from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.errors import DataError, Place, StateplanError
 from stateplan.execnodes.files import bytes_taken, local_path, plain_path
 from stateplan.execnodes.roots import hold
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, decode, encode, split
@@ -328,13 +328,19 @@ def read_splits(
                 if part.get("waits"):
                     waiting.add(clock.part)
                 name_part(source.pipeline, clock)
+            rows_before = 0
             for n, (frame, rejects) in enumerate(_read(source, part)):
                 read = time.perf_counter()
                 figures["rows_in"] += frame.height
                 rows_of[clock.part] += frame.height
                 count_rows(figures, "rows_out", frame)
                 seq = f"{part['seq']}\0{n:08d}"
-                blobs = list(deliver(graph, source.pipeline, frame, part["now"], seq, clock))
+                try:
+                    blobs = list(deliver(graph, source.pipeline, frame, part["now"], seq, clock))
+                except DataError as error:
+                    _locate(error, graph, source, frame, part, rows_before)
+                    raise
+                rows_before += frame.height
                 if rejects and source.errors is not None:
                     rows = source.errors.of(rejects)
                     blobs += side_blobs(graph, source.errors.sink, rows, part["now"], seq, clock)
@@ -370,6 +376,30 @@ def read_splits(
             _count_all(count, graph, source.uid, figures, clock, now, made)
 
     return coded(run, f"table {source.name}")()
+
+
+def _locate(
+    error: DataError, graph: JobGraph, source: SourceSpec, frame: pl.DataFrame, part: Split, before: int
+) -> None:
+    """Adds to an error of a row in which file the row is, and its number there.
+
+    Args:
+        frame: the row is in it.
+        before: rows of the same file before the frame.
+    """
+    place = error.place or Place()
+    if place.file is not None or "path" not in part:
+        return
+    low, high = 0, frame.height
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            for _ in deliver(graph, source.pipeline, frame[low:middle], part["now"], str(part["seq"])):
+                pass
+            low = middle
+        except StateplanError:
+            high = middle
+    error.place = replace(place, file=plain_path(part["path"]), row=before + low + 1)
 
 
 def _read(source: SourceSpec, part: Split) -> Iterator[tuple[pl.DataFrame, list[Reject]]]:

@@ -104,10 +104,9 @@ class ResultFetcher:
             self._left = list(result.rows)
 
     def told(self, page: Page) -> tuple[str, ...]:
-        """Sentences for a user elsewhere: of the statement with the first page, of its job with the last one."""
-        ends = page.kind is PageKind.EOS
-        first = self.notes if page.next_token == 1 or (ends and not self._token) else ()
-        return (*first, *self._result.job_notes) if ends else first
+        """Sentences of the job for a user elsewhere, with the last page. Flink's gateway has nothing like it, and its
+        clients do not look at it."""
+        return self._result.job_notes if page.kind is PageKind.EOS else ()
 
     @property
     def is_read(self) -> bool:

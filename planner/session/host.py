@@ -23,6 +23,11 @@ class Host:
 
     keep_unknown = False
 
+    @property
+    def lists_queries(self) -> bool:
+        """Whether SHOW JOBS lists queries that have ended, as Flink's gateway does."""
+        return self.keep_unknown
+
     def plan_file(self, name: str, place: Place | None = None) -> str:
         """The path or URL of the plan that a statement calls ``name``: what is to be opened.
 

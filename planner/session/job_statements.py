@@ -13,6 +13,8 @@ from stateplan.planner.session.context import Context
 from stateplan.planner.session.jobs import JobEntry
 from stateplan.planner.session.results import TableResult, content, ok
 
+_WIDTH = 48
+"""So many characters of a query name its job, which else has no name."""
 _TOLD = 3
 """Of so many failed jobs SHOW JOBS tells why."""
 _JOB_COLUMNS = ("job id", "job name", "status", "start time")
@@ -24,13 +26,24 @@ def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
     rows: list[Sequence[Any]] = []
     for entry in entries:
         started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
-        rows.append((entry.id, entry.name, entry.status, started.isoformat(timespec="milliseconds")))
+        rows.append((entry.id, _name(entry), entry.status, started.isoformat(timespec="milliseconds")))
     return rows
 
 
+def _name(entry: JobEntry) -> str:
+    """The name of a job, on one line."""
+    if entry.name != entry.statement:
+        return entry.name
+    text = " ".join(entry.name.split())
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3].rstrip()}..."
+
+
 def show_jobs(c: Context) -> TableResult:
-    """SHOW JOBS: the newest first. Notes tell of what the last jobs have failed."""
+    """SHOW JOBS: the newest first. In a user's own process, queries without a name are listed while they run: whoever
+    ran one has its result or its error. Notes tell of what the last jobs have failed."""
     entries = c.env.jobs.entries()
+    if not c.env.host.lists_queries:
+        entries = [e for e in entries if e.running or e.plan is not None or e.name != e.statement]
     failed = [e for e in entries if e.error is not None][:_TOLD]
     notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed if e.error]
     return content("SHOW JOBS", _JOB_COLUMNS, _job_rows(c, entries), notes, types=_JOB_TYPES)

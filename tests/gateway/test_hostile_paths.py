@@ -1,5 +1,5 @@
-"""Ten thousand paths that want out of a gateway's roots, through all that takes one. What a check lets through opens
-files below the roots only: the rows of files elsewhere, and their names, never appear."""
+"""Paths that want out of a gateway's roots, through all that takes one: ten thousand with ``STATEPLAN_LONG``. What a
+check lets through opens files below the roots only: the rows of files elsewhere, and their names, never appear."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stateplan.gateway.service.service import SqlGatewayService
 from tests.support.gateway_here import GatewayHere, gateway_here
 
 CANARY = "C4NARY"
-COUNT = 10_000
+COUNT = 10_000 if os.environ.get("STATEPLAN_LONG") else 800
 
 
 @dataclass
@@ -172,7 +172,7 @@ def test_what_the_check_lets_through_is_below_the_root(places: Places) -> None:
                 assert CANARY not in said, (name, path)
                 read += "inside" in said
                 assert real or "inside" not in said or name == "secret", (name, path)
-    assert passed > 1000 and read > 300
+    assert passed > COUNT // 10 and read > COUNT // 40
 
 
 def test_nothing_is_written_elsewhere(places: Places, tmp_path: Path) -> None:
@@ -185,13 +185,13 @@ def test_nothing_is_written_elsewhere(places: Places, tmp_path: Path) -> None:
     before = sorted(map(str, mine.outside.rglob("*"))), sorted(os.listdir(tmp_path)), sorted(os.listdir("."))
     written = 0
     with holding(Confinement([str(mine.root)]).roots):
-        for path in list(mutated(mine, 41))[:1000]:
+        for path in list(mutated(mine, 41))[: max(COUNT // 10, 300)]:
             try:
                 _staged(path)
                 written += 1
             except (StateplanError, OSError, ValueError):
                 continue
-    assert written > 30
+    assert written > 10
     assert before == (sorted(map(str, mine.outside.rglob("*"))), sorted(os.listdir(tmp_path)), sorted(os.listdir(".")))
 
 
@@ -249,7 +249,7 @@ def test_a_link_that_comes_between_the_check_and_the_opening(places: Places, tmp
     inside, refused = 0, 0
     try:
         with holding(Roots((real_path(str(root)),))):
-            for _ in range(3000):
+            for _ in range(1000):
                 try:
                     with open(root / "t" / "f.json", opener=below_roots) as file:
                         assert CANARY not in file.read()
@@ -285,6 +285,8 @@ STATEMENTS = (
     "SET 'table.catalog-store.file.path' = '{path}'",
 )
 SKIPPED = ("\0",)
+GOOD, ANY = (3, 8) if COUNT == 10_000 else (1, 3)
+"""So many paths that the check lets through, and of any, each statement takes."""
 
 
 @pytest.fixture(scope="module")
@@ -314,7 +316,7 @@ def test_statements_show_nothing_of_files_elsewhere(places: Places, gateway: Gat
     before = sorted(os.listdir(places.outside)), sorted(os.listdir(places.folder))
     refused = 0
     for statement in STATEMENTS:
-        for path in [*dice.sample(good, 3), *dice.sample(paths, 8)]:
+        for path in [*dice.sample(good, GOOD), *dice.sample(paths, ANY)]:
             said = gateway.run(session, statement.format(path=path.replace("'", "''"))).text
             assert CANARY not in said, (statement, path)
             refused += "[GW012]" in said
@@ -323,7 +325,7 @@ def test_statements_show_nothing_of_files_elsewhere(places: Places, gateway: Gat
             gateway.run(session, "DROP TABLE IF EXISTS made")
             gateway.run(session, "DROP CATALOG IF EXISTS made")
         gateway.run(session, "RESET")
-    assert refused > 70
+    assert refused > len(STATEMENTS) * ANY // 2
     assert before == (sorted(os.listdir(places.outside)), sorted(os.listdir(places.folder)))
     assert gateway.complaints() == []
 

@@ -318,3 +318,14 @@ def test_queries_do_not_push_other_jobs_out_of_the_list() -> None:
     found = jobs.entries()
     assert len(found) == KEPT + 1
     assert (found[0].id, found[-1].id) == (f"{KEPT + 4:032x}", "a" * 32)
+
+
+def test_show_jobs_leaves_out_queries_that_have_ended() -> None:
+    env = TableEnvironment.create({}, jobs=Jobs())
+    list(env.execute_sql("SELECT 1").collect())
+    env.execute_sql("SET 'pipeline.name' = 'mine'")
+    list(env.execute_sql("SELECT 2").collect())
+    env.execute_sql("RESET 'pipeline.name'")
+    endless = env.execute_sql(f"SELECT v,\n  {'v' * 3} FROM (VALUES (1)) AS t(v) CROSS JOIN (VALUES (1)) AS u(vvv)")
+    list(endless.collect())
+    assert [row[1] for row in env.execute_sql("SHOW JOBS").collect()] == ["mine"]

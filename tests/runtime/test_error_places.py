@@ -62,7 +62,7 @@ def test_a_row_without_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"id": 1}\n')
     error = read(path, WatermarkTransform(InputRef(parse_type("TIMESTAMP(3)"), 1), 1, "at"))
-    assert (error.code, str(error.place)) == ("DATA330", "table orders")
+    assert (error.code, str(error.place)) == ("DATA330", f"{path}, row 1, table orders")
     assert "'at'" in error.message
 
 
@@ -107,3 +107,18 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     error = raised(task, blob_batch([Blob(slot_label(3), 0, "", 0, 1, encode(frame))]))
     assert (error.code, str(error.place)) == ("DATA201", "table totals")
     assert "'m'" in error.message
+
+
+def test_a_value_that_a_function_refuses_has_a_file_and_a_row(tmp_path: Path) -> None:
+    """Also behind a filter, in a later file, and in the middle of many rows."""
+    (tmp_path / "1.json").write_text('{"s": "1"}\n')
+    lines = [f'{{"s": "{n}"}}' for n in range(900)]
+    lines[701] = '{"s": "x7"}'
+    (tmp_path / "2.json").write_text("\n".join(lines))
+    env = TableEnvironment.create({})
+    env.execute_sql(
+        f"CREATE TABLE t (s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json')"
+    )
+    with pytest.raises(DataError, match=r"\[DATA301\] CAST failed: 'x7'") as error:
+        env.execute_sql("SELECT CAST(s AS INT) FROM t WHERE s <> '8'").to_polars()
+    assert f"{tmp_path}/2.json, row 702, calc[" in str(error.value)

@@ -278,7 +278,7 @@ def test_jobs_in_the_background(start: Start, tmp_path: Path) -> None:
     shell.type(COUNTS + "\r")
     assert "+I[" not in shell.until(lambda text: len(counts(text)) == 3)
     shell.type("q")
-    shown = run(shell, "SHOW JOBS;", "rows in set")
+    shown = run(shell, "SHOW JOBS;", "in set")
     assert re.search(rf"\| {job} \| insert-into_\S+printed \|  RUNNING \|", shown), shown
     run(shell, f"STOP JOB '{job}';", "OK")
     shell.until(f"job {job} canceled")
