@@ -149,6 +149,7 @@ class Restarts:
         self._clock = clock
         self._strategies: dict[str, Strategy] = {}
         self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
 
     def wait(self, job_id: str, options: Mapping[str, str], error: StateplanError) -> float | None:
         """A job has failed: the seconds until it starts again, or None when it has failed for good.
@@ -174,4 +175,23 @@ class Restarts:
             if not self._stopped.wait(wait):
                 start()
 
-        threading.Thread(target=run, name="stateplan-restart", daemon=True).start()
+        self.run(run)
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Calls what starts jobs, in a thread of its own."""
+        thread = threading.Thread(target=call, name="stateplan-restart", daemon=True)
+        with self._lock:
+            self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+            thread.start()
+
+    def join(self, until: float) -> bool:
+        """Waits for starts in hand, each of which may have the checkpoint of its job; whether they are over.
+
+        Args:
+            until: by the clock.
+        """
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(max(0.0, until - self._clock()))
+        return not any(thread.is_alive() for thread in threads)

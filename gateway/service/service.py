@@ -299,9 +299,7 @@ class SqlGatewayService:
         running = [job for job in stored if job.status == RUNNING]
         if running:
             _log.info("%d jobs ran when this gateway was last up; they are started again", len(running))
-            threading.Thread(
-                target=self._restart, args=(store, running), name="stateplan-recovery", daemon=True
-            ).start()
+            self._restarts.run(partial(self._restart, store, running))
 
     def _restart(self, store: JobStore, jobs: Sequence[StoredJob]) -> None:
         wait = 1.0
@@ -394,6 +392,8 @@ class SqlGatewayService:
             self._store.stop()
         self._sessions.stop()
         if self._store is not None:
+            until = time.monotonic() + _STOP_SECONDS
+            started = self._restarts.join(until)
             threads = [
                 threading.Thread(target=entry.job.stop, daemon=True)
                 for entry in self.jobs.entries()
@@ -401,10 +401,9 @@ class SqlGatewayService:
             ]
             for thread in threads:
                 thread.start()
-            until = time.monotonic() + _STOP_SECONDS
             for thread in threads:
                 thread.join(max(0.0, until - time.monotonic()))
-            if not any(thread.is_alive() for thread in threads):
+            if started and not any(thread.is_alive() for thread in threads):
                 self._store.release()  # else the folder is free when this process has ended, and so have its jobs
         self.audit.close()
 

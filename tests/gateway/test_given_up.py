@@ -169,3 +169,34 @@ def test_who_has_the_folder_of_a_gateway(tmp_path: Path) -> None:
     assert f"process 15772 on host {socket.gethostname()}" in str(refused.value)
     assert "which is this one" not in str(refused.value)
     store.release()
+
+
+def test_the_folder_is_taken_until_jobs_in_the_middle_of_their_start_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that comes too early hears of the folder, and not of the checkpoints of its jobs."""
+    from stateplan.execnodes.errors import GatewayError
+    from stateplan.gateway.service.job_store import JobStore
+    from stateplan.planner.session.jobs import JobRecord
+
+    store = JobStore(tmp_path)
+    store.started(JobRecord("job", "INSERT", "{}", id="c" * 32, checkpoint=str(tmp_path / "c"), started=1))
+    store.release()
+    begun, ends = threading.Event(), threading.Event()
+
+    def start(*_: object) -> None:
+        begun.set()
+        ends.wait(20)
+
+    monkeypatch.setattr(SqlGatewayService, "_not_started_again", start)
+    service = SqlGatewayService(folder=tmp_path)
+    assert begun.wait(20)
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    time.sleep(0.2)
+    with pytest.raises(GatewayError) as refused:
+        JobStore(tmp_path)
+    assert refused.value.code == "GW016"
+    ends.set()
+    stopping.join(20)
+    JobStore(tmp_path).release()
