@@ -345,6 +345,9 @@ class _Folder(Sink):
         if not Staging.at(self.folder, self.uid).sees(token):
             raise RunError("RUN153", name=name, path=shown(self.folder))
 
+    def begin(self) -> None:
+        Staging.at(self.folder, self.uid).begin()
+
     def prepare(self, epoch: int) -> None:
         Staging.at(self.folder, self.uid).clean(epoch)
 

@@ -392,6 +392,9 @@ class Sink:
         """In a worker of a cluster: raises a StateplanError when the mark is not there, so that what this machine
         writes would not come to the table ``name``."""
 
+    def begin(self) -> None:
+        """On the driver, when a job starts: makes the place of a table that has no rows yet, where readers look."""
+
     def prepare(self, epoch: int) -> None:
         """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind."""
 

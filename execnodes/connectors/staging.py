@@ -66,6 +66,9 @@ class Staging(ABC):
             return _Local(path, uid, fs, folder)
         return (_Copied if has_whole_objects(fs) else _Moved)(path, uid, fs, folder)
 
+    def begin(self) -> None:
+        """Makes the folder, where there are folders without files."""
+
     def announce(self, token: str) -> None:
         """Leaves a mark in the hidden folder."""
         with self._writing():
@@ -203,6 +206,10 @@ class Staging(ABC):
 
 class _Moved(Staging):
     """Where a file is renamed at once."""
+
+    def begin(self) -> None:
+        with self._writing():
+            self._make(self._folder)
 
     def _make(self, folder: str) -> None:
         """Makes a folder, if it is not there."""

@@ -218,6 +218,8 @@ class SinkDriver:
         self.written = [0] * len(self.sinks)
         if self.record is not None:
             self.record.recall({sink.uid: sink.writer for sink in self.sinks})
+        for writer in self.writers:
+            writer.begin()
         if self.near:
             with contextlib.suppress(OSError):
                 self.shared = scratch("parts")

@@ -12,10 +12,14 @@ import pyarrow as pa
 import pytest
 
 from stateplan.execnodes.connectors.protocol import Sink
+from stateplan.execnodes.errors import OptionError
 from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
 from stateplan.execnodes.runtime.hashing import slot_label
 from stateplan.execnodes.runtime.jobgraph import SinkSpec
 from stateplan.execnodes.runtime.sinks import Left, Report, SinkDriver, reports, write_sinks
+from stateplan.execnodes.runtime.translate import translate
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import read_script
 
 LARGE, SMALL = 200_000, 1000
 
@@ -150,3 +154,18 @@ def test_a_file_that_has_been_cut_off_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(b"head and")
     with pytest.raises(OSError, match="cut off"):
         left.read()
+
+
+def test_a_table_is_there_when_its_job_has_begun(tmp_path: Path) -> None:
+    """Not only when its first rows are: who reads it meanwhile finds it empty."""
+    env = TableEnvironment.create({})
+    env.execute_sql(
+        f"CREATE TABLE t (a INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/t/deep', 'format' = 'json')"
+    )
+    with pytest.raises(OptionError) as missing:
+        list(env.execute_sql("SELECT * FROM t").collect())
+    assert missing.value.code == "OPT040"
+    (statement,) = read_script("INSERT INTO t SELECT 1 WHERE FALSE")
+    job = translate(env.compile_document(statement.node, statement.source).graph, {}, 1)
+    SinkDriver(job.sinks).close()
+    assert list(env.execute_sql("SELECT * FROM t").collect()) == []
