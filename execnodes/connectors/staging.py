@@ -66,6 +66,7 @@ class Staging(ABC):
             return _Local(path, uid, fs, folder)
         return (_Copied if has_whole_objects(fs) else _Moved)(path, uid, fs, folder)
 
+    @abstractmethod
     def begin(self) -> None:
         """Makes the folder, where there are folders without files."""
 
@@ -292,6 +293,9 @@ def _in_folder(path: str) -> str:
 
 class _Copied(Staging):
     """Where to rename a file is to copy it. Requests are few, whatever the number of files."""
+
+    def begin(self) -> None:
+        """There are no folders."""
 
     def _write(self, target: str, data: bytes) -> None:
         self._fs.pipe_file(target, data)
