@@ -60,12 +60,16 @@ class Hosts:
         shared: folders that every host sees at the same path. Everything else under /tmp is a host's own.
         count: how many hosts there are beside the driver's.
         cores: how many tasks each of them runs at once.
+        worker_timeout: seconds after which the master gives a worker up that says nothing.
     """
 
-    def __init__(self, folder: Path, shared: Sequence[Path], count: int = 2, cores: int = 1) -> None:
+    def __init__(
+        self, folder: Path, shared: Sequence[Path], count: int = 2, cores: int = 1, worker_timeout: int = 15
+    ) -> None:
         self.folder = folder
         self.names = [f"h{n + 1}" for n in range(count)]
         self._cores = cores
+        self._worker_timeout = worker_timeout
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._down: set[str] = set()
@@ -213,13 +217,13 @@ class Hosts:
         self._spark(DRIVER, _packages() / "pyspark", "master.Master", "--host", ADDRESS, "--port", "7077")
 
     def _spark(self, host: str, home: Path, what: str, *arguments: str) -> None:
-        env = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_MASTER_OPTS": _MASTER}
+        patience = f"-Dspark.worker.timeout={self._worker_timeout}"
+        env = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_MASTER_OPTS": patience}
         with (self.folder / f"{host}.log").open("ab") as log:
             command = (str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments)
             self._daemons.append(self.on(host, *command, env=env, stdout=log, stderr=log))
 
 
-_MASTER = "-Dspark.worker.timeout=15"
 _ASK = """
 import json, sys, urllib.request
 try:

@@ -104,6 +104,11 @@ _ROWS: tuple[Option, ...] = (
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
+    Option("heartbeat.interval", _DURATION, "How often the driver asks the hosts of a cluster for a sign of life. See "
+           "[clusters](cluster.md#when-a-host-dies). Flink's default is 10 s.", default=2000, minimum=100),
+    Option("heartbeat.rpc-failure-threshold", _INTEGER, "How often in a row a host does not answer before its "
+           "executors are given up. -1: they are given up when Spark does so. Flink's default is 2.",
+           default=5, minimum=-1),
     Option("restart-strategy.type", _ENUM, "When a gateway starts a job again that failed for want of a process, a "
            "machine, a server or space. See [gateway](gateway.md#jobs-that-fail). Other jobs are not started again.",
            default="exponential-delay",

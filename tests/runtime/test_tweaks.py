@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.runtime.spark import collect, local_spark, session, tweaks
+from stateplan.execnodes.runtime.spark import collect, hosts, local_spark, session, tweaks
 from stateplan.execnodes.runtime.spark.local_spark import CLASSES, adapt, adapt_query
 from stateplan.execnodes.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
 from stateplan.execnodes.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
@@ -29,6 +29,8 @@ Patch = pytest.MonkeyPatch
 PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site", "forked-planning")
 """Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know, and a module
 that is not there is not forked."""
+OF_CLUSTERS = ("lost-hosts",)
+"""Tweaks that only a Spark on other machines has."""
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +90,7 @@ TAKEN: Mapping[str, Callable[[Patch], None]] = {
 
 
 def test_every_tweak_is_taken_away() -> None:
-    assert sorted([*TAKEN, *PLAIN]) == sorted(TWEAKS)
+    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS]) == sorted(TWEAKS)
 
 
 # ---- one by one, in the session of the test run -----------------------------------------------------------------
@@ -161,6 +163,18 @@ def test_one_is_lost_alone(spark: SparkSession, said: list[str], monkeypatch: Pa
     set_up(spark, said)
     assert len(said) == 1, said
     assert said[0].startswith(f"running without the Spark tweak '{name}', which this Spark does not support: ")
+
+
+@pytest.mark.spark
+def test_hosts_are_watched_only_where_the_scheduler_has_some(spark: SparkSession, said: list[str]) -> None:
+    made = Tweaks({}, said.append)
+    made.attempt("lost-hosts", hosts.watch, spark.sparkContext, {})
+    assert said == [
+        "running without the Spark tweak 'lost-hosts', which this Spark does not support: its scheduler is a "
+        "org.apache.spark.scheduler.local.LocalSchedulerBackend"
+    ]
+    assert not made.on("lost-hosts")
+    hosts.watch(spark.sparkContext, {"heartbeat.rpc-failure-threshold": "-1"})
 
 
 @pytest.mark.spark

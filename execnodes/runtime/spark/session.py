@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
+from stateplan.execnodes.runtime.spark import hosts
 from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.execnodes.runtime.spark.lost import forget_lost, is_of_spark, lost
@@ -302,7 +303,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
-    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {})
+    patient = hosts.PATIENT in options or hosts.PATIENT in known
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {} if patient else hosts.SETTINGS)
     settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
@@ -338,6 +340,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
                     spark.conf.unset(key)
     if local and os.name == "posix":
         adapt(spark, tweaks)
+    if not local:
+        tweaks.attempt("lost-hosts", hosts.watch, spark.sparkContext, options)
     return spark
 
 
