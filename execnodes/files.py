@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stateplan.execnodes.errors import DataError, Place, nearest
 from stateplan.execnodes.roots import Roots, held, is_link_error, open_unlinked, outside
+from stateplan.execnodes.unreached import REASONS, first_answer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +89,7 @@ class UrlError(ValueError):
 
     Attributes:
         why: ``nul`` character, ``host`` in a local URL, ``empty``, ``unknown`` scheme, ``unusable``,
-            ``missing`` driver, ``failed`` driver.
+            ``missing`` driver, ``failed`` driver, ``unreached`` server.
         values: fill the texts of the error that stands for it.
         hint: what to do.
     """
@@ -297,6 +298,8 @@ def connect(url: str) -> tuple[Any, str]:
     if match is not None and match.group(1).lower() in _SAME:
         url = f"{scheme}:{url[match.end() :]}"
     package = PACKAGES.get(scheme)
+    if "::" not in url and scheme not in known_implementations and scheme not in registry:
+        raise UrlError("missing", f"install the package {package}", scheme=scheme, reason="fsspec does not know it")
     try:
         try:
             filesystem, path = url_to_fs(url, use_listings_cache=False)
@@ -311,6 +314,11 @@ def connect(url: str) -> tuple[Any, str]:
     except Exception as error:
         needs = f"it needs the package {package}" if package else None
         raise UrlError("failed", needs, scheme=scheme, reason=first_line(error)) from None
+    if package is not None:
+        unreached = first_answer("/".join(url.split("/", 3)[:3]), lambda: filesystem.info(path))
+        if unreached is not None:
+            why, said = unreached
+            raise UrlError("unreached", scheme=scheme, what=REASONS[why], reason=said.splitlines()[0][:300])
     return filesystem, str(path)
 
 
@@ -418,6 +426,7 @@ _CODES = {
     "unusable": "DATA101.unusable",
     "missing": "DATA107",
     "failed": "DATA108",
+    "unreached": "DATA108.unreached",
 }
 """Code for each reason of a UrlError."""
 

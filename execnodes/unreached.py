@@ -7,7 +7,10 @@ of classes, and words of messages. Nothing is imported for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from stateplan.execnodes.errors import StateplanError
 
 UNKNOWN, REFUSED, SILENT, OTHER = "unknown", "refused", "silent", "other"
 
@@ -17,7 +20,7 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(
             r"\bgaierror\b|UnknownHostException|UnresolvedAddressException|NameResolutionError|<unresolved>"
             r"|Name or service not known|Temporary failure in name resolution|nodename nor servname"
-            r"|No address associated|[Cc]ould not (?:resolve|translate) host|dns error|Invalid host name"
+            r"|No address associated|'idna' codec|[Cc]ould not (?:resolve|translate) host|dns error|Invalid host name"
         ),
     ),
     (
@@ -82,5 +85,48 @@ def text_of(failure: BaseException) -> str:
 
 def kind_of(failure: BaseException) -> str | None:
     """The kind of server that an exception, or what caused it, tells of; None where it tells of none."""
-    found = [" ".join((*(c.__name__ for c in type(link).__mro__), text_of(link))) for link in links(failure)]
-    return next((kind for kind, pattern in KINDS if any(pattern.search(text) for text in found)), None)
+    return kind_in([" ".join((*(c.__name__ for c in type(link).__mro__), text_of(link))) for link in links(failure)])
+
+
+def kind_in(texts: Sequence[str]) -> str | None:
+    """The kind of server that a text, such as a line of a log, tells of; None where none does."""
+    return next((kind for kind, pattern in KINDS if any(pattern.search(text) for text in texts)), None)
+
+
+PATIENCE = 30.0
+"""Seconds in which a file system has to answer for the first time. Libraries ask one that is silent for minutes."""
+
+_answered: set[str] = set()
+"""Roots of the file systems that have."""
+
+
+def first_answer(root: str, ask: Callable[[], object]) -> tuple[str, str] | None:
+    """Asks a file system, once per process. Whatever it answers is good, and None; else the kind of server that it is,
+    and what was heard of it.
+
+    Args:
+        root: what it is known by.
+        ask: asks for anything. A StateplanError that it raises is raised.
+    """
+    if root in _answered:
+        return None
+    failed: list[Exception] = []
+
+    def asking() -> None:
+        try:
+            ask()
+        except Exception as cause:  # of whatever library
+            failed.append(cause)
+
+    thread = threading.Thread(target=asking, name="stateplan-file-system", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        return SILENT, f"no answer within {PATIENCE:.0f} s"
+    if failed and isinstance(failed[0], StateplanError):
+        raise failed[0]
+    kind = kind_of(failed[0]) if failed else None
+    if kind is not None:
+        return kind, text_of(failed[0]) or type(failed[0]).__name__
+    _answered.add(root)
+    return None

@@ -50,6 +50,7 @@ _CODES = {
     "unusable": ("PLAN006.remote", None),
     "missing": ("PLAN005", None),
     "failed": ("PLAN007", None),
+    "unreached": ("PLAN007.unreached", None),
 }
 """Code, and what was expected, for each reason of a UrlError."""
 
@@ -91,9 +92,11 @@ def _remote(url: str) -> tuple[Any, str]:
         if scheme_of(url) in HADOOP:
             from stateplan.execnodes.runtime.spark.hadoop import hadoop_path
 
-            with contextlib.suppress(CheckpointError):
+            try:
                 found = hadoop_path(url, {})
-                return found.fs, found.path
+            except CheckpointError as refused:
+                raise _error("PLAN007.hadoop", url, what=refused.message) from refused
+            return found.fs, found.path
         raise _refused(url, error) from None
 
 

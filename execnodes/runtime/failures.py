@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stateplan.execnodes.disk import full_disk
 from stateplan.execnodes.errors import RunError, StateplanError, find_encoded
-from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost, lost_by
 from stateplan.execnodes.runtime.spark.tweaks import reason
 from stateplan.execnodes.unreached import REASONS, kind_of, links, module_of, text_of
 
@@ -26,9 +26,6 @@ _OURS = {"stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy", "pandas", "s
 
 _NETWORK = {"http", "ssl", "socket", "urllib"}
 """Python's own modules that speak with servers."""
-
-_END_OF_SPARK = 3.0
-"""Seconds in which the process of Spark ends after its connections have."""
 
 
 def known(failure: BaseException) -> StateplanError | None:
@@ -43,7 +40,7 @@ def known(failure: BaseException) -> StateplanError | None:
     if coded is not None:
         return coded
     of_spark = any(map(is_of_spark, chain))
-    gone = lost(_END_OF_SPARK if of_spark and _is_disconnected(chain) else 0.0)
+    gone = lost_by(failure) if of_spark else lost()
     if gone is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
         return gone
     said = next((text for link in chain if (text := text_of(link))), "")
@@ -96,15 +93,10 @@ def coded() -> Iterator[None]:
         raise found from failure
 
 
-def _is_disconnected(chain: list[BaseException]) -> bool:
-    """Whether the connection to Spark's process, and not only a call, has failed."""
-    return any(type(link).__name__ == "Py4JNetworkError" or isinstance(link, ConnectionError) for link in chain)
-
-
 def _is_foreign(failure: BaseException) -> bool:
     """Whether its class is not one of Python's own or of an engine; the system's errors are not of Python."""
-    if isinstance(failure, OSError):
-        return True
+    if isinstance(failure, OSError) or (isinstance(failure, UnicodeError) and "'idna' codec" in text_of(failure)):
+        return True  # the second says that no host can have such a name
     module = module_of(failure)
     return module in _NETWORK or (
         module not in _OURS and module != "builtins" and module not in sys.stdlib_module_names

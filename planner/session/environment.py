@@ -23,6 +23,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.results import ResultChannel, Results
 from stateplan.execnodes.errors import CatalogError, Place, PlanError, SqlError, StateplanError
 from stateplan.execnodes.redaction import redacted
+from stateplan.execnodes.runtime.failures import coded
 from stateplan.execnodes.settings import Configuration, is_batch, of_mode, text_of_option, value
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.catalog.manager import CatalogManager
@@ -156,7 +157,8 @@ class TableEnvironment(Tables, Names, Hinted):
     def execute_statement(self, statement: ScriptStatement) -> TableResult:
         """Runs one statement of a script. Raises StateplanError, with the place in the script."""
         try:
-            return run_statement(self, statement)
+            with coded():
+                return run_statement(self, statement)
         except StateplanError as error:
             if error.place is not None and error.place.file is None and error.place.source == statement.source:
                 error.place = replace(error.place, file=statement.file)

@@ -103,6 +103,7 @@ def test_only_failures_that_may_be_over_soon_are_tried_again() -> None:
     assert restarts.wait("b", options, gone) is None
 
 
+SMALL = {"parallelism.default": "1", "pipeline.max-parallelism": "1"}
 TABLES = (
     "CREATE TABLE t (k INT) WITH ('connector' = 'filesystem', 'path' = '{0}/in', 'format' = 'json', "
     "'source.monitor-interval' = '200 ms')",
@@ -125,7 +126,7 @@ def test_jobs_go_on_when_the_process_of_spark_is_killed(tmp_path: Path) -> None:
     try:
         jobs = {}
         for name, strategy in (("kept", "fixed-delay"), ("lost", "none")):
-            session = server.session({"restart-strategy.type": strategy, "parallelism.default": "2"})
+            session = server.session({"restart-strategy.type": strategy, **SMALL})
             for statement in TABLES:
                 session.run(statement.format(tmp_path, name))
             jobs[name] = session.start(f"INSERT INTO {name} SELECT k, COUNT(*) FROM t GROUP BY k")

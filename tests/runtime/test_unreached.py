@@ -13,7 +13,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import httpx
 import pytest
@@ -22,13 +21,18 @@ from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import CheckpointError, DataError, RunError, StateplanError
+from stateplan.execnodes import unreached
+from stateplan.execnodes.connectors.formats.schema_registry import Registry
+from stateplan.execnodes.errors import CheckpointError, DataError, PlanError, RunError, StateplanError
+from stateplan.execnodes.files import filesystem_of
 from stateplan.execnodes.runtime.failures import known, told
 from stateplan.execnodes.runtime.spark import hadoop, master
 from stateplan.execnodes.runtime.spark.session import spark_of
-from stateplan.execnodes.unreached import OTHER, REFUSED, SILENT, UNKNOWN, kind_of
+from stateplan.execnodes.unreached import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
 from stateplan.gateway.client.http import connect
+from stateplan.plans import storage
 
+TIMEOUT = "avro-confluent.properties.http.read.timeout.ms"
 PLACES = ("unknown", "closed", "silent", "wrong")
 
 
@@ -42,13 +46,16 @@ def listening(answer: Callable[[socket.socket], None], stack: contextlib.ExitSta
                 answer(server.accept()[0])
 
     threading.Thread(target=serve, daemon=True).start()
+    return address(server)
+
+
+def address(server: socket.socket) -> str:
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[dict[str, str]]:
     """An address of each kind of server that is not reached."""
-    kept: list[socket.socket] = []
 
     def wrong(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
@@ -57,15 +64,13 @@ def places() -> Iterator[dict[str, str]]:
 
     with contextlib.ExitStack() as stack:
         with socket.create_server(("127.0.0.1", 0)) as free:
-            closed = f"127.0.0.1:{free.getsockname()[1]}"
+            closed = address(free)
         yield {
             "unknown": "nosuch.invalid:4711",
             "closed": closed,
-            "silent": listening(kept.append, stack),
+            "silent": address(stack.enter_context(socket.create_server(("127.0.0.1", 0)))),
             "wrong": listening(wrong, stack),
         }
-        for connection in kept:
-            connection.close()
 
 
 def failure_of(call: Callable[[], object]) -> Exception:
@@ -88,6 +93,32 @@ def test_kinds_of_what_python_raises(places: dict[str, str], place: str, kind: s
         error = told(failure)
         assert error.code == "RUN094", error
         assert error.__cause__ is failure
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_no_host_can_have(host: str) -> None:
+    failure = failure_of(lambda: socket.create_connection((host, 80), 1))
+    assert (kind_of(failure), told(failure).code) == (UNKNOWN, "RUN094")
+    registry = Registry("avro-confluent", {"avro-confluent.url": f"http://{host}", TIMEOUT: "100"})
+    with pytest.raises(DataError) as raised:
+        registry.schema(1)
+    assert raised.value.code == "DATA465"
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "DATA466"), (404, "DATA465"), (500, "DATA465"), (200, "DATA465")])
+def test_a_web_server_in_the_place_of_a_registry(status: int, code: str) -> None:
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 %d x\r\nContent-Length: 13\r\n\r\n<html></html>" % status)
+
+    with contextlib.ExitStack() as stack:
+        url = f"http://{listening(answer, stack)}"
+        registry = Registry("avro-confluent", {"avro-confluent.url": url, TIMEOUT: "100"})
+        for call in (lambda: registry.schema(1), lambda: registry.register("s", {"type": "record", "name": "r"})):
+            with pytest.raises(DataError) as raised:
+                call()
+            assert raised.value.code == code
 
 
 JAVA = {
@@ -144,16 +175,26 @@ def test_a_spark_that_has_died_is_what_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert told(ZeroDivisionError()).code == "BUG000"
 
 
-def test_the_environment_may_name_a_server_of_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_REMOTE", "sc://nosuch.invalid")
+def test_a_spark_that_ran_out_of_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    error = told(Py4JNetworkError("Answer from Java side is empty"))
+    assert (error.code, "Java ran out of memory" in error.message) == ("RUN019", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("SPARK_REMOTE", "sc://nosuch.invalid"), ("SPARK_CONNECT_MODE_ENABLED", "1")]
+)
+def test_the_environment_may_ask_for_spark_connect(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    monkeypatch.setenv(name, text)
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    with pytest.raises(RunError, match="SPARK_REMOTE is sc:") as raised:
+    with pytest.raises(RunError, match=f"{name} is {text}") as raised:
         spark_of({})
-    assert (raised.value.code, raised.value.hint) == ("RUN012", "unset SPARK_REMOTE")
+    assert (raised.value.code, raised.value.hint) == ("RUN012", f"unset {name}")
 
 
 @pytest.mark.parametrize(("place", "why"), [("unknown", "has no address"), ("closed", "nothing listens there")])
-@pytest.mark.parametrize("form", ["spark://{0}", "k8s://https://{0}", "spark://{0},{0}"])
+@pytest.mark.parametrize("form", ["spark://{0}", "k8s://https://{0}", "k8s://{0}", "spark://{0},{0}"])
 def test_a_master_that_is_not_there(places: dict[str, str], place: str, why: str, form: str) -> None:
     began = time.monotonic()
     with pytest.raises(RunError, match=why) as raised:
@@ -164,7 +205,51 @@ def test_a_master_that_is_not_there(places: dict[str, str], place: str, why: str
 
 def test_one_master_of_several_is_enough(places: dict[str, str]) -> None:
     master.check_master(f"spark://{places['closed']},{places['silent']}")
+
+
+def test_kubernetes_may_have_no_port_and_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert master._places("k8s://https://a.b") == [("a.b", 443)]
+    assert master._places("k8s://a.b") == [("a.b", 443)]
+    assert master._places("k8s://http://[::1]") == [("[::1]", 80)]
+    assert master._places("k8s://https://a.b:6443/x") == [("a.b", 6443)]
+    assert master._places("spark://a.b") == master._places("local-cluster[2,1,1024]") == []
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "b.c")
+    assert master._places("k8s://https://a.b") == []
+    assert master._places("k8s://https://b.c") == [("b.c", 443)]
+    assert master._places("spark://a.b:7077") == [("a.b", 7077)]
+
+
+SITES = {
+    "hostname": "<property><name>yarn.resourcemanager.hostname</name><value>{host}</value></property>",
+    "address": "<property><name>yarn.resourcemanager.address</name><value>{host}:8032</value></property>",
+    "two": "<property><name>yarn.resourcemanager.ha.rm-ids</name><value>a, b</value></property>"
+    "<property><name>yarn.resourcemanager.hostname.a</name><value>{host}</value></property>"
+    "<property><name>yarn.resourcemanager.address.b</name><value>{host}:8032</value></property>",
+}
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_yarn_is_where_its_configuration_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, site: str) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        f"<configuration>{SITES[site].format(host='nosuch.invalid')}</configuration>"
+    )
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert set(master._places("yarn")) == {("nosuch.invalid", 8032)}
+    with pytest.raises(RunError, match="master yarn cannot be reached: the name of the host has no address") as raised:
+        master.check_master("yarn")
+    assert raised.value.code == "RUN093"
+    (tmp_path / "yarn-site.xml").write_text("<configuration")
     master.check_master("yarn")
+
+
+def test_yarn_without_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(RunError, match="does not say where YARN is"):
+        master.check_master("yarn")
 
 
 @pytest.mark.parametrize(("limit", "printed"), [("300 ms", ""), ("5 min", "All masters are unresponsive! Giving up.")])
@@ -184,24 +269,66 @@ def test_a_master_that_is_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert time.monotonic() - began < 10
 
 
-def test_a_file_system_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+@pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file system has answered yet, and none may take long."""
+    monkeypatch.setattr(unreached, "_answered", set())
+    monkeypatch.setattr(unreached, "PATIENCE", 0.3)
+
+
+def test_a_file_system_is_asked_until_it_has_answered_once(unasked: None) -> None:
+    asked: list[int] = []
     answers = threading.Event()
 
-    def status(path: Any) -> None:
-        asked.append(path.toString())
-        answers.wait(60)
+    def ask() -> None:
+        asked.append(1)
+        if not answers.is_set():
+            answers.wait(60)
+        raise FileNotFoundError("x")
 
-    system, path = SimpleNamespace(getFileStatus=status), SimpleNamespace(toString=lambda: "hdfs://a/x")
-    monkeypatch.setattr(hadoop, "_answered", set())
-    monkeypatch.setattr(hadoop, "_PATIENCE", 0.2)
-    with pytest.raises(CheckpointError, match="it does not answer") as raised:
-        hadoop._require_answer("hdfs://a", system, path)
-    assert raised.value.code == "CKPT052"
+    assert unreached.first_answer("hdfs://a", ask) == (SILENT, "no answer within 0 s")
     answers.set()
     for _ in range(2):
-        hadoop._require_answer("hdfs://a", system, path)
+        assert unreached.first_answer("hdfs://a", ask) is None
     assert len(asked) == 2  # the second answer counts for all that follow
+
+
+def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = SimpleNamespace(getFileSystem=lambda _: system)
+    uri = SimpleNamespace(getScheme=lambda: "hdfs", getAuthority=lambda: "a", getPath=lambda: "/x")
+    system = SimpleNamespace(
+        makeQualified=lambda _: SimpleNamespace(toUri=lambda: uri), getFileStatus=lambda _: time.sleep(2)
+    )
+    jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=SimpleNamespace()))))
+    jvm.org.apache.hadoop.fs.Path = lambda _: path
+    monkeypatch.setattr(hadoop, "_jvm", lambda: jvm)
+    monkeypatch.setattr(hadoop, "_configuration", lambda _: None)
+    with pytest.raises(CheckpointError, match="hdfs://a/x cannot be reached: it does not answer") as raised:
+        hadoop.hadoop_path("hdfs://a/x", {})
+    assert raised.value.code == "CKPT052"
+    with pytest.raises(PlanError, match="hdfs://a/x cannot be reached: it does not answer") as plan:
+        storage.read_bytes("hdfs://a/x")
+    assert plan.value.code == "PLAN007"
+
+
+@pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (UNKNOWN, REFUSED, SILENT, OTHER), strict=True)))
+def test_an_object_store(
+    unasked: None, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, place: str, kind: str
+) -> None:
+    from s3fs import S3FileSystem
+
+    monkeypatch.setattr(S3FileSystem, "retries", 1)
+    S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(unreached, "PATIENCE", 0.3 if place == "silent" else 20)
+    limits = {"retries": {"total_max_attempts": 1}}
+    made = S3FileSystem(key="a", secret="b", endpoint_url=f"http://{places[place]}", config_kwargs=limits)
+    monkeypatch.setattr("fsspec.core.url_to_fs", lambda url, **_: (made, url.removeprefix("s3://")))
+    with pytest.raises(DataError) as table:
+        filesystem_of(f"s3://{place}/table")
+    assert (table.value.code, REASONS[kind] in table.value.message) == ("DATA108", True)
+    with pytest.raises(PlanError) as plan:
+        storage.read_bytes(f"s3://{place}/plan.json")
+    assert (plan.value.code, REASONS[kind] in plan.value.message) == ("PLAN007", True)
 
 
 TABLES = {
@@ -213,7 +340,7 @@ TABLES = {
     "kafka": (
         "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = '{0}', 'topic' = 't', "
         "'format' = 'json', 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', "
-        "'properties.default.api.timeout.ms' = '1500')",
+        "'properties.default.api.timeout.ms' = '500')",
         ("RUN110",),
     ),
 }

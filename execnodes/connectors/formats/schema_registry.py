@@ -105,7 +105,7 @@ class Registry:
         key = (self.options[f"{self.format}.url"], number)
         if key not in _schemas:
             status, answer = self._ask("GET", f"/schemas/ids/{number}", None, place)
-            if status == 404:
+            if status == 404 and isinstance(answer, dict):
                 raise DataError("DATA464", url=self._shown(), id=number, place=place)
             _schemas[key] = self._parsed(status, answer, number, place)
         return _schemas[key]
@@ -144,9 +144,9 @@ class Registry:
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if automatic else "")
             status, answer = self._ask("POST", path, {"schema": text}, None)
             url = self._shown()
-            if status == 404 and not automatic:
+            if status == 404 and not automatic and isinstance(answer, dict):
                 raise DataError("DATA467.unregistered", url=url, subject=subject, schema=text)
-            if status in (404, 409, 422):
+            if status in (404, 409, 422) and isinstance(answer, dict):
                 raise DataError("DATA467", url=url, subject=subject, reason=self._reason(answer), schema=text)
             if status != 200 or not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
                 raise self._no_answer(status, answer, None)
@@ -178,7 +178,7 @@ class Registry:
                         answer = client.request(
                             method, url + path, content=content, headers={"Content-Type": _TYPE} if content else {}
                         )
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
                     problem = self._hidden(str(error)) or type(error).__name__
                     continue
                 if answer.status_code in (401, 403):

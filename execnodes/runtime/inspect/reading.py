@@ -33,7 +33,7 @@ from stateplan.execnodes.runtime.inspect.state_rows import (
 from stateplan.execnodes.runtime.jobgraph import Rewrite
 from stateplan.execnodes.runtime.kernel import StateTable
 from stateplan.execnodes.runtime.scratch import scratch
-from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost_by
 from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import RunInfo
@@ -272,7 +272,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
         return work()
     except Exception as failure:
         text = text_of(failure)
-        found = lost() or find_encoded(text)
+        found = lost_by(failure) or find_encoded(text)
         if found is not None:
             raise found from failure
         if not is_of_spark(failure):

@@ -24,7 +24,7 @@ from stateplan.execnodes.disk import FULL, existing_folder, full_error, is_full
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
 from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint, damage_of
-from stateplan.execnodes.runtime.spark.lost import lost
+from stateplan.execnodes.runtime.spark.lost import lost_by
 from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
 from stateplan.execnodes.unreached import text_of
 
@@ -238,7 +238,7 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
         checkpoint: of the query.
         operators: the stateful ones.
     """
-    gone = lost()
+    gone = lost_by(failure)
     if gone is not None:
         return gone
     text = text_of(failure)

@@ -9,19 +9,19 @@ Codes: CKPT006, CKPT052.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.execnodes.paths import AnyPath, RemotePath
-from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost_by
+from stateplan.execnodes.runtime.spark.master import site
 from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
-from stateplan.execnodes.unreached import REASONS, SILENT, kind_of
+from stateplan.execnodes.unreached import REASONS, first_answer
 
 _DEFAULT = "fs.defaultFS"
 CHECKPOINT_DIR = "execution.checkpointing.dir"
@@ -32,12 +32,6 @@ _NO_PATH = {
     "empty": "the URL has no path",
 }
 """What a UrlError of a local path means."""
-
-_PATIENCE = 30.0
-"""Seconds in which a file system has to answer for the first time."""
-
-_answered: set[str] = set()
-"""Roots of the file systems that have."""
 
 
 def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
@@ -78,12 +72,7 @@ def default_file_system(options: Mapping[str, str]) -> str:
     found = options.get(key) or known_settings().get(key)
     folder = os.environ.get("HADOOP_CONF_DIR")
     if found is None and folder:
-        try:
-            site = ElementTree.parse(Path(folder, "core-site.xml"))
-        except (OSError, ElementTree.ParseError):
-            return "file:///"
-        pairs = [(p.findtext("name", ""), p.findtext("value", "")) for p in site.iter("property")]
-        found = next((value.strip() for name, value in pairs if name.strip() == _DEFAULT), None)
+        found = site(Path(folder, "core-site.xml")).get(_DEFAULT)
     return found or "file:///"
 
 
@@ -109,32 +98,15 @@ def _configuration(options: Mapping[str, str]) -> Any:
     return configuration
 
 
-def _require_answer(root: str, system: Any, path: Any) -> None:
-    """Asks a file system for a path, once per process. Whatever it answers is good; what it raises for want of an
-    answer is raised.
-
-    Raises:
-        CheckpointError: CKPT052, it does not answer within :data:`_PATIENCE`. Hadoop itself asks again for minutes.
-    """
-    if root in _answered:
-        return
-    failed: list[Exception] = []
-
-    def ask() -> None:
-        try:
-            system.getFileStatus(path)
-        except Exception as cause:  # PySpark's or Py4J's
-            failed.append(cause)
-
-    asking = threading.Thread(target=ask, name="stateplan-file-system", daemon=True)
-    asking.start()
-    asking.join(_PATIENCE)
-    if asking.is_alive():
-        what = f"no answer within {_PATIENCE:.0f} s"
-        raise CheckpointError("CKPT052", folder=path.toString(), why=REASONS[SILENT], what=what)
-    if failed and kind_of(failed[0]) is not None:
-        raise failed[0]
-    _answered.add(root)
+def _ask(path: Any, configuration: Any) -> None:
+    """Asks the file system of a path for it. Raises RunError RUN019, and what PySpark raises."""
+    try:
+        path.getFileSystem(configuration).getFileStatus(path)
+    except Exception as cause:
+        gone = lost_by(cause)
+        if gone is not None:
+            raise gone from cause
+        raise
 
 
 def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
@@ -144,19 +116,22 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
     try:
         configuration = _configuration(options)
         path = _jvm().org.apache.hadoop.fs.Path(text)
-        system = path.getFileSystem(configuration)
-        qualified = system.makeQualified(path).toUri()
-        root = f"{qualified.getScheme()}://{qualified.getAuthority() or ''}"
-        _require_answer(root, system, path)
+        place = "/".join(text.split("/", 3)[:3]) if has_scheme(text) else default_file_system(options)
+        unreached = first_answer(place, partial(_ask, path, configuration))
+        if unreached is None:
+            system = path.getFileSystem(configuration)
+            qualified = system.makeQualified(path).toUri()
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        why, gone, kind = reason(cause), lost(), kind_of(cause)
-        if "No FileSystem for scheme" in why:
+        why, gone = reason(cause), lost_by(cause)
+        if "No FileSystem for scheme" in why or "ClassNotFoundException" in why:
             raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
         if gone is not None:
             raise gone from cause
-        if kind is not None:
-            raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=why[:300]) from cause
         raise CheckpointError("CKPT001", folder=text, strerror=why) from cause
+    if unreached is not None:
+        kind, said = unreached
+        raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=reason(said)[:300])
+    root = f"{qualified.getScheme()}://{qualified.getAuthority() or ''}"
     return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified.getPath())

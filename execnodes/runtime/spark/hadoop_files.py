@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fsspec.spec import AbstractFileSystem
 
 from stateplan.execnodes.files import scheme_of
-from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost
+from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost_by
 from stateplan.execnodes.runtime.spark.tweaks import reason
 from stateplan.execnodes.unreached import text_of
 
@@ -114,7 +114,7 @@ def _java(call: Callable[[], T]) -> T:
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        gone = lost()
+        gone = lost_by(cause)
         if gone is not None:
             raise gone from cause
         why = reason(text_of(cause)) or type(cause).__name__

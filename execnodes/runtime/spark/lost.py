@@ -9,7 +9,12 @@ import subprocess
 import sys
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.unreached import module_of
+from stateplan.execnodes.unreached import links, module_of
+
+_END = 3.0
+"""Seconds in which the process of Spark ends after its connections have."""
+_NO_MEMORY = 3
+"""The status with which a JVM ends under ``-XX:+ExitOnOutOfMemoryError``."""
 
 
 def lost(wait: float = 0.0) -> RunError | None:
@@ -26,9 +31,18 @@ def lost(wait: float = 0.0) -> RunError | None:
     if process is None:
         return None
     try:
-        return RunError("RUN019", status=process.wait(wait))
+        status = process.wait(wait)
     except subprocess.TimeoutExpired:
         return None
+    return RunError("RUN019.memory") if status == _NO_MEMORY else RunError("RUN019", status=status)
+
+
+def lost_by(failure: BaseException) -> RunError | None:
+    """:func:`lost`, for a failure of something in Spark: its process ends a moment after its connections have."""
+    broken = any(
+        type(link).__name__ == "Py4JNetworkError" or isinstance(link, ConnectionError) for link in links(failure)
+    )
+    return lost(_END if broken else 0.0)
 
 
 def forget_lost() -> bool:

@@ -6,6 +6,7 @@ Code: RUN093.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import threading
@@ -14,12 +15,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import getproxies, proxy_bypass
+from xml.etree import ElementTree
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.settings import value
 from stateplan.execnodes.unreached import OTHER, REASONS, REFUSED, SILENT, kind_of
 
-_PLACES = re.compile(r"(?:spark|k8s)://(?:https?://)?([^/]+)")
+_PLACES = re.compile(r"(?:spark|k8s)://(?:(https?)://)?([^/]+)")
+_PORTS = {"https": 443, "http": 80}
+"""The ports of Kubernetes where its address names none."""
+_YARN = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
+"""The variables that Spark wants one of for YARN, the first one first."""
+_MANAGER = "yarn.resourcemanager."
+_MANAGER_PORT = 8032
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable that ``spark-submit`` sets: it has started the JVM of this process."""
 _CONNECT = 10.0
 """Seconds for a connection to a master."""
 _TIMEOUT = "slot.request.timeout"
@@ -33,22 +44,65 @@ def check_master(master: str) -> None:
     Raises:
         RunError: RUN093, there is none.
     """
-    found = _PLACES.match(master)
-    if found is None:
-        return
     failed: Exception | None = None
-    for place in found[1].split(","):
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdecimal():
-            return  # Spark knows other forms, and says what is wrong with the rest
+    for host, port in _places(master):
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT).close()
+            socket.create_connection((host.strip("[]"), port), timeout=_CONNECT).close()
         except (OSError, OverflowError, UnicodeError) as cause:
             failed = cause
         else:
             return
     if failed is not None:
         raise unreached(master, kind_of(failed) or REFUSED, str(failed)) from failed
+
+
+def _places(master: str) -> list[tuple[str, int]]:
+    """The hosts and ports that an address of a master stands for; none where Spark has to say what is wrong with it.
+    Raises RunError RUN093, YARN without its configuration."""
+    if master == "yarn":
+        return _managers()
+    found = _PLACES.match(master)
+    if found is None:
+        return []
+    scheme = (found[1] or "https") if master.startswith("k8s:") else None
+    places = []
+    for place in found[2].split(","):
+        host, colon, port = place.rpartition(":")
+        if scheme is not None and (not colon or place.endswith("]")):
+            host, port = place, str(_PORTS[scheme])
+        if scheme in getproxies() and not proxy_bypass(host.strip("[]")):
+            return []  # Spark reaches Kubernetes through a proxy, as these variables say
+        if not host or not port.isdecimal():
+            return []  # Spark knows other forms
+        places.append((host, int(port)))
+    return places
+
+
+def _managers() -> list[tuple[str, int]]:
+    """The addresses of YARN's resource managers, as its configuration has them. Raises RunError RUN093."""
+    if SUBMITTED in os.environ:
+        return []  # Spark runs already
+    folder = next((os.environ[name] for name in _YARN if os.environ.get(name)), None)
+    if folder is None:
+        raise RunError("RUN093.yarn")
+    options = site(Path(folder, "yarn-site.xml"))
+    found = []
+    for name in options.get(_MANAGER + "ha.rm-ids", "").split(","):
+        end = f".{name.strip()}" if name.strip() else ""
+        text = options.get(f"{_MANAGER}address{end}") or options.get(f"{_MANAGER}hostname{end}")
+        if text and "$" not in text:
+            host, colon, port = text.rpartition(":")
+            found.append((host, int(port)) if colon and port.isdecimal() else (text, _MANAGER_PORT))
+    return found
+
+
+def site(file: Path) -> dict[str, str]:
+    """The options in a file of Hadoop's configuration; none where it cannot be read."""
+    try:
+        pairs = [(p.findtext("name", ""), p.findtext("value", "")) for p in ElementTree.parse(file).iter("property")]
+    except (OSError, ElementTree.ParseError):
+        return {}
+    return {name.strip(): value.strip() for name, value in pairs}
 
 
 def unreached(master: str, kind: str, what: str) -> RunError:

@@ -24,12 +24,12 @@ from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark import hosts
 from stateplan.execnodes.runtime.spark.class_archive import archive_options
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
-from stateplan.execnodes.runtime.spark.lost import forget_lost, is_of_spark, lost
-from stateplan.execnodes.runtime.spark.master import check_master, unreached, watched
+from stateplan.execnodes.runtime.spark.lost import forget_lost, is_of_spark, lost_by
+from stateplan.execnodes.runtime.spark.master import SUBMITTED, check_master, unreached, watched
 from stateplan.execnodes.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.execnodes.runtime.spark.worker_python import worker_python
 from stateplan.execnodes.settings import parallelism
-from stateplan.execnodes.unreached import kind_of, module_of, text_of
+from stateplan.execnodes.unreached import OTHER, REASONS, kind_in, kind_of, module_of, text_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -67,13 +67,12 @@ LOCAL_DEFAULTS = {
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
 
+_FETCHED = ("spark.jars", "spark.jars.packages", "spark.submit.pyFiles", "spark.files", "spark.archives")
+"""Settings with places that Spark fetches something from when it starts."""
+
 _LOG = "spark.log"
 
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""The variable that ``spark-submit`` sets: it has started the JVM of this process."""
-
-_REMOTE = "SPARK_REMOTE"
-_CONNECT = {_REMOTE, "SPARK_CONNECT_MODE_ENABLED"}
+_CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 """The variables that lead PySpark to a server of Spark Connect."""
 
 _ours: dict[str, Mapping[str, str]] = {}
@@ -168,7 +167,7 @@ def is_somebody_elses(options: Mapping[str, str], given: SparkSession | None = N
 def would_be_ours(options: Mapping[str, str]) -> bool:
     """Whether a job would run on this machine in a Spark that this process starts for jobs, or has started. Loads no
     engine."""
-    if _SUBMITTED in os.environ or _CONNECT & os.environ.keys() or options.get("spark.remote"):
+    if SUBMITTED in os.environ or _CONNECT & os.environ.keys() or options.get("spark.remote"):
         return False
     if not is_local(options.get("spark.master") or "local"):
         return False
@@ -194,10 +193,11 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.utils import is_remote
 
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - see running_context
+        for name in sorted(_CONNECT & os.environ.keys()):
+            raise RunError("RUN012.variable", name=name, address=os.environ[name])
     if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
         raise RunError("RUN012")
-    if _REMOTE in os.environ and SparkContext._active_spark_context is None:  # noqa: SLF001 - see running_context
-        raise RunError("RUN012.variable", name=_REMOTE, address=os.environ[_REMOTE])
     if forget_lost():
         forget_classes()
     with _starting:
@@ -272,7 +272,7 @@ def is_local(master: str) -> bool:
 
 def known_settings() -> dict[str, str]:
     """Settings that a Spark started here has from elsewhere."""
-    if _SUBMITTED in os.environ:
+    if SUBMITTED in os.environ:
         from pyspark import SparkConf, SparkContext
 
         SparkContext._ensure_initialized()  # noqa: SLF001 - spark-submit has its settings in the JVM
@@ -298,7 +298,7 @@ def known_settings() -> dict[str, str]:
 def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
     from pyspark.sql import SparkSession as SparkSession
 
-    if _SUBMITTED not in os.environ:
+    if SUBMITTED not in os.environ:
         _require_java()
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
@@ -330,7 +330,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             raise
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
-                raise _not_started(cause, master, log) from cause
+                raise _not_started(cause, master, known | settings, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
     for name, found in tuned.items():
@@ -380,8 +380,8 @@ def _require_java() -> None:
         raise RunError("RUN010")
 
 
-def _not_started(failure: Exception, master: str, log: Path) -> RunError:
-    gone = lost()
+def _not_started(failure: Exception, master: str, settings: Mapping[str, str], log: Path) -> RunError:
+    gone = lost_by(failure)
     if gone is not None:
         return gone
     said = text_of(failure)
@@ -390,6 +390,13 @@ def _not_started(failure: Exception, master: str, log: Path) -> RunError:
         return unreached(master, kind, reason(said))
     cause = reason(said) if module_of(failure) == "py4j" else said
     lines = log.read_text(errors="replace").strip().splitlines()
+    fetched = [key for key in _FETCHED if settings.get(key)]
+    told = [line for line in lines if kind_in([line]) is not None]
+    if fetched and told:
+        why = REASONS[kind_in(told) or OTHER]
+        return RunError(
+            "RUN094.start", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
+        )
     tail = " / ".join([line for line in lines if not line[:1].isspace() and " WARN " not in line][-3:])
     return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
 
