@@ -5,7 +5,8 @@
 
 Two hosts with a Spark worker each, and a driver's host (:mod:`benchmarks.hosts`). A job with two levels of state reads
 a file every half second. A host is cut off its network and all its processes are killed; the time until a row that was
-written afterwards has reached the sink is the recovery. The host comes back before the next kill.
+written afterwards has reached the sink is the recovery. What a row takes otherwise is measured right before. The host
+comes back before the next kill.
 
 ``--worker-timeout`` is how long the standalone master waits for a worker. ``--busy`` processes use the cores meanwhile.
 With ``--stop``, the JVM of an executor is stopped for so many seconds instead, as a long garbage collection stops it:
@@ -68,13 +69,18 @@ def main(
         (shared / "in").mkdir(parents=True)
         hosts = stack.enter_context(Hosts(folder / "hosts", [shared], worker_timeout=worker_timeout))
         stack.enter_context(_busy(busy))
-        feeding = stack.enter_context(_Feeder(shared / "in"))
+        feeding = _Feeder(shared / "in")
+        feeding.feed()
         process = stack.enter_context(_running(hosts, shared, dict(text.split("=", 1) for text in option or [])))
         _await(shared, 1, process, 240)
+        stack.enter_context(feeding)
         chosen = random.Random(kills)
         for n in range(kills):
             time.sleep(5 + 5 * chosen.random())
             host = hosts.names[n % 2]
+            last, began = feeding.last, time.monotonic()
+            _await(shared, last + 2, process, 240)
+            usual = time.monotonic() - began
             last, began = feeding.last, time.monotonic()
             if stop:
                 executors = [
@@ -90,7 +96,8 @@ def main(
             wall = time.strftime("%H:%M:%S")
             _await(shared, last + 2, process, 400)
             what, load = "stopped" if stop else "killed", os.getloadavg()[0]
-            print(f"{host} {what} at {wall}: {time.monotonic() - began:.1f} s (load {load:.1f})", flush=True)
+            seconds = f"{time.monotonic() - began:.1f} s, {usual:.1f} s before"
+            print(f"{host} {what} at {wall}: {seconds} (load {load:.1f})", flush=True)
             if not stop:
                 hosts.start_worker(host)
                 hosts.await_workers(3 * worker_timeout)
@@ -111,7 +118,7 @@ class _Feeder:
         self.last = 0
         self._folder = folder
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> _Feeder:
         self._thread.start()
@@ -121,13 +128,16 @@ class _Feeder:
         self._over.set()
         self._thread.join()
 
-    def _feed(self) -> None:
+    def _run(self) -> None:
         while not self._over.wait(0.5):
-            number = self.last + 1
-            hidden = self._folder / f".{number}"
-            hidden.write_text(json.dumps({"id": number, "grp": number % 3}) + "\n")
-            hidden.rename(self._folder / f"{number:06d}.json")
-            self.last = number
+            self.feed()
+
+    def feed(self) -> None:
+        number = self.last + 1
+        hidden = self._folder / f".{number}"
+        hidden.write_text(json.dumps({"id": number, "grp": number % 3}) + "\n")
+        hidden.rename(self._folder / f"{number:06d}.json")
+        self.last = number
 
 
 @contextlib.contextmanager
