@@ -168,9 +168,9 @@ class LogicalType:
     def polars(self) -> pl.DataType:
         """The Polars type that holds values of this type in memory.
 
-        TIMESTAMP(p) is a Datetime in ms (p <= 3), us (p <= 6) or ns; TIMESTAMP_LTZ the same in UTC; day-time
-        intervals are Duration in ms, year-month intervals Int32 months; MAP and MULTISET a list of
-        (key, value) structs.
+        TIMESTAMP(p) is a Datetime in ms (p <= 3) or us (p <= 6), else nanoseconds since 1970 in 128 bits;
+        TIMESTAMP_LTZ the same in UTC; day-time intervals are Duration in ms, year-month intervals Int32 months; MAP and
+        MULTISET a list of (key, value) structs.
 
         Raises:
             StateplanError: TYPE002, for a type that has no representation (RAW, SYMBOL).
@@ -201,7 +201,8 @@ class LogicalType:
             return pl.Decimal(self.precision, self.scale or 0)
         if self.is_timestamp:
             unit = self.time_unit()
-            return pl.Datetime(unit, "UTC" if self.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else None)
+            zone = "UTC" if self.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else None
+            return pl.Int128() if unit == "ns" else pl.Datetime(unit, zone)
         if self.root == "ARRAY":
             return pl.List(self.children[0].polars())
         if self.root == "MAP":

@@ -1,7 +1,8 @@
 """Rows of the process that made the session, such as a pandas DataFrame, as a bounded table that no user can name.
 
 The rows lie in an Arrow IPC file in the scratch folder of that process, which the workers of its machine map into
-memory. The columns of the file are ``c0, c1, ...`` with exactly the types of :meth:`LogicalType.polars`.
+memory. The columns of the file are ``c0, c1, ...`` with the types of :meth:`LogicalType.polars`, or what stands for
+these in Arrow (:func:`stored_dtype`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from stateplan.execnodes.connectors.options import Option, OptionType, Role
 from stateplan.execnodes.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable, Split
 from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +67,8 @@ class ArrowTable(Connector):
         path = table.options["path"]
         if path not in _written:
             raise RunError("RUN154", name=table.name, path=path)
-        return _Rows(path, table.projection, int(table.options["rows"]))
+        types = tuple(table.fields[i][1] for i in table.projection)
+        return _Rows(path, table.projection, types, int(table.options["rows"]))
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class _Rows(RangeSource):
 
     path: str
     projection: tuple[int, ...]
+    types: tuple[LogicalType, ...]
     total: int
     any_clock = True
 
@@ -98,7 +102,10 @@ class _Rows(RangeSource):
     def _taken(self, start: int, height: int) -> pl.LazyFrame:
         import polars as pl
 
-        read = [pl.col(column(index)).alias(column(i)) for i, index in enumerate(self.projection)]
+        read = [
+            pl.col(column(index)).cast(t.polars()).alias(column(i))
+            for i, (index, t) in enumerate(zip(self.projection, self.types, strict=True))
+        ]
         return pl.scan_ipc(self.path, glob=False).slice(start, height).select(read)
 
     def whole(self) -> pl.DataFrame:
@@ -142,15 +149,18 @@ def kept(folder: Path, frames: Iterable[pl.DataFrame], empty: pl.DataFrame) -> d
     import polars as pl
     import pyarrow as pa
 
+    from stateplan.execnodes.values.nanoseconds import portable_frame
+
     newest = pl.CompatLevel.newest()
+    schema = portable_frame(empty).to_arrow(compat_level=newest).schema
     rows, digest = 0, hashlib.blake2b(digest_size=16)
     handle, name = tempfile.mkstemp(dir=folder)
     os.close(handle)
     try:
-        with pa.OSFile(name, "wb") as out, pa.ipc.new_file(out, empty.to_arrow(compat_level=newest).schema) as writer:
+        with pa.OSFile(name, "wb") as out, pa.ipc.new_file(out, schema) as writer:
             for frame in frames:
                 rows += frame.height
-                writer.write_table(frame.to_arrow(compat_level=newest), max_chunksize=_BATCH)
+                writer.write_table(portable_frame(frame).to_arrow(compat_level=newest), max_chunksize=_BATCH)
         with open(name, "rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

@@ -14,6 +14,7 @@ import polars as pl
 from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.codecs import codec
+from stateplan.execnodes.values.nanoseconds import has_fine
 
 _PLAIN: dict[str, type] = {
     "BOOLEAN": bool,
@@ -74,9 +75,18 @@ def row_cells(found: Any, function: UserFunction, row: LogicalType) -> Sequence[
     return [plain_value(c, f.type) for c, f in zip(cells, row.fields, strict=True)]
 
 
-def vector_columns(function: UserFunction, columns: Sequence[pl.Series]) -> list[Any]:
+def vector_column(series: pl.Series, t: LogicalType) -> Any:
+    """A column as ``pyarrow.Array``. Raises DataError DATA345."""
+    if not has_fine(t):
+        return series.to_arrow()
+    from stateplan.execnodes.values.arrow import arrow_column
+
+    return arrow_column(series, t, lambda array, _: array)
+
+
+def vector_columns(function: UserFunction, columns: Sequence[pl.Series], types: Sequence[LogicalType]) -> list[Any]:
     """The columns as the function wants them: ``pandas.Series`` or ``pyarrow.Array``."""
-    out: list[Any] = [c.to_arrow() for c in columns]
+    out: list[Any] = [vector_column(c, t) for c, t in zip(columns, types, strict=True)]
     return [c.to_pandas() for c in out] if function.vector == "pandas" else out
 
 

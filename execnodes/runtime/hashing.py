@@ -83,7 +83,7 @@ def _hash_series(series: pl.Series) -> Hashes:
         out = _mix(out)
     elif dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean:
         physical = series.to_physical() if dtype.is_temporal() else series
-        filled = physical.cast(pl.Int64, wrap_numerical=True) if dtype == pl.UInt64 else physical.cast(pl.Int64)
+        filled = physical.cast(pl.Int64, wrap_numerical=dtype in (pl.UInt64, pl.Int128))
         if nulls is not None:
             filled = filled.fill_null(0)
         out = filled.to_numpy().view(np.uint64) * _GOLDEN

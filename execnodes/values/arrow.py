@@ -30,6 +30,7 @@ from stateplan.execnodes.types import (
     LogicalType,
     row_type,
 )
+from stateplan.execnodes.values.nanoseconds import is_fine, of_datetimes, portable, to_datetime
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,7 +200,8 @@ def _series(array: Any, t: LogicalType, name: str, zone: str) -> pl.Series:
         wanted = arrow_type(t)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(plain.type) and plain.type.tz is None:
             plain = pc.assume_timezone(plain, zone, ambiguous="earliest", nonexistent="latest")
-        series = pl.Series(pl.from_arrow(plain if plain.type == wanted else pc.cast(plain, wanted)))
+        held = plain.type == wanted or (is_fine(t) and pa.types.is_timestamp(plain.type))
+        series = of_datetimes(pl.Series(pl.from_arrow(plain if held else pc.cast(plain, wanted))), t)
         return series if series.dtype == t.polars() else series.cast(t.polars())
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
@@ -217,6 +219,17 @@ def _storage(array: Any) -> Any:
 
 
 # ---- to Arrow --------------------------------------------------------------------------------------------------
+
+
+def arrow_column(
+    series: pl.Series, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marked: bool = False
+) -> Any:
+    """A column as an Arrow array in one piece; see :func:`arrow_array`.
+
+    Raises:
+        DataError: DATA345, a TIMESTAMP(7) to (9) that Arrow does not have.
+    """
+    return arrow_array(portable(series).rechunk().to_arrow(), t, leaf, marked)
 
 
 def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marked: bool = False) -> Any:
@@ -250,7 +263,18 @@ def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], A
         parts = [part(array.field(i), f.type) for i, f in enumerate(t.fields)]
         fields = [field(f.name, made, f.type) for f, made in zip(t.fields, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
-    return leaf(array, t)
+    return leaf(_timestamps(array, t) if is_fine(t) else array, t)
+
+
+def _timestamps(array: Any, t: LogicalType) -> Any:
+    """Arrow's timestamps of counts of nanoseconds. Raises DataError DATA345 for one that 64 bits do not hold."""
+    dtype = pa.timestamp("ns", "UTC" if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else None)
+    try:
+        return pc.cast(pc.cast(array, pa.int64()), dtype)
+    except pa.ArrowInvalid:
+        counts = (int(value) for value in array.to_pylist() if value is not None)
+        far = next(n for n in counts if not -(1 << 63) <= n < 1 << 63)
+        raise DataError("DATA345", value=to_datetime(far), type=t.as_nullable().summary()) from None
 
 
 def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[LogicalType], zone: str) -> Any:
@@ -275,7 +299,7 @@ def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[Logic
     chunks: list[list[Any]] = [[] for _ in types]
     for part in frame.iter_slices(_CHUNK):
         for i, t in enumerate(types):
-            chunks[i].append(arrow_array(part[column(i)].rechunk().to_arrow(), t, leaf, marked=True))
+            chunks[i].append(arrow_column(part[column(i)], t, leaf, marked=True))
     arrays = [pa.chunked_array(chunk, field.type) for chunk, field in zip(chunks, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -19,10 +19,18 @@ import polars as pl
 
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values import calendar
-from stateplan.execnodes.values.calendar import date_text, exact, grouped_digits, needed_digits
+from stateplan.execnodes.values.calendar import (
+    date_text,
+    exact,
+    first_digits,
+    grouped_digits,
+    needed_digits,
+    timestamp_text,
+)
 from stateplan.execnodes.values.clocks import wall_clock
 from stateplan.execnodes.values.fields import INTEGER_BITS
 from stateplan.execnodes.values.floats import floats_text
+from stateplan.execnodes.values.nanoseconds import by_micros, is_fine, of_datetime, to_datetime
 
 _WIDE = Context(prec=1000)
 _CONSTANT = Context(prec=120, rounding=ROUND_HALF_UP)
@@ -377,30 +385,35 @@ class _Timestamp(Codec):
 
     def __init__(self, t: LogicalType) -> None:
         super().__init__(t)
-        self.unit = t.time_unit()
         self.precision = t.precision if t.precision is not None else 6
+        self.fine = is_fine(t)
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
+        if self.fine:
+            return timestamp_text(e, self.type, " ", first_digits(self.precision))
         return exact(lambda clock: date_text(e, clock), " %H:%M:%S", self.precision)
 
     def java(self, e: pl.Expr) -> pl.Expr:
-        return calendar.without_seconds(calendar.timestamp_text(e, self.unit, "T", grouped_digits))
+        return calendar.without_seconds(timestamp_text(e, self.type, "T", grouped_digits))
 
     def field(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        return calendar.timestamp_text(e, self.unit, " " if style.standard == "SQL" else "T", needed_digits)
+        return timestamp_text(e, self.type, " " if style.standard == "SQL" else "T", needed_digits)
+
+    def decoder(self) -> Callable[[Any], Any] | None:
+        return to_datetime if self.fine else None
 
     def of_object(self, value: Any) -> Any:
         if of_class(value, dt.datetime).tzinfo is not None:
             raise NoValueError
-        return value
+        return of_datetime(value) if self.fine else value
 
     def constant(self, value: Any) -> Any:
         moment, nanos = parse_moment(value)
-        if self.unit == "ns":
-            return int((moment - _EPOCH) / dt.timedelta(seconds=1)) * 10**9 + nanos
-        return moment + dt.timedelta(microseconds=nanos // 1000)
+        return of_datetime(moment, nanos) if self.fine else moment + dt.timedelta(microseconds=nanos // 1000)
 
-    def literal(self, value: dt.datetime) -> str:
+    def literal(self, value: Any) -> str:
+        if self.fine:
+            return _no_zeros(f"{to_datetime(value // 10**9 * 10**9)}.{value % 10**9:09}")
         return _no_zeros(value.isoformat(sep=" "))
 
 
@@ -408,25 +421,28 @@ class _Instant(_Timestamp):
     """TIMESTAMP_LTZ."""
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return super().sql(wall_clock(e, zone), zone)
+        return super().sql(by_micros(e, self.type, lambda moment: wall_clock(moment, zone)), zone)
 
     def java(self, e: pl.Expr) -> pl.Expr:
-        text = calendar.timestamp_text(e.dt.replace_time_zone(None), self.unit, "T", grouped_digits)
-        return pl.concat_str(text, pl.lit("Z"))
+        return pl.concat_str(timestamp_text(e, self.type, "T", grouped_digits), pl.lit("Z"))
 
     def field(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        return pl.concat_str(super().field(e.dt.replace_time_zone(None), style), pl.lit("Z"))
+        return pl.concat_str(super().field(e, style), pl.lit("Z"))
 
-    def of_object(self, value: Any) -> dt.datetime:
+    def decoder(self) -> Callable[[Any], Any] | None:
+        return (lambda count: to_datetime(count).replace(tzinfo=dt.UTC)) if self.fine else None
+
+    def of_object(self, value: Any) -> Any:
         found: dt.datetime = of_class(value, dt.datetime)
-        return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+        found = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+        return of_datetime(found.replace(tzinfo=None)) if self.fine else found
 
-    def constant(self, value: Any) -> dt.datetime:
-        moment, nanos = parse_moment(value)
-        return (moment + dt.timedelta(microseconds=nanos // 1000)).replace(tzinfo=dt.UTC)
+    def constant(self, value: Any) -> Any:
+        found = super().constant(value)
+        return found if self.fine else found.replace(tzinfo=dt.UTC)
 
-    def literal(self, value: dt.datetime) -> str:
-        return super().literal(value.astimezone(dt.UTC).replace(tzinfo=None))
+    def literal(self, value: Any) -> str:
+        return super().literal(value if self.fine else value.astimezone(dt.UTC).replace(tzinfo=None))
 
 
 def _two_digits(e: pl.Expr) -> pl.Expr:

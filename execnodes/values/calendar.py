@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import polars as pl
 
+from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.nanoseconds import PER_SECOND, coarse, is_fine
+
 _FIRST_DAY, _LAST_DAY = -96_000_000, 95_000_000
 """Days between which Polars writes dates; Java knows dates beyond."""
-
-PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 Fraction = Callable[[pl.Expr, int], pl.Expr]
 """From a count below the second and its number of digits to ``.5``, or nothing."""
@@ -22,6 +23,11 @@ def exact(shown: Callable[[str], pl.Expr], clock: str, digits: int) -> pl.Expr:
     if digits in (3, 6, 9):
         return shown(f"{clock}%.{digits}f")
     return shown(f"{clock}%.9f").str.head(digits - 9)
+
+
+def first_digits(digits: int) -> Fraction:
+    """So many of nine digits."""
+    return lambda count, width: pl.concat_str(pl.lit("."), count.cast(pl.String).str.zfill(width).str.head(digits))
 
 
 def needed_digits(count: pl.Expr, width: int) -> pl.Expr:
@@ -84,11 +90,12 @@ def time_text(e: pl.Expr, fraction: Fraction) -> pl.Expr:
     return pl.concat_str(e.dt.to_string("%H:%M:%S"), fraction(e.to_physical() % 10**9, 9))
 
 
-def timestamp_text(e: pl.Expr, unit: str, separator: str, fraction: Fraction) -> pl.Expr:
-    """A Datetime without zone as date, ``separator``, time, and the digits below the second."""
-    per_second = PER_SECOND[unit]
-    below = fraction(e.to_physical() % per_second, len(str(per_second)) - 1)
-    return pl.concat_str(date_text(e, f"{separator}%H:%M:%S"), below)
+def timestamp_text(e: pl.Expr, t: LogicalType, separator: str, fraction: Fraction) -> pl.Expr:
+    """A TIMESTAMP as date, ``separator``, time, and the digits below the second."""
+    per_second = PER_SECOND[t.time_unit()]
+    count = e if is_fine(t) else e.to_physical()
+    below = fraction((count % per_second).cast(pl.Int64), len(str(per_second)) - 1)
+    return pl.concat_str(date_text(coarse(e, t), f"{separator}%H:%M:%S"), below)
 
 
 def without_seconds(text: pl.Expr) -> pl.Expr:

@@ -198,7 +198,7 @@ def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], in
             raise ValueError(text)
         nanos = parse_date(date, clamp=True) * 86400 * 10**9 + _nanos(shape.fullmatch(time), text)
         count = nanos * per_second // 10**9
-        if not -(1 << 63) <= count < 1 << 63:
+        if per_second < 10**9 and not -(1 << 63) <= count < 1 << 63:
             raise ValueError(text)
         return count
 
@@ -206,14 +206,16 @@ def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], in
 
 
 _RAW = {"DATE": 32, "TIME_WITHOUT_TIME_ZONE": 64, "INTERVAL_DAY_TIME": 64}
-"""Bits of a count; timestamps have 64."""
+"""Bits of a count; timestamps have 64, and those of nanoseconds 128."""
 
 
 def raw_dtype(declared: LogicalType) -> pl.DataType:
     """The Polars type of raw values: as :meth:`LogicalType.polars`, with times and dates as the counts they are."""
     import polars as pl
 
-    if declared.is_timestamp or declared.root in _RAW:
+    if declared.is_timestamp:
+        return pl.Int128() if declared.time_unit() == "ns" else pl.Int64()
+    if declared.root in _RAW:
         return pl.Int32() if _RAW.get(declared.root) == 32 else pl.Int64()
     if declared.root == "ARRAY":
         return pl.List(raw_dtype(declared.children[0]))
@@ -259,6 +261,5 @@ def describe(declared: LogicalType, standard: str = "SQL") -> str:
     if declared.is_timestamp:
         sample = "2024-01-31 12:34:56" if standard == "SQL" else "2024-01-31T12:34:56"
         zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
-        span = " between the years 1678 and 2261" if declared.time_unit() == "ns" else ""
-        return f"a timestamp such as {sample}{zone}{span}"
+        return f"a timestamp such as {sample}{zone}"
     return _EXPECTED.get(declared.root, f"a value of type {declared.summary()}")

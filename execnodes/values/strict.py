@@ -6,14 +6,16 @@ same results; a reader that sees them fail asks those.
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import INTEGER_BITS
+from stateplan.execnodes.values.nanoseconds import is_fine, of_text
 
 _DAY = "(?:0[1-9]|[12][0-9]|3[01])"
-_MONTHS = {"ns": "(?:1[789][0-9]{2}|2[01][0-9]{2})-(?:0[1-9]|1[0-2])"}
-_ANY_MONTH = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])"
+_MONTH = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])"
 _CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FRACTION = r"(?:\.[0-9]{1,9})?"
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
@@ -26,19 +28,21 @@ def checked(expr: pl.Expr, pattern: str) -> pl.Expr:
 
 def strict_timestamp(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr:
     """``yyyy-MM-dd HH:mm:ss[.fraction]`` (``T`` for ISO-8601; TIMESTAMP_LTZ with ``Z``), cut to the type's unit."""
-    unit = declared.time_unit()
+    unit: Any = "us" if is_fine(declared) else declared.time_unit()
     separator = " " if standard == "SQL" else "T"
     zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
-    text = checked(expr, f"{_MONTHS.get(unit, _ANY_MONTH)}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
+    text = checked(expr, f"{_MONTH}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
     if zone:
         text = text.str.strip_suffix(zone)
     parsed = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
+    if is_fine(declared):
+        return of_text(parsed, text)
     return parsed.dt.replace_time_zone("UTC") if zone else parsed
 
 
 def strict_date(expr: pl.Expr) -> pl.Expr:
     """``yyyy-MM-dd``."""
-    return checked(expr, f"{_ANY_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
+    return checked(expr, f"{_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
 
 
 def strict_time(expr: pl.Expr, digits: int = 3) -> pl.Expr:

@@ -11,6 +11,7 @@ import polars as pl
 from stateplan.execnodes.errors import CheckpointError, OptionError, nearest
 from stateplan.execnodes.runtime.inspect.inspection import TableState
 from stateplan.execnodes.runtime.inspect.state_rows import RowFilter
+from stateplan.execnodes.values.nanoseconds import of_text
 
 _WORDS = {"true": True, "false": False}
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
@@ -89,6 +90,10 @@ def _read(text: str, dtype: pl.DataType) -> Any:
         if dtype.time_zone is not None:
             found = found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
         return found.cast(dtype).item()
+    if isinstance(dtype, pl.Int128):  # a TIMESTAMP of nanoseconds
+        column = pl.Series("x", [text.replace("T", " ")])
+        micros = pl.col("x").str.to_datetime(time_unit="us", strict=True)
+        return column.to_frame().select(of_text(micros, pl.col("x"))).item()
     if isinstance(dtype, pl.Date):
         return pl.Series([text]).str.to_date(strict=True).item()
     if isinstance(dtype, pl.Time):
@@ -114,7 +119,7 @@ def _words(dtype: pl.DataType) -> str:
         "Boolean": "BOOLEAN",
         "Date": "DATE, such as 2026-01-31",
         "Time": "TIME, such as 08:05:00",
-        "Datetime": "TIMESTAMP, such as 2026-01-31 08:05:00",
+        **dict.fromkeys(("Datetime", "Int128"), "TIMESTAMP, such as 2026-01-31 08:05:00"),
     }
     if isinstance(dtype, pl.Decimal):
         return f"DECIMAL({dtype.precision}, {dtype.scale})"

@@ -334,7 +334,7 @@ def test_values(declared: str, text: str, expected: Any) -> None:
         ("DATE", "0044-03-15 BC"),
         ("TIME(3)", "24:00:00"),
         ("TIMESTAMP(6)", "10000-01-01 00:00:00"),
-        ("TIMESTAMP(9)", "1500-01-01 00:00:00"),
+        ("TIMESTAMP(9)", "10000-01-01 00:00:00"),
         ("ARRAY<INT>", "{{1},{2}}"),
         ("ARRAY<SMALLINT>", "{1,70000}"),
     ],

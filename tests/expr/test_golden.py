@@ -9,6 +9,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
@@ -17,6 +18,8 @@ from stateplan.execnodes.functions.table import functions
 from stateplan.execnodes.rex import Call, Rex
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import LogicalType, parse_type
+from stateplan.execnodes.values.codecs import codec
+from stateplan.execnodes.values.nanoseconds import is_fine
 from tests.expr.answers import Golden, cases, frame
 
 UNSUPPORTED = ("RAND(", "RAND_INTEGER(", "UUID(", "PRINTF(", "CURRENT_DATABASE(")
@@ -133,8 +136,8 @@ def _same(t: LogicalType, expected: str, value: Any) -> bool:
         return _duration(expected) == value
     if t.root == "INTERVAL_YEAR_MONTH":
         return expected.replace("P0D", "P0M") == ("null" if value is None else f"P{value}M")
-    if t.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and t.time_unit() == "ns" and value is not None:
-        return expected == _short(value)
+    if is_fine(t) and value is not None:
+        return bool(expected == value)
     return expected == _java(t, value)
 
 
@@ -156,8 +159,8 @@ def _values(case: Golden) -> list[Any]:
     out = CalcTransform((case.rex,), None, case.time_zone)(frame(), 1_700_000_000_123)
     assert out.schema["c0"] == case.rex.type.polars()
     series = out["c0"]
-    if case.rex.type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and case.rex.type.time_unit() == "ns":
-        series = series.dt.to_string("%Y-%m-%dT%H:%M:%S%.9f")
+    if is_fine(case.rex.type):
+        series = out.select(codec(case.rex.type).java(pl.col("c0"))).to_series()
     return series.to_list()
 
 

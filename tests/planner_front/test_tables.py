@@ -197,7 +197,7 @@ def test_pandas(env: TableEnvironment) -> None:
     assert repr(table) == ("Table(a INT, b STRING, 3 STRING, t TIMESTAMP(9), z TIMESTAMP_LTZ(9), f DOUBLE)")
     rows = stored(env, table)
     assert rows["c0"].to_list() == [1, None]
-    assert rows["c4"].to_list() == [dt.datetime(2023, 12, 31, 23, tzinfo=dt.UTC), None]
+    assert rows["c4"].to_list() == [1_704_063_600 * 10**9, None]
     assert rows["c5"].to_list() == [1.5, None]
     assert repr(env.from_pandas(frame[["a", "b"]], ["x", "y"])) == "Table(x INT, y STRING)"
     typed = DataTypes.ROW([DataTypes.FIELD("x", "BIGINT"), DataTypes.FIELD("y", DataTypes.STRING())])

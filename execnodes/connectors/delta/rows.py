@@ -32,7 +32,7 @@ from stateplan.execnodes.connectors.partitions import folder_of
 from stateplan.execnodes.errors import DataError, Place, RunError
 from stateplan.execnodes.files import below_roots, checked, shown
 from stateplan.execnodes.types import STRING, LogicalType
-from stateplan.execnodes.values.arrow import arrow_array
+from stateplan.execnodes.values.arrow import arrow_column
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
 """Metadata of each row. Source: the columns of Delta's change data feed."""
@@ -322,7 +322,7 @@ Placed = tuple[str, str, LogicalType]
 
 def arrays_of(frame: pl.DataFrame, columns: Sequence[Placed]) -> list[Any]:
     """Columns of a frame as Arrow arrays of Delta's types."""
-    return [arrow_array(frame[key].rechunk().to_arrow(), declared, _stored) for key, _, declared in columns]
+    return [arrow_column(frame[key], declared, _stored) for key, _, declared in columns]
 
 
 def _stored(array: Any, declared: LogicalType) -> Any:

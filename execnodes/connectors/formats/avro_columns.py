@@ -20,6 +20,7 @@ from stateplan.execnodes.changelog import column
 from stateplan.execnodes.connectors.formats.avro_schema import Node, nullable_branch, timestamp_unit
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.nanoseconds import is_fine, of_datetimes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -254,14 +255,16 @@ def _time(unit: int) -> Read:
     return read
 
 
-def _timestamp(unit: str | None, declared: LogicalType) -> Read:
+def _timestamp(unit: Any, declared: LogicalType) -> Read:
     own = declared.time_unit()
     per, wanted = _PER_SECOND[unit or own], _PER_SECOND[own]
-    if wanted > per:
+    if wanted > per and not is_fine(declared):
         raise RefusedError("a larger number")  # which might not fit
 
     def read(cursors: Cursors) -> pl.Series:
         values = cursors.longs()
+        if wanted > per:
+            return of_datetimes(pl.Series(values).cast(pl.Datetime(unit)), declared)
         return pl.Series(values if per == wanted else values // (per // wanted)).cast(declared.polars())
 
     return read

@@ -80,7 +80,7 @@ def _writer(node: Node, declared: LogicalType) -> Write:
     if root == "TIME_WITHOUT_TIME_ZONE" and kind == "int":
         return lambda series, counts: [_longs(_ints(series) // 10**6, counts)]
     if declared.is_timestamp and kind == "long" and timestamp_unit(node.logical) in (None, declared.time_unit()):
-        return lambda series, counts: [_longs(_ints(series), counts)]
+        return lambda series, counts: [_longs(_ints(_narrow(series)), counts)]
     if root in ("FLOAT", "DOUBLE") and kind == ("float" if root == "FLOAT" else "double"):
         return _floats("<f4" if root == "FLOAT" else "<f8")
     if root == "BOOLEAN" and kind == "boolean":
@@ -92,6 +92,16 @@ def _writer(node: Node, declared: LogicalType) -> Write:
     if root == "ROW" and kind == "record":
         return _record(node, declared)
     raise NotWrittenError(str(node))
+
+
+def _narrow(series: pl.Series) -> pl.Series:
+    """Counts in 64 bits. Raises NotWrittenError for those that need more."""
+    if series.dtype != pl.Int128:
+        return series
+    found = series.cast(pl.Int64, strict=False)
+    if found.null_count() > series.null_count():
+        raise NotWrittenError("more than 64 bits")
+    return found
 
 
 def _record(node: Node, declared: LogicalType) -> Write:

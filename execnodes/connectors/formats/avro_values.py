@@ -191,6 +191,18 @@ def _scaled(unit: str | None, wanted: str) -> Convert | None:
     return lambda value: value * times // by
 
 
+def _nanoseconds(unit: str) -> Convert:
+    """From a count of ``unit`` to a long of nanoseconds."""
+
+    def write(value: int) -> int:
+        found = value * _NANOS[unit]
+        if not -(1 << 63) <= found < 1 << 63:
+            raise MisfitError("64 bits hold the nanoseconds of the years 1678 to 2261")
+        return found
+
+    return write
+
+
 def _decimal(found: Node, declared: LogicalType) -> Convert:
     precision, scale = declared.precision or 10, declared.scale or 0
     written = int(found.schema.get("scale", 0)) if found.logical == "decimal" else scale
@@ -309,7 +321,8 @@ def writer(node: Node, declared: LogicalType) -> Convert | None:
     if root == "TIME_WITHOUT_TIME_ZONE":
         return _to_millis
     if declared.is_timestamp:
-        return _scaled(declared.time_unit(), timestamp_unit(node.logical) or declared.time_unit())
+        wanted = timestamp_unit(node.logical) or declared.time_unit()
+        return _nanoseconds(declared.time_unit()) if wanted == "ns" else _scaled(declared.time_unit(), wanted)
     if root == "DECIMAL":
         return _unscaled(declared.scale or 0, node.schema.get("size"))
     if root == "ARRAY":

@@ -7,7 +7,7 @@ Reading takes what Flink's ``JsonRowDataDeserializationSchema`` takes: a missing
 
 Two things differ from Flink's default reader, on purpose: of two equal keys the last counts, and with
 ``json.ignore-parse-errors`` a list where a number should be makes only that field NULL (Flink's other reader does both
-so; the default one loses its place). TIMESTAMP(7) to (9) reach from 1678 to 2261.
+so; the default one loses its place).
 
 Writing gives what Flink's ``JsonRowDataSerializationSchema`` gives, one object per line.
 

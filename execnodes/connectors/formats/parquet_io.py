@@ -17,7 +17,8 @@ from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import below_roots, filesystem_of, local_path, reached
 from stateplan.execnodes.roots import held
 from stateplan.execnodes.types import INT, LogicalType
-from stateplan.execnodes.values.arrow import arrow_array
+from stateplan.execnodes.values.arrow import arrow_column
+from stateplan.execnodes.values.nanoseconds import of_datetimes
 
 _BATCH_ROWS = 250_000
 
@@ -69,6 +70,7 @@ def _fits(declared: LogicalType, found: Any) -> bool:
 def _cast(series: pl.Series, declared: LogicalType) -> pl.Series:
     """A column as Arrow gave it in the column's own type; timestamps are cut, not rounded."""
     wanted = declared.polars()
+    series = of_datetimes(series, declared)
     if isinstance(series.dtype, pl.Datetime) and isinstance(wanted, pl.Datetime):
         series = series.dt.replace_time_zone(None).dt.replace_time_zone(wanted.time_zone)
     return series if series.dtype == wanted else series.cast(wanted)
@@ -148,10 +150,7 @@ class ParquetEncoder:
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        arrays = [
-            arrow_array(df[column(i)].rechunk().to_arrow(), declared, stored)
-            for i, (_, declared) in enumerate(self.fields)
-        ]
+        arrays = [arrow_column(df[column(i)], declared, stored) for i, (_, declared) in enumerate(self.fields)]
         table = pa.table(arrays, names=[name for name, _ in self.fields])
         out = io.BytesIO()
         codec = "none" if self.compression == "uncompressed" else self.compression

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.nanoseconds import is_fine, of_datetimes, portable
 
 _TYPES = (
     ("bool", 16, 1000),
@@ -65,7 +66,6 @@ _FITS: Mapping[str, tuple[str, ...]] = {
 }
 
 _INFINITE = ("Infinity", "-Infinity")
-_FIRST_NS, _LAST_NS = -9_223_372_036_854_775, 9_223_372_036_854_775  # microseconds that fit 64 bits of nanoseconds
 
 
 _EXACT = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -140,11 +140,9 @@ def _timestamp(text: pl.Series, declared: LogicalType) -> pl.Series:
     if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         text = text.str.strip_suffix("+00")
     micros = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    unit = declared.time_unit()
-    if unit == "ns":
-        physical = micros.to_physical()
-        micros = micros.set(((physical < _FIRST_NS) | (physical > _LAST_NS)).fill_null(False), None)
-    found = micros.cast(pl.Datetime(unit))
+    if is_fine(declared):
+        return of_datetimes(micros, declared)
+    found = micros.cast(pl.Datetime(declared.time_unit()))
     return found.dt.replace_time_zone("UTC") if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else found
 
 
@@ -168,7 +166,7 @@ def _array(text: pl.Series, declared: LogicalType) -> pl.Series:
     wrong = (found.is_null() & flat.is_not_null()).to_numpy()
     broken = np.diff(np.concatenate([[0], np.cumsum(wrong)])[edges]) > 0
     nulls = pa.array(broken | np.array([row is None for row in rows], bool))
-    lists = pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(edges), found.to_arrow(), mask=nulls))
+    lists = pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(edges), portable(found).to_arrow(), mask=nulls))
     assert isinstance(lists, pl.Series)
     return lists.cast(declared.polars())
 

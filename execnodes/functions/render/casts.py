@@ -35,6 +35,7 @@ from stateplan.execnodes.functions.typerules import as_decimal, family, same_typ
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import INT, MAX_LENGTH, LogicalType
 from stateplan.execnodes.values.codecs import codec, constant
+from stateplan.execnodes.values.nanoseconds import count_in, has_fine, rescaled
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 _EXACT_SCALE = 22
@@ -82,7 +83,29 @@ def convert(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     if family(source) == family(target) == "NUMERIC":
         return to_number(e, source, target)
     if source.is_timestamp and target.is_timestamp and source.root == target.root:
-        return e.dt.cast_time_unit(target.time_unit())
+        return rescaled(e, source, target)
+    if has_fine(source) or has_fine(target):
+        return _parts_converted(e, source, target)
+    return by_position(e, source.polars(), target.polars())
+
+
+def _parts_converted(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """An array, map or row whose parts are converted one by one."""
+    if source.root == target.root == "ROW":
+        fields = [
+            convert(e.struct.field(f.name), f.type, g.type).alias(g.name)
+            for f, g in zip(source.fields, target.fields, strict=True)
+        ]
+        return pl.when(e.is_not_null()).then(pl.struct(fields))
+    if source.root == target.root == "ARRAY":
+        return e.list.eval(convert(pl.element(), source.children[0], target.children[0]))
+    if source.root == target.root and source.root in ("MAP", "MULTISET"):
+        kinds = [(*t.children, INT)[:2] for t in (source, target)]
+        parts = [
+            convert(pl.element().struct.field(name), s, t).alias(name)
+            for name, s, t in zip(("key", "value"), *kinds, strict=True)
+        ]
+        return e.list.eval(pl.struct(parts))
     return by_position(e, source.polars(), target.polars())
 
 
@@ -146,8 +169,7 @@ def _text_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: Logical
 
 def truncated_day(e: pl.Expr, t: LogicalType) -> pl.Expr:
     """The day number (Int64) of a TIMESTAMP as Flink computes it: truncating, not flooring."""
-    millis = floor_div(e.to_physical(), per_milli(t)) if per_milli(t) > 1 else e.to_physical()
-    return millis.truncdiv(pl.lit(DAY, dtype=pl.Int64))
+    return count_in(e, t, "ms").truncdiv(pl.lit(DAY, dtype=pl.Int64))
 
 
 def _moment_to_date(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -179,8 +201,8 @@ def _time_to_time(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalT
 def _to_moment(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     """DATE, TIME or a timestamp as a timestamp; digits below the target's precision are cut off."""
     finer = source.is_timestamp and source.root == target.root and (source.precision or 0) <= (target.precision or 0)
-    if finer and (target.time_unit() != "ns" or source.time_unit() == "ns"):
-        return e.dt.cast_time_unit(target.time_unit())
+    if finer:
+        return rescaled(e, source, target)
     precision = target.precision if target.precision is not None else 6
     millis = local_millis(r, e, source)
     if precision < 3:

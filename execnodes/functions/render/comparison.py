@@ -19,6 +19,7 @@ from stateplan.execnodes.functions.typerules import as_decimal, family, timestam
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import DOUBLE, FLOAT, LogicalType
 from stateplan.execnodes.values.codecs import plan_value
+from stateplan.execnodes.values.nanoseconds import PER_SECOND, rescaled
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
 
@@ -45,9 +46,6 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-_UNITS = ("ms", "us", "ns")
-
-
 def _sides(r: Renderer, a: Rex, b: Rex) -> tuple[pl.Expr, pl.Expr, bool]:
     roots = {a.type.root, b.type.root}
     if roots & set(_APPROXIMATE) and "DECIMAL" in roots:
@@ -72,8 +70,8 @@ def _typed_sides(
             zoned = timestamp_ltz(max(ta.precision or 0, tb.precision or 0))
             a, b = cast_or_fail(r, a, ta, zoned), cast_or_fail(r, b, tb, zoned)
             return a, b, False
-        unit = max((ta.time_unit(), tb.time_unit()), key=_UNITS.index)
-        return a.dt.cast_time_unit(unit), b.dt.cast_time_unit(unit), False
+        wide = max((ta, tb), key=lambda t: PER_SECOND[t.time_unit()])
+        return rescaled(a, ta, wide), rescaled(b, tb, wide), False
     return a, b, False
 
 

@@ -238,7 +238,7 @@ _HASHES: dict[str, Callable[[pl.Expr, LogicalType], pl.Expr]] = {
     "DATE": lambda e, t: e.to_physical(),
     **dict.fromkeys(
         ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "TIME_WITHOUT_TIME_ZONE"),
-        lambda e, t: _fold(e.to_physical().cast(pl.Int64)),
+        lambda e, t: _fold(e.to_physical().cast(pl.Int64, wrap_numerical=True)),
     ),
 }
 

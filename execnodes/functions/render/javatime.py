@@ -117,17 +117,22 @@ def _parts(pattern: str) -> tuple[Token | str, ...]:
 _LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
-def _nanos_of_day(e: pl.Expr) -> pl.Expr:
+def _nanos_of_second(e: pl.Expr, below: pl.Expr | None) -> pl.Expr:
+    nanos = e.dt.nanosecond().cast(pl.Int64)
+    return nanos if below is None else nanos + below
+
+
+def _nanos_of_day(e: pl.Expr, below: pl.Expr | None) -> pl.Expr:
     seconds = (e.dt.hour().cast(pl.Int64) * 60 + e.dt.minute().cast(pl.Int64)) * 60 + e.dt.second().cast(pl.Int64)
-    return seconds * 10**9 + e.dt.nanosecond().cast(pl.Int64)
+    return seconds * 10**9 + _nanos_of_second(e, below)
 
 
-def _single(e: pl.Expr, token: Token) -> pl.Expr:
+def _single(e: pl.Expr, below: pl.Expr | None, token: Token) -> pl.Expr:
     if is_written(token.letter, token.count):
         day = e.dt.date().to_physical()
-        return rowwise(partial(written, token.letter, token.count), [day, _nanos_of_day(e)], pl.String, _LISTED)
+        return rowwise(partial(written, token.letter, token.count), [day, _nanos_of_day(e, below)], pl.String, _LISTED)
     if token.letter == "S":
-        nanos = e.dt.nanosecond().cast(pl.String).str.zfill(9)
+        nanos = _nanos_of_second(e, below).cast(pl.String).str.zfill(9)
         return nanos.str.head(token.count) if token.count <= 9 else nanos.str.pad_end(token.count, "0")
     if token.letter == "Q":
         quarter = e.dt.quarter().cast(pl.String)
@@ -135,13 +140,18 @@ def _single(e: pl.Expr, token: Token) -> pl.Expr:
     return e.dt.year().cast(pl.String).str.zfill(token.count)
 
 
-def format_moment(e: pl.Expr, pattern: str) -> pl.Expr:
+def format_moment(e: pl.Expr, pattern: str, below: pl.Expr | None = None) -> pl.Expr:
     """A Datetime without zone, written by a constant Java pattern.
+
+    Args:
+        e: the Datetime.
+        pattern: a Java pattern.
+        below: nanoseconds to add, below those of ``e``.
 
     Raises:
         RunError: RUN303, for a letter that is not supported.
     """
-    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, p) for p in _parts(pattern)]
+    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, below, p) for p in _parts(pattern)]
     if not parts:
         return pl.when(e.is_not_null()).then(pl.lit(""))
     return parts[0] if len(parts) == 1 else pl.concat_str(parts)

@@ -6,6 +6,7 @@ the instant one millisecond before the epoch has the date 1970-01-01 in CAST and
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from typing import Literal as OneOf
 
@@ -16,16 +17,15 @@ from stateplan.execnodes.functions.render.base import Renderer
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.clocks import instants_of, wall_clock
+from stateplan.execnodes.values.nanoseconds import PER_SECOND, by_micros, count_in, is_fine, of_count, rescaled
 from stateplan.execnodes.zone import fixed_offset
 
 DAY = 86_400_000
 
-_PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
-
 
 def per_milli(t: LogicalType) -> int:
     """How many units of a timestamp's in-memory form make a millisecond."""
-    return _PER_MILLI[t.time_unit()]
+    return PER_SECOND[t.time_unit()] // 1000
 
 
 def floor_div(e: pl.Expr, by: int) -> pl.Expr:
@@ -56,14 +56,14 @@ def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
     if t.root == "TIME_WITHOUT_TIME_ZONE":
         return floor_div(e.to_physical(), 1_000_000)
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        e = to_local(e, r.time_zone) if r.time_zone != "UTC" else e
-    return floor_div(e.to_physical(), per_milli(t)) if per_milli(t) > 1 else e.to_physical()
+        e = by_micros(e, t, lambda moment: to_local(moment, r.time_zone)) if r.time_zone != "UTC" else e
+    return count_in(e, t, "ms")
 
 
 def sub_millis(e: pl.Expr, t: LogicalType) -> pl.Expr | None:
     """What a timestamp has below its millisecond, in its own unit; None when it cannot have any."""
     unit = per_milli(t)
-    return None if unit == 1 else e.to_physical() % pl.lit(unit, dtype=pl.Int64)
+    return None if unit == 1 else (count_in(e, t, t.time_unit()) % unit).cast(pl.Int64)
 
 
 def from_local_millis(r: Renderer, millis: pl.Expr, t: LogicalType, rest: pl.Expr | None = None) -> pl.Expr:
@@ -73,25 +73,19 @@ def from_local_millis(r: Renderer, millis: pl.Expr, t: LogicalType, rest: pl.Exp
     if t.root == "TIME_WITHOUT_TIME_ZONE":
         return ((millis % pl.lit(DAY, dtype=pl.Int64)) * 1_000_000).cast(pl.Time)
     unit = per_milli(t)
-    if unit == 1_000_000:
-        millis = nanoseconds_hold(r, millis, t)
-    physical = millis * unit if unit > 1 else millis
+    count = millis.cast(pl.Int128) if is_fine(t) else millis
+    count = count * unit if unit > 1 else count
     if rest is not None:
-        physical = physical + rest
-    moment = physical.cast(pl.Datetime(t.time_unit()))
-    return to_utc(moment, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
+        count = count + rest
+    if t.root != "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        return of_count(count, t)
+    return instants(r, count if is_fine(t) else count.cast(pl.Datetime(t.time_unit())), t)
 
 
-_MOST_MILLIS = (2**63 - 1) // 10**6 - 1
-
-
-def nanoseconds_hold(r: Renderer, millis: pl.Expr, t: LogicalType) -> pl.Expr:
-    """``millis``, failing where a timestamp that counts nanoseconds in 64 bits does not reach."""
-    inside = millis.is_between(-_MOST_MILLIS, _MOST_MILLIS)
-    moment = millis.cast(pl.Datetime("ms"))
-    problem = f"{{}} is not between the years 1678 and 2261, which {t.as_nullable().summary()} holds"
-    r.fail_where(~inside, "CAST", problem, moment)
-    return pl.when(inside).then(millis)
+def instants(r: Renderer, clock: pl.Expr, t: LogicalType) -> pl.Expr:
+    """TIMESTAMP_LTZ ``t`` of the wall clock times of the session's zone, which are a TIMESTAMP of its precision."""
+    wall = replace(t, root="TIMESTAMP_WITHOUT_TIME_ZONE")
+    return by_micros(clock, wall, lambda moment: to_utc(moment, r.time_zone))
 
 
 def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
@@ -113,7 +107,7 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     if interval.type.root == "INTERVAL_YEAR_MONTH":
         known = _months_of(call)
         months = known * sign if known is not None else r.expr(interval) * sign
-        return add_months(moment, months)
+        return by_micros(moment, t, lambda day: add_months(day, months))
     amount = r.expr(interval).to_physical() * sign
     if t.root == "DATE" and call.type.root == "DATE":
         days = amount.truncdiv(pl.lit(DAY, dtype=pl.Int64))
@@ -121,7 +115,8 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     if t.root in ("DATE", "TIME_WITHOUT_TIME_ZONE"):
         return from_local_millis(r, local_millis(r, moment, t) + amount, call.type)
     unit = per_milli(t)
-    return (moment.to_physical() + (amount * unit if unit > 1 else amount)).cast(t.polars()).cast(call.type.polars())
+    count = count_in(moment, t, t.time_unit()) + (amount * unit if unit > 1 else amount)
+    return rescaled(of_count(count, t), t, call.type)
 
 
 def difference(r: Renderer, call: Call) -> pl.Expr:
@@ -134,7 +129,7 @@ def difference(r: Renderer, call: Call) -> pl.Expr:
 
 def _millis(r: Renderer, rex: Rex) -> pl.Expr:
     if rex.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-        return floor_div(r.expr(rex).to_physical(), per_milli(rex.type))
+        return count_in(r.expr(rex), rex.type, "ms")
     return local_millis(r, r.expr(rex), rex.type)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -12,10 +13,11 @@ import polars as pl
 
 from stateplan.execnodes.functions.render.base import Renderer
 from stateplan.execnodes.functions.render.decimals import from_unscaled
-from stateplan.execnodes.functions.render.moments import to_utc
+from stateplan.execnodes.functions.render.moments import instants
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.nanoseconds import is_fine, of_count, of_text
 
 _BLANKS = " \t\r\n\f"
 _MOMENT = "CAST(text AS DATE), CAST(text AS TIMESTAMP)"
@@ -151,8 +153,7 @@ def read_timestamp(text: str) -> int | None:
 def usual_timestamp(e: pl.Expr, unit: Any) -> tuple[pl.Expr, pl.Expr]:
     """Texts such as ``2024-01-31 10:00:00.123`` as a Datetime, digits below the unit cut off; and the texts that are
     of another form, NULL elsewhere."""
-    year = "(1[7-9]|2[01])[0-9]{2}" if unit == "ns" else "[0-9]{4}"
-    usual = e.str.contains(rf"^{year}-[0-9]{{2}}-[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-5][0-9](\.[0-9]{{1,9}})?$")
+    usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,9})?$")
     fast = pl.when(usual).then(e).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=unit, strict=False)
     return fast, pl.when(fast.is_null()).then(e)
 
@@ -171,10 +172,13 @@ def parse_timestamp(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
         nanos = read_timestamp(text)
         return None if nanos is None else nanos // below * below // step
 
-    fast, rest = usual_timestamp(e, unit)
-    slow = rowwise(read, [rest], pl.Int64(), _MOMENT).cast(pl.Datetime(unit))
+    clock = replace(t, root="TIMESTAMP_WITHOUT_TIME_ZONE")
+    fast, rest = usual_timestamp(e, "us" if is_fine(t) else unit)
+    count = of_text(fast, e) if is_fine(t) else fast.to_physical()
     if precision < _UNIT_DIGITS[unit]:
         whole = 10 ** (_UNIT_DIGITS[unit] - precision)
-        fast = (fast.to_physical() // whole * whole).cast(pl.Datetime(unit))
-    moment = pl.coalesce(fast, slow)
-    return to_utc(moment, r.time_zone) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment
+        count = count // whole * whole
+    dtype = pl.Int128() if is_fine(t) else pl.Int64()
+    slow = rowwise(read, [rest], dtype, _MOMENT)
+    moment = of_count(pl.coalesce(count.cast(dtype), slow), clock)
+    return instants(r, moment, t) if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else moment

@@ -24,6 +24,7 @@ from stateplan.execnodes.functions.render.rowwise import rowwise, shielded, side
 from stateplan.execnodes.functions.typerules import timestamp
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.execnodes.values.nanoseconds import PER_SECOND, below_micros, coarse, count_in, is_fine
 from stateplan.execnodes.zone import java_time_zone, tz_of, zone_id
 
 
@@ -64,7 +65,18 @@ _CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
 }
 
-_FINE = {"MICROSECOND": ("us", 10**6), "NANOSECOND": ("ns", 10**9)}
+_FINE = {"MICROSECOND": 10**6, "NANOSECOND": 10**9}
+
+
+def _below_second(e: pl.Expr, t: LogicalType, per_second: int) -> pl.Expr:
+    """The fraction of a second of a timestamp in units of a microsecond or a nanosecond; negative before 1970."""
+    have = PER_SECOND[t.time_unit()]
+    count = count_in(e, t, t.time_unit())
+    if have > per_second:
+        count, have = count // (have // per_second), per_second
+    dtype = pl.Int128() if is_fine(t) else pl.Int64()
+    rest = (count - count.truncdiv(pl.lit(have, dtype=dtype)) * have).cast(pl.Int64)
+    return rest * (per_second // have)
 
 
 def _interval_part(e: pl.Expr, t: LogicalType, unit: str) -> pl.Expr | None:
@@ -84,8 +96,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
     if t.root.startswith("INTERVAL"):
         result = _interval_part(e, t, unit)
     elif unit in _FINE and t.is_timestamp:
-        fine, within = _FINE[unit]
-        result = _rem(e.dt.cast_time_unit(fine).to_physical(), within)  # type: ignore[arg-type]
+        result = _below_second(e, t, _FINE[unit])
     elif unit == "EPOCH" and t.root != "TIME_WITHOUT_TIME_ZONE":
         result = local_millis(r, e, t).truncdiv(_lit(1000))
     elif unit in _DAY_TIME and unit != "DAY":
@@ -102,22 +113,24 @@ _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
-def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None) -> pl.Expr:
-    """A Datetime without zone as text, by a pattern that may differ by row."""
+def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None) -> pl.Expr:
+    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row."""
     known = _DEFAULT if pattern is None else constant_text(pattern)
     if known is not None:
-        return javatime.format_moment(moment, known)
+        return javatime.format_moment(moment, known, below)
     assert pattern is not None
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
-        frame = side_by_side(series, ("m", "p"))
+        frame = side_by_side(series, ("m", "p", "n")[: len(series)])
+        rest = pl.col("n") if below is not None else None
         out = pl.lit(None, dtype=pl.String)
         for text in frame["p"].drop_nulls().unique().to_list():
-            out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text)).otherwise(out)
+            out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text, rest)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
-    return pl.map_batches([moment, r.expr(pattern)], run, return_dtype=pl.String, is_elementwise=True)
+    operands = [moment, r.expr(pattern), *([] if below is None else [below])]
+    return pl.map_batches(operands, run, return_dtype=pl.String, is_elementwise=True)
 
 
 @renders("DATE_FORMAT")
@@ -129,9 +142,12 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
         whole = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
         slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _LISTED)
         e = pl.coalesce(whole, slow.cast(pl.Datetime("ms")))
-    elif t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+    below = below_micros(e) if is_fine(t) else None
+    if t.is_timestamp:
+        e = coarse(e, t)
+    if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         e = to_local(e, r.time_zone)
-    return _formatted(r, e, pattern)
+    return _formatted(r, e, pattern, below)
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:

@@ -61,7 +61,7 @@ def user_values(
     if height == 0:
         return pl.Series([], dtype=result.polars())
     if function.vector != "general":
-        return _vector(function, inputs, result, height)
+        return _vector(function, inputs, types, result, height)
     call = function.caller()
     if function.asynchronous is not None:
         columns = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]
@@ -85,9 +85,12 @@ def user_values(
     return column_of(out, result, function)
 
 
-def _vector(function: UserFunction, inputs: Sequence[pl.Series], result: LogicalType, height: int) -> pl.Series:
+def _vector(
+    function: UserFunction, inputs: Sequence[pl.Series], types: Sequence[LogicalType], result: LogicalType, height: int
+) -> pl.Series:
+    given = vector_columns(function, inputs, types)
     try:
-        found = function.caller()(*vector_columns(function, inputs))
+        found = function.caller()(*given)
     except Exception as cause:  # whatever a user's code raises
         raise function.failed(cause, [f"{height} rows"]) from cause
     if not hasattr(found, "__len__") or isinstance(found, (str, bytes)):

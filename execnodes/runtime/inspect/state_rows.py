@@ -13,6 +13,7 @@ import pyarrow as pa
 from stateplan.execnodes.runtime.inspect.state_figures import UNDATED, current_rows
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.execnodes.ttl import NEVER
+from stateplan.execnodes.values.nanoseconds import by_dtype
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -98,7 +99,7 @@ def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.Data
         end = time + request.ttl
         late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
     old = pl.lit(False) if cut is None else pl.col(ACCESS_TIME) <= cut
-    columns = [pl.col(name).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
+    columns = [by_dtype(pl.col(name), dtype).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
     columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _kept(request), strict=True)]
     return rows.select(
         *(e.alias(request.labels[n]) for e, n in zip(columns, _kept(request), strict=True)),
@@ -122,8 +123,8 @@ def _portable(dtype: pl.DataType) -> pl.DataType:
         return pl.List(_portable(dtype.inner))  # type: ignore[arg-type]
     if isinstance(dtype, pl.Struct):
         return pl.Struct({f.name: _portable(f.dtype) for f in dtype.fields})  # type: ignore[arg-type]
-    if isinstance(dtype, pl.Int128):
-        return pl.Decimal(38, 0)
+    if isinstance(dtype, pl.Int128):  # a TIMESTAMP of nanoseconds
+        return pl.Datetime("us")
     return pl.String() if isinstance(dtype, pl.Null) else dtype
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from stateplan.execnodes.runtime.hashing import Hashes, hash_rows
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.execnodes.runtime.state.small_frames import rows_at, rows_where, stacked
+from stateplan.execnodes.values.nanoseconds import portable_frame, stored_dtype, with_counts
 
 HASH = "@h"
 TOMBSTONE = "@x"
@@ -154,9 +155,25 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
         with pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
         return bytes(out.getvalue())
+    frame = portable_frame(frame)
     sink = io.BytesIO()
     frame.write_ipc(sink, compression="uncompressed", compat_level=_NEWEST, record_batch_size=max(1, frame.height))
     return sink.getvalue()
+
+
+def in_memory(frame: pl.DataFrame, table: StateTable) -> pl.DataFrame:
+    """A stored frame as kernels have it; see :func:`stored_dtype`. Earlier versions stored TIMESTAMP(7) to (9) as
+    Datetimes. Lists and rows of these, among the columns that rows are found by, had other hashes: they stay as they
+    are, and are refused."""
+    changed = []
+    for name, dtype in table.schema.items():
+        found = frame.schema.get(name)
+        if found is None or found == dtype:
+            continue
+        before = with_counts(found) == dtype and (name not in table.lookup or not found.is_nested())
+        if before or stored_dtype(dtype) == found:
+            changed.append(pl.col(name).cast(dtype))
+    return frame.with_columns(changed) if changed else frame
 
 
 def build_run(

@@ -12,7 +12,15 @@ import polars as pl
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import LAST_PREFIX, TOMBSTONE, Rows, RunInfo, encode_frame, state_schema
+from stateplan.execnodes.runtime.state.runs import (
+    LAST_PREFIX,
+    TOMBSTONE,
+    Rows,
+    RunInfo,
+    encode_frame,
+    in_memory,
+    state_schema,
+)
 
 CHUNK_SIZE = 8 << 20
 """Frames are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
@@ -99,6 +107,8 @@ class Parts:
                 # The file on local disk is not what was written; what is in the store counts.
                 self._cache.discard(info.id)
                 rows = self._cache.load(info.id, get)
+            if not rows.checked:
+                rows.frame = in_memory(rows.frame, table)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise self._damaged(table, info, str(cause)) from cause
         return rows

@@ -18,7 +18,7 @@ from stateplan.execnodes.functions.process import (
     TableSemantics,
 )
 from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.functions.values import column_of, python_values, row_cells
+from stateplan.execnodes.functions.values import column_of, python_values, row_cells, vector_column
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.runtime.kernel import Frames, Frozen, Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
@@ -158,9 +158,11 @@ class Run:
 
     def _vector(self, table: BoundTable, frame: pl.DataFrame) -> Any:
         """Rows as a ``pandas.DataFrame`` or a ``pyarrow.Table``, with the names of the table."""
-        rows = frame.select(columns(len(table.row.fields)))
-        rows.columns = [f.name for f in table.row.fields]
-        arrow = rows.to_arrow()
+        import pyarrow as pa
+
+        fields = table.row.fields
+        arrays = [vector_column(frame[column(i)].rechunk(), f.type) for i, f in enumerate(fields)]
+        arrow = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
         return arrow.to_pandas() if self.call.function.vector == "pandas" else arrow
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from stateplan import TableEnvironment
 from stateplan.execnodes.errors import StateplanError
 from tests.expr.corpus.reading import query
-from tests.expr.corpus.values import create_table, held
+from tests.expr.corpus.values import create_table, rows
 
 Answer = list[str | None] | StateplanError
 
@@ -18,7 +18,7 @@ class Here:
     """A session with the table of edge values, which runs queries in this process."""
 
     def __init__(self, folder: Path) -> None:
-        (folder / "edge.json").write_text(held()[0], encoding="utf-8")
+        (folder / "edge.json").write_text(rows(), encoding="utf-8")
         self.env = TableEnvironment.create()
         self.env.execute_sql(create_table(str(folder / "edge.json")))
 

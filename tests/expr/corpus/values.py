@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 COLUMNS = """
@@ -63,27 +62,12 @@ rw ROW<x INT, y STRING>
 """
 """Names and types."""
 
-OF_NANOSECONDS = ("t9", "t9b", "lz9")
-
 _ROWS = Path(__file__).parent / "edge.jsonl"
 
 
 def rows() -> str:
     """The table as lines of JSON."""
     return _ROWS.read_text(encoding="utf-8")
-
-
-def held() -> tuple[str, frozenset[int]]:
-    """The table with NULL for what a TIMESTAMP of nanoseconds does not hold here, and the ids of the rows with such."""
-    lines, changed = [], set()
-    for line in rows().splitlines():
-        row = json.loads(line)
-        for name in OF_NANOSECONDS:
-            if row[name] is not None and not "1678" <= row[name][:4] <= "2261":
-                row[name] = None
-                changed.add(row["id"])
-        lines.append(json.dumps(row) + "\n")
-    return "".join(lines), frozenset(changed)
 
 
 def create_table(path: str) -> str:

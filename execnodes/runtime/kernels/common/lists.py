@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.execnodes.runtime.kernels.common.net import Ints, key_ids, ranks, replay, stable_order
+from stateplan.execnodes.values.nanoseconds import portable
 
 VALUE, WRITTEN, STEP = "v", "t", "n"
 """Fields of an element: the value, when it was written (ms), and in partial results +1 or -1."""
@@ -28,7 +29,7 @@ def packed(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.D
         frame = frame[stable_order(owners)]
     # A list, which the types of a schema do not say.
     inner: pl.DataType = dtype.inner  # type: ignore[attr-defined]
-    values = frame.to_struct().cast(inner).rechunk().to_arrow()
+    values = portable(frame.to_struct().cast(inner)).rechunk().to_arrow()
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     empty = lengths == 0
     lists = pa.LargeListArray.from_arrays(

@@ -13,6 +13,7 @@ from typing import Any
 
 from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.nanoseconds import is_fine
 
 Scalar = Callable[[Sequence[Any]], Any]
 """The value of an expression, given those of its fields; None for NULL."""
@@ -236,7 +237,8 @@ def _comparable(a: LogicalType, b: LogicalType) -> bool:
         return True
     if a.is_string and b.is_string:
         return True
-    return a.root == b.root and a.root in ("DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE")
+    ordered = a.root in ("DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE")
+    return a.root == b.root and ordered and is_fine(a) == is_fine(b)
 
 
 def total(function: str, values: Sequence[Any], result: LogicalType) -> Any:

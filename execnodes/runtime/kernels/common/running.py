@@ -377,12 +377,12 @@ class OfColumns(Running):
     columns: Mapping[str, pl.DataType] = {}
     initial: Mapping[str, object] = {}
 
-    def __init__(self, function: UserFunction, arguments: int, result: LogicalType) -> None:
-        self._function, self._arguments, self._result = function, arguments, result
+    def __init__(self, function: UserFunction, types: Sequence[LogicalType], result: LogicalType) -> None:
+        self._function, self._types, self._result = function, types, result
 
     def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
         columns = [] if seen.values is None else [seen.values]
-        if self._arguments > 1:
+        if len(self._types) > 1:
             columns = seen.column.struct.unnest().get_columns()
         frames = list(zip(seen.walk.lows.tolist(), seen.walk.highs.tolist(), strict=True))
         # Rows of one time have one frame.
@@ -390,7 +390,7 @@ class OfColumns(Running):
         return column_of([known[f] for f in frames], self._result, self._function), []
 
     def _value(self, columns: Sequence[pl.Series]) -> Any:
-        function, given = self._function, vector_columns(self._function, columns)
+        function, given = self._function, vector_columns(self._function, columns, self._types)
         if not hasattr(function.opened(), "accumulate"):
             return plain_value(function.call(function.caller(), given), self._result)
         accumulator = function.fresh_accumulator()
@@ -460,7 +460,7 @@ def running(
             if name in ("FIRST_VALUE", "LAST_VALUE"):
                 return Edge(number, arguments[0], name == "LAST_VALUE", bounded)
     elif bounded and call.user_function.vector != "general":
-        return OfColumns(call.user_function, len(arguments), call.type)
+        return OfColumns(call.user_function, arguments, call.type)
     kept = accumulator(number, call, arguments, bounded)
     assert isinstance(kept, Fold)
     return Folded(kept)

@@ -128,7 +128,7 @@ class UserFold(Fold):
         starts = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(signs) != 0)])
         sorted_columns = [c[order] for c in columns]
         for start, end in pairwise([*starts.tolist(), len(codes)]):
-            given = vector_columns(self._function, [c[start:end] for c in sorted_columns])
+            given = vector_columns(self._function, [c[start:end] for c in sorted_columns], self._types)
             yield int(codes[start]), int(signs[start]), tuple(given)
 
     def _fresh(self) -> Any:
