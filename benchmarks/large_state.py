@@ -147,7 +147,7 @@ def batches_of(query_name: str, data: Path, checkpoint: Path) -> list[Batch]:
                 began = datetime.fromisoformat(p.timestamp).timestamp()
                 seconds[p.batchId] = began, p.durationMs.get("triggerExecution", 0) / 1000
 
-    environment.on_progress = note
+    environment.session.starter.on_progress = note
     environment.execute_sql(QUERIES[query_name]).wait()
     known = sorted(sizes)
     out = []

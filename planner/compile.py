@@ -1,8 +1,9 @@
-"""Compiling: from syntax trees of INSERTs to the exec graph, and the schema of a query."""
+"""Compiling: from syntax trees of INSERTs and queries to the exec graph, and the schema of a query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -10,38 +11,53 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.settings import is_batch, of_mode, value
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.binding.queries import QueryBinder
-from stateplan.planner.binding.sinks import bind_insert
+from stateplan.planner.binding.sinks import bind_insert, bind_results
 from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.lowering import lower
-from stateplan.planner.passes import optimize
+from stateplan.planner.passes import Optimized, optimize, optimize_together
 from stateplan.planner.physical import Physical
 from stateplan.planner.side_outputs import as_flink_knows, check_hints, marked, side_inserts
 
+Fields = list[tuple[str, LogicalType]]
 
-def physical_plans(
-    inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str], source: str
-) -> list[Physical]:
-    """The physical plans of ``inserts`` with changelog modes, one for each sink.
 
-    Raises:
-        SqlError, CatalogError, OptionError: as :func:`compile_inserts`.
+@dataclass(frozen=True)
+class InsertPlan:
+    """An INSERT, or a query whose results somebody reads, as far as its plan does not depend on others.
+
+    Attributes:
+        node: what was planned.
+        source: the text that its positions point into.
+        plan: the plan.
     """
-    options = of_mode(options)
-    duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
-    batch = is_batch(options)
-    return optimize([bind_insert(node, catalog, source, duplicates, batch) for node in inserts], options)
+
+    node: exp.Expr
+    source: str
+    plan: Optimized
 
 
-def compile_inserts(
-    inserts: Sequence[exp.Expr], catalog: CatalogManager, options: Mapping[str, str], source: str
-) -> ExecGraph:
-    """The exec graph of one INSERT or of all INSERTs of a statement set, as Flink 2.3 compiles it.
+@dataclass(frozen=True)
+class Planned:
+    """What runs together, planned.
+
+    Attributes:
+        physical: the physical plan of each INSERT, with changelog modes.
+        graph: the exec graph of all of them, as Flink 2.3 compiles it, and of the side outputs that they have.
+    """
+
+    physical: Sequence[Physical]
+    graph: ExecGraph
+
+
+def plan_insert(node: exp.Expr, source: str, catalog: CatalogManager, options: Mapping[str, str]) -> InsertPlan:
+    """The plan of one INSERT, as far as it does not depend on others that run with it.
 
     Args:
-        inserts: ``exp.Insert`` nodes, in order.
+        node: the INSERT.
+        source: the text that its positions point into.
         catalog: where names are looked up.
         options: the session's options that were set; others have their defaults.
-        source: the text that the positions of ``inserts`` point into.
 
     Raises:
         SqlError: SQL100 to SQL149 (names, columns, types, hints, changes a sink cannot take), SQL150 (not supported
@@ -49,19 +65,50 @@ def compile_inserts(
         CatalogError: an unknown table, or one that cannot be read or written.
         OptionError: options of a table that do not fit its use.
     """
-    plans = physical_plans(inserts, catalog, options, source)
-    graph = lower(plans, of_mode(options))
-    check_hints(inserts, source, graph, options)
+    options = of_mode(options)
+    duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
+    sink = bind_insert(node, catalog, source, duplicates, is_batch(options))
+    return InsertPlan(node, source, optimize(sink, options))
+
+
+def plan_query(
+    query: exp.Expr,
+    catalog: CatalogManager,
+    options: Mapping[str, str],
+    source: str,
+    table_of: Callable[[Fields], CatalogTable],
+) -> tuple[Fields, InsertPlan]:
+    """A query as the INSERT of its results: name and type of its columns, and the plan.
+
+    Args:
+        query: that was read from ``source``.
+        catalog, options: as for :func:`plan_insert`.
+        source: its text.
+        table_of: makes the table of the results. It is called once.
+
+    Raises:
+        StateplanError: as :func:`plan_insert`.
+    """
+    options = of_mode(options)
+    duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
+    fields, sink = bind_results(query, catalog, source, table_of, duplicates, is_batch(options))
+    return fields, InsertPlan(query, source, optimize(sink, options))
+
+
+def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, options: Mapping[str, str]) -> Planned:
+    """The plan of one INSERT, or of all INSERTs of a statement set. Raises as :func:`plan_insert`."""
+    physical = optimize_together([insert.plan for insert in inserts], of_mode(options))
+    graph = lower(physical, of_mode(options))
+    for insert in inserts:
+        check_hints(insert.node, insert.source, graph, options)
     side = side_inserts(graph, catalog, options)
-    for _, insert, text in side:
-        plans += physical_plans([insert], catalog, options, text)
     if side:
-        graph = marked(lower(plans, of_mode(options)), [kind for kind, *_ in side])
-    return as_flink_knows(graph)
+        more = [plan_insert(node, text, catalog, options).plan for _, node, text in side]
+        outputs = [plan for one in more for plan in optimize_together([one], of_mode(options))]
+        graph = marked(lower([*physical, *outputs], of_mode(options)), [kind for kind, *_ in side])
+    return Planned(physical, as_flink_knows(graph))
 
 
-def query_schema(
-    query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str
-) -> list[tuple[str, LogicalType]]:
-    """Name and type of the columns of a query. Raises as :func:`compile_inserts`."""
+def query_schema(query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str) -> Fields:
+    """Name and type of the columns of a query. Raises as :func:`plan_insert`."""
     return list(QueryBinder(catalog, source, batch=is_batch(options)).bind(query).fields)

@@ -58,19 +58,19 @@ def side_inserts(graph: ExecGraph, catalog: CatalogManager, options: Mapping[str
     return [*found, *(_insert(f"{ERRORS}{table}", name, key, catalog) for table, key, name in _errors(graph))]
 
 
-def check_hints(inserts: Sequence[exp.Expr], source: str, graph: ExecGraph, options: Mapping[str, str]) -> None:
+def check_hints(node: exp.Expr, source: str, graph: ExecGraph, options: Mapping[str, str]) -> None:
     """Whether each hint for late rows is about an operator that drops some.
 
     Args:
-        inserts: the statements, whose positions point into ``source``.
-        graph: their plan.
+        node: a statement, whose positions point into ``source``.
+        graph: its plan, with those that run with it.
         options: of the session.
 
     Raises:
         SqlError: SQL124, none of its operators does.
     """
-    taken = {late_table(node, i) for node in graph.nodes for i in range(len(graph.inputs(node)))}
-    items = (i for insert in inserts for hint in insert.find_all(exp.Hint) for i in hint.expressions)
+    taken = {late_table(n, i) for n in graph.nodes for i in range(len(graph.inputs(n)))}
+    items = (item for hint in node.find_all(exp.Hint) for item in hint.expressions)
     for item in items if not is_batch(options) else ():
         if item.name.upper() == HINT:
             for argument in item.expressions:

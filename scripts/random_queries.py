@@ -70,7 +70,7 @@ def our_rows(case: Case, folder: Path, step: int, key_groups: int) -> list[str]:
     *before, last = read_script(replay_script(case, folder, step))
     for statement in before:
         environment.execute_statement(statement)
-    graph = environment.compile_document(last.node, last.source).graph
+    graph = environment.compile_plan_sql(last.text).document.graph
     options = dict(re.findall(r"SET '([^']+)' = '([^']*)'", case.text("script.sql")))
     return fold(printed(translate(graph, options, key_groups)))
 

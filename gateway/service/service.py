@@ -203,7 +203,7 @@ class SqlGatewayService:
                 allowed(read.node)
             if is_query(read.node):
                 self._require_memory()
-            host = session.environment.host
+            host = session.environment.session.host
             assert isinstance(host, _SessionHost)
             host.operation = operation
             given = {key: host.check_option(key, text) for key, text in (options or {}).items()}
@@ -259,7 +259,7 @@ class SqlGatewayService:
         for _ in range(3):
             # A statement of the session may change its catalog just now.
             with contextlib.suppress(RuntimeError), holding(self._roots):
-                return complete(environment, statement[: self.limits.statement_length], position)
+                return complete(environment.session, statement[: self.limits.statement_length], position)
         return []
 
     def named_plans(self) -> PlanStore:
@@ -345,7 +345,7 @@ class SqlGatewayService:
             for function in record.functions:
                 env.functions.create(replace(function, temporary=True), overwrite=True)
             with holding(self._roots):
-                env.run_document(PlanDocument.parse(record.plan), record)
+                env.session.starter.document(PlanDocument.parse(record.plan), record)
         except StateplanError as error:
             if self._stopped.is_set():
                 return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -62,6 +63,26 @@ def bind_insert(
     static = {columns[i].name: text for i, (text, _) in partition.items()}
     ordered = tuple((key, static[key]) for key in table.partition_keys if key in static)
     return Sink(rel, table, None if declared else named, action, place, ordered, overwrite, metadata)
+
+
+def bind_results(
+    query: exp.Expr,
+    catalog: CatalogManager,
+    source: str,
+    table_of: Callable[[list[tuple[str, LogicalType]]], CatalogTable],
+    duplicates: bool = False,
+    batch: bool = False,
+) -> tuple[list[tuple[str, LogicalType]], Sink]:
+    """A query: name and type of its columns, and the sink of its results, which ``table_of`` makes for them.
+
+    Raises:
+        StateplanError: as :func:`bind_insert`, and what ``table_of`` raises.
+    """
+    rel = QueryBinder(catalog, source, duplicates=duplicates, batch=batch).bind(query, top=True)
+    fields, place = list(rel.fields), place_of(query, source)
+    table = table_of(fields)
+    rel = _cast(rel, list(table.schema.persisted), table, query, place, source)
+    return fields, Sink(rel, table, place=place)
 
 
 def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tuple[tuple[str, LogicalType], ...]:

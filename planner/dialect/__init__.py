@@ -27,6 +27,7 @@ __all__ = [
     "logical_type",
     "parse",
     "parse_expression",
+    "parse_path",
     "parse_query",
     "to_sql",
 ]
@@ -63,6 +64,11 @@ def parse_query(text: str, file: str | None = None) -> exp.Expr:
 def parse_expression(text: str, file: str | None = None) -> exp.Expr:
     """The one expression that ``text`` is. Raises SqlError."""
     return FlinkParser(dialect=Flink()).one(scan(text, file), text, FlinkParser.scalar, file)
+
+
+def parse_path(text: str) -> exp.Table:
+    """The name of a table or of another object, with its catalog and database if it has them. Raises SqlError."""
+    return FlinkParser(dialect=Flink()).one(scan(text), text, FlinkParser.path)
 
 
 def to_sql(node: exp.Expr) -> str:

@@ -228,8 +228,8 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "SHOW JOBS",
         ("SHOW JOBS",),
-        "lists the jobs of this process or gateway, the newest first. In a process of your own, queries that have ended "
-        "are left out, unless they have a `pipeline.name`",
+        "lists the jobs of this process or gateway, the newest first. In a process of your own, queries that have "
+        "ended are left out, unless they have a `pipeline.name`",
         "SHOW JOBS",
     ),
     Grammar(

@@ -109,6 +109,9 @@ class FlinkParser(DdlParser):
     def scalar(self) -> exp.Expr:
         return self._expression()
 
+    def path(self) -> exp.Table:
+        return self._path()
+
     def _run(self, tokens: Sequence[Token], text: str, file: str | None, read: Callable[[FlinkParser], T]) -> T:
         self.reset()
         self.depth = 0

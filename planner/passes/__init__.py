@@ -1,4 +1,4 @@
-"""The passes from bound INSERTs to the physical plan, all listed in :data:`PHASES` in their order.
+"""The passes from bound INSERTs to the physical plan, listed in :data:`PHASES` and :data:`LAST_PHASES` in their order.
 
 The phases are those of Flink's ``FlinkStreamProgram``. A phase applies its rules one after another (``sequence``) or
 all together (``collection``), each until nothing changes; or it is one function over the whole tree. The modules are
@@ -16,7 +16,7 @@ from stateplan.execnodes.emission import is_asked_for
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.settings import corrects_flink, is_batch, value
 from stateplan.execnodes.zone import local_time_zone
-from stateplan.planner.algebra.relations import Sink
+from stateplan.planner.algebra.relations import Rel, Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
     distinct_below_join,
@@ -124,8 +124,10 @@ from stateplan.planner.passes.time_attributes import materialize_time_attributes
 from stateplan.planner.passes.two_phases import (
     assign_mini_batches,
     in_two_phases,
+    joins_by_mini_batches,
     windows_in_two_phases,
-    without_idle_mini_batches,
+    without_mini_batches,
+    works_row_by_row,
 )
 from stateplan.planner.passes.watermarks import push_watermarks
 from stateplan.planner.passes.windows import (
@@ -371,7 +373,11 @@ PHASES: tuple[Phase, ...] = (
         function=keep_lookups,
         enabled=_on("table.optimizer.non-deterministic-update.strategy", "TRY_RESOLVE"),
     ),
-    Phase("mini-batches", "whole", with_options=lambda node, options: assign_mini_batches(node.rel, options)),
+)
+"""Those of one INSERT."""
+
+LAST_PHASES: tuple[Phase, ...] = (
+    Phase("mini-batches", "whole", with_options=assign_mini_batches),
     Phase(
         "scans of a table",
         "whole",
@@ -384,12 +390,27 @@ PHASES: tuple[Phase, ...] = (
     Phase("window aggregates in two phases", "whole", with_options=windows_in_two_phases),
     Phase("sinks of a table", "whole", function=reuse_sinks, together=True),
 )
+"""Those of all INSERTs that run together."""
 
 
-def optimize(sinks: Sequence[Sink], options: Options) -> list[Physical]:
-    """The physical plans of bound INSERTs: one for each sink, with changelog modes.
+@dataclass(frozen=True)
+class Optimized:
+    """An INSERT that :data:`PHASES` have gone over.
+
+    Attributes:
+        tree: its plan.
+        row_by_row: whether no operator of it works by mini-batches.
+    """
+
+    tree: Rel
+    row_by_row: bool
+
+
+def optimize(sink: Sink, options: Options) -> Optimized:
+    """The plan of a bound INSERT, as far as it does not depend on others that run with it.
 
     Args:
+        sink: the INSERT.
         options: of the session; phases that depend on them say so.
 
     Raises:
@@ -397,9 +418,18 @@ def optimize(sinks: Sequence[Sink], options: Options) -> list[Physical]:
             that does not exist yet; SQL160, SQL161, SQL164, for a sort, a top-N query or an OVER window that cannot
             run on a stream. Errors without a place of their own have that of the sink.
     """
-    options = without_idle_mini_batches(sinks, options)
-    trees: list[Any] = list(sinks)
-    for together, group in groupby(PHASES, lambda phase: phase.together):
+    row_by_row = works_row_by_row(sink)
+    plan: Physical = _run(PHASES, sink, without_mini_batches(options) if row_by_row else options)
+    return Optimized(joins_by_mini_batches(plan.rel, options), row_by_row)
+
+
+def optimize_together(inserts: Sequence[Optimized], options: Options) -> list[Physical]:
+    """The physical plans of INSERTs that run together: one for each sink, with changelog modes. Raises as
+    :func:`optimize`."""
+    if all(insert.row_by_row for insert in inserts):
+        options = without_mini_batches(options)
+    trees: list[Any] = [insert.tree for insert in inserts]
+    for together, group in groupby(LAST_PHASES, lambda phase: phase.together):
         phases = list(group)
         trees = _run(phases, trees, options) if together else [_run(phases, tree, options) for tree in trees]
     return trees

@@ -18,7 +18,6 @@ from stateplan.planner.algebra.relations import Join, Rel, Scan, Sink, replace_i
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import deleting, not_consumed, update
-from stateplan.planner.passes.two_phases import mini_batches
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
 
@@ -36,7 +35,7 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
             not the key of the changes, without a word on conflicts; SQL143, SQL144, an ON CONFLICT that cannot be.
         OptionError: OPT152, changes for a table whose connector finds rows by a primary key that it does not have.
     """
-    below = _kinds(sink.input, mini_batches(options))
+    below = _kinds(sink.input, bool(value(options, "table.exec.mini-batch.enabled")))
     accepted = kinds_of(sink_changelog_mode(sink.table.options))
     _check_accepted(below, accepted, sink)
     for wanted in _wanted(sink, below):

@@ -9,7 +9,7 @@ Source: Flink's ``MiniBatchIntervalInferRule``; ``TwoStageOptimizedAggregateRule
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from stateplan.execnodes.settings import value
@@ -45,7 +45,7 @@ from stateplan.planner.physical import Kinds, Physical
 
 def in_two_phases(node: Physical, options: Mapping[str, str]) -> Physical:
     """``node``, a sink with its plan, with aggregates in two phases where the options ask for it."""
-    if not mini_batches(options) or value(options, "table.optimizer.agg-phase-strategy") == "ONE_PHASE":
+    if not _mini_batches(options) or value(options, "table.optimizer.agg-phase-strategy") == "ONE_PHASE":
         return node
     return _phased(node, bool(value(options, "table.optimizer.incremental-agg-enabled")))
 
@@ -123,36 +123,42 @@ def _windows_phased(node: Physical) -> Physical:
     return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
 
 
-_IDLE = "mini-batches that nothing works by"
-"""The key, among the options to plan with, that says so."""
+_ENABLED = "table.exec.mini-batch.enabled"
 
 
-def mini_batches(options: Mapping[str, str]) -> bool:
-    """Whether operators work by mini-batches."""
-    return bool(value(options, "table.exec.mini-batch.enabled")) and _IDLE not in options
+def _mini_batches(options: Mapping[str, str]) -> bool:
+    return bool(value(options, _ENABLED))
 
 
-def without_idle_mini_batches(sinks: Sequence[Rel], options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options to plan ``sinks`` with, as they were bound: without mini-batches, where no operator works by them.
+def without_mini_batches(options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options to plan with where no operator works by mini-batches."""
+    return {**options, _ENABLED: "false"} if _mini_batches(options) else options
+
+
+def works_row_by_row(sink: Rel) -> bool:
+    """Whether no operator of a bound INSERT works by mini-batches.
 
     What is inside of a subquery does not count (``StreamCommonSubGraphBasedOptimizer.shouldSkipMiniBatch``).
     """
-    idle = mini_batches(options) and all(_works_row_by_row(rel) for sink in sinks for rel in walk_rels(sink))
-    return {**options, _IDLE: "true"} if idle else options
+    return all(_is_row_by_row(rel) for rel in walk_rels(sink))
 
 
-def _works_row_by_row(rel: Rel) -> bool:
+def _is_row_by_row(rel: Rel) -> bool:
     if isinstance(rel, Project):
         return not any(isinstance(e, Over) and e.function in RANKING for x in rel.exprs for e in walk(x))
     return isinstance(rel, (Sink, Filter, Scan, Values)) or (isinstance(rel, Union) and rel.all)
 
 
-def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """``rel``, a sink with its plan, with assigners where mini-batches are on. Joins tell of them in any case."""
-    if not value(options, "table.exec.mini-batch.enabled"):
+def joins_by_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel``, a sink with its plan, whose joins tell that mini-batches are on: in any case, as in Flink."""
+    if not _mini_batches(options):
         return rel
-    rel = transform_up(rel, lambda r: replace(r, mini_batch=True) if isinstance(r, Join) else None)
-    if not mini_batches(options):
+    return transform_up(rel, lambda r: replace(r, mini_batch=True) if isinstance(r, Join) else None)
+
+
+def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
+    """``rel``, a sink with its plan, with assigners where operators work by mini-batches."""
+    if not _mini_batches(options):
         return rel
     interval = value(options, "table.exec.mini-batch.allow-latency")
     assert isinstance(interval, int)

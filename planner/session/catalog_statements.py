@@ -57,7 +57,7 @@ def create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     options = ddl.options_of(written)
     places = ddl.places_of(written, c.source, c.file)
     kind, _ = check_options(options, place, places)
-    c.env.host.check_table(options, place)
+    c.session.host.check_table(options, place)
     if c.catalog.store() is not None:
         options |= {key: _absolute(options[key]) for key in kind.paths if key in options}
     comment = node.args.get("comment")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ from sqlglot import exp
 from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.readable import counted
 from stateplan.planner.catalog.ddl import parts_of
-from stateplan.planner.dialect.errors import too_deep
-from stateplan.planner.session.context import Session
+from stateplan.planner.dialect import parse_path
 from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import read_statement
-from stateplan.planner.session.table import Table, read_name
+from stateplan.planner.session.script import Insert, Inserts, read_statement
+from stateplan.planner.session.session import Session
+from stateplan.planner.session.table import Table
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument, TtlGiven
@@ -67,7 +67,7 @@ class CompiledPlan:
         Raises:
             PlanError: PLAN002, the file exists; others when it cannot be written.
         """
-        overwrite = bool(self._session.get_config().value("table.plan.force-recompile"))
+        overwrite = bool(self._session.config.value("table.plan.force-recompile"))
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
 
     def set_ttl(self, selector: str, ttl: TtlGiven) -> CompiledPlan:
@@ -93,7 +93,7 @@ class CompiledPlan:
         are for one state."""
         from stateplan.plans.edit import set_ttls
 
-        set_ttls(self.document, ttls, self._session.get_config().to_dict())
+        set_ttls(self.document, ttls, self._session.config.to_dict())
         return self
 
     def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
@@ -109,7 +109,7 @@ class CompiledPlan:
         """
         from stateplan.plans.render import explained
 
-        return explained(self.document, self._session.get_config().to_dict(), format, details)
+        return explained(self.document, self._session.config.to_dict(), format, details)
 
     def print_explain(self, *details: str) -> None:
         """Writes :meth:`explain` to standard output."""
@@ -121,16 +121,13 @@ class CompiledPlan:
         Raises:
             StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
         """
-        return self._session.run_document(self.document)
+        return self._session.starter.document(self.document)
 
 
 def compile_plan(session: Session, statement: str) -> CompiledPlan:
     """The plan of an INSERT or a statement set. Raises as :meth:`TableEnvironment.compile_plan_sql`."""
     read = read_statement(statement)
-    try:
-        return CompiledPlan(session, session.compile_document(read.node, read.source))
-    except RecursionError:
-        raise too_deep(read.source) from None
+    return CompiledPlan(session, session.compiler.document(Inserts.of(read.node, read.source)))
 
 
 @dataclass(frozen=True)
@@ -157,17 +154,12 @@ class PlanReference:
         return PlanDocument.load(self.file) if self.file is not None else PlanDocument.parse(self.text or "")
 
 
-def statement_set_sql(inserts: Sequence[str]) -> str:
-    """The statement set of these INSERTs."""
-    return "STATEMENT SET BEGIN\n" + "".join(f"{text};\n" for text in inserts) + "END"
-
-
 class StatementSet:
     """A statement set, under PyFlink's names. Made by ``TableEnvironment.create_statement_set``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._inserts: list[str] = []
+        self._inserts: list[Insert] = []
 
     def add_insert_sql(self, statement: str) -> StatementSet:
         """Adds an INSERT; returns this set.
@@ -178,7 +170,7 @@ class StatementSet:
         read = read_statement(statement)
         if not isinstance(read.node, exp.Insert):
             raise SqlError("SQL012.add_insert_sql", place=read.place)
-        self._inserts.append(read.text)
+        self._inserts.append(Insert(read.node, read.source, read.text))
         return self
 
     def add_insert(self, target_path: str, table: Table, overwrite: bool = False) -> StatementSet:
@@ -187,25 +179,25 @@ class StatementSet:
         Raises:
             SqlError: SQL001 to SQL009, for what is no name of a table.
         """
-        target = self._session.catalog.qualify(parts_of(read_name(target_path)))
+        target = self._session.catalog.qualify(parts_of(parse_path(target_path)))
         into = "OVERWRITE" if overwrite else "INTO"
         return self.add_insert_sql(f"INSERT {into} {target} SELECT * FROM {table.identifier}")
 
-    def _sql(self) -> str:
+    def _all(self) -> Inserts:
         if not self._inserts:
             raise SqlError("SQL012.sql")
-        return statement_set_sql(self._inserts)
+        return Inserts.together(self._inserts)
 
     def compile_plan(self) -> CompiledPlan:
         """The plan of all INSERTs together. Raises StateplanError."""
-        return compile_plan(self._session, self._sql())
+        return CompiledPlan(self._session, self._session.compiler.document(self._all()))
 
     def explain(self, *details: str) -> str:
         """The plan of all INSERTs together, for people. Raises as :meth:`TableEnvironment.explain_sql`."""
-        return self._session.explain_sql(self._sql(), *details)
+        return self._session.compiler.explain(self._all(), details)
 
     def execute(self) -> TableResult:
         """Runs all INSERTs as one job, and empties the set. Raises StateplanError."""
-        result = self._session.execute_sql("EXECUTE " + self._sql())
+        result = self._session.starter.inserts(self._all(), "STATEMENT SET")
         self._inserts.clear()
         return result

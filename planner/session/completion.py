@@ -18,8 +18,8 @@ from stateplan.execnodes.settings import OPTIONS
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogObject, ObjectIdentifier
 from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED
-from stateplan.planner.session.context import Session
 from stateplan.planner.session.host import PLAN_SCHEME
+from stateplan.planner.session.session import Session
 
 MOST = 200
 """More candidates than this are not given."""
@@ -298,7 +298,7 @@ def _functions(session: Session) -> list[str]:
 
     names = {row.name for row in functions() if row.supported} | {row.name for row in aggregates() if row.supported}
     names = {name for name in names if name.isidentifier()}
-    return [*names, *session.functions.names(session.catalog.current_catalog, session.catalog.current_database)]
+    return [*names, *session.catalog.functions.names(session.catalog.current_catalog, session.catalog.current_database)]
 
 
 # inside a text

@@ -19,6 +19,7 @@ from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, Catal
 from stateplan.planner.dialect import nodes
 from stateplan.planner.session.context import Context
 from stateplan.planner.session.results import TableResult, as_column, distinct_names
+from stateplan.planner.session.script import Inserts
 
 
 def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
@@ -45,33 +46,33 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
     kept = there if how is None and isinstance(there, CatalogTable) else None
     with c.catalog.creating(declared, kept or _completed(c, declared)):
         if kept is not None:
-            result = c.env.run_inserts([insert], c.source, "CREATE TABLE AS")
+            result = c.session.starter.inserts(insert, "CREATE TABLE AS")
             note = f"'{identifier.summary}' already exists; it keeps its columns and options, and the rows are inserted"
             return replace(result, notes=(note, *result.notes))
         with_table = _in_catalog(c, declared, there)
-        return c.env.run_inserts([insert], c.source, "CREATE TABLE AS", with_table)
+        return c.session.starter.inserts(insert, "CREATE TABLE AS", with_table)
 
 
 def explain_create_table_as(c: Context, node: nodes.CreateTableAs, details: Sequence[str]) -> str:
     """What EXPLAIN shows of the INSERT; nothing is created. Raises StateplanError, as an INSERT."""
     declared, insert = _declared(c, node)
     with c.catalog.creating(declared, _completed(c, declared)):
-        return c.env.explain_node(insert, c.source, details)
+        return c.session.compiler.explain(insert, details)
 
 
-def _declared(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, exp.Insert]:
+def _declared(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, Inserts]:
     """The table that the statement declares, and the INSERT of its query."""
-    fields = c.env.query_fields(node.expression, c.source)
+    fields = c.session.compiler.schema(node.expression, c.source)
     names = distinct_names([name for name, _ in fields])
     columns = [(name, as_column(kind)) for name, (_, kind) in zip(names, fields, strict=True)]
     declared = ddl.create_table(node.this, c.catalog, c.source, c.file, columns)
-    c.env.host.check_table(declared.options, c.place(node.this.this))
+    c.session.host.check_table(declared.options, c.place(node.this.this))
     target: exp.Expr = node.this.this.copy()
     if names != [column.name for column in declared.schema.persisted]:
         target = exp.Schema(this=target, expressions=[exp.to_identifier(name, quoted=True) for name in names])
     insert = exp.Insert(this=target, expression=node.expression.copy())
     insert.meta.update(node.meta)
-    return declared, insert
+    return declared, Inserts.of(insert, c.source)
 
 
 def _completed(c: Context, table: CatalogTable) -> CatalogTable:

@@ -29,7 +29,7 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
     """Raises CatalogError CAT060, CAT061; SqlError SQL211 for a language that cannot be run."""
     action, place = node.args["action"], c.place(node.this)
     function = _named(c, node)
-    functions = c.env.functions
+    functions = c.catalog.functions
     words = f"{action} {'SYSTEM ' if function.identifier is None else ''}FUNCTION"
     exists = bool(node.args.get("exists"))
     if action == "DROP":
@@ -42,7 +42,7 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
             capitalize=function.language.capitalize(),
             place=c.place(node.args["expression"]),
         )
-    c.env.host.check_function(function, place)
+    c.session.host.check_function(function, place)
     there = functions.has(function)
     if action == "ALTER":
         if not there:
@@ -58,13 +58,13 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
 
 def user_functions(c: Context) -> list[str]:
     """Names of the user-defined functions that are known without a database before them."""
-    return c.env.functions.names(c.catalog.current_catalog, c.catalog.current_database)
+    return c.catalog.functions.names(c.catalog.current_catalog, c.catalog.current_database)
 
 
 def describe_function(c: Context, node: nodes.DescribeTable) -> TableResult:
     """Raises CatalogError CAT061; SqlError SQL210, SQL214 when it cannot be imported."""
     parts, place = ddl.parts_of(node.this), c.place(node.this)
-    functions = c.env.functions
+    functions = c.catalog.functions
     found = functions.system(parts[-1]) if len(parts) == 1 else None
     found = found or functions.of_catalog(c.catalog.qualify(parts, place))
     rows: list[tuple[Any, ...]]

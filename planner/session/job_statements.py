@@ -22,7 +22,7 @@ _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZON
 
 
 def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
-    zone = tz_of(local_time_zone(c.env.get_config().to_dict()))
+    zone = tz_of(local_time_zone(c.session.config.to_dict()))
     rows: list[Sequence[Any]] = []
     for entry in entries:
         started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
@@ -41,8 +41,8 @@ def _name(entry: JobEntry) -> str:
 def show_jobs(c: Context) -> TableResult:
     """SHOW JOBS: the newest first. In a user's own process, queries without a name are listed while they run: whoever
     ran one has its result or its error. Notes tell of what the last jobs have failed."""
-    entries = c.env.jobs.entries()
-    if not c.env.host.lists_queries:
+    entries = c.session.jobs.entries()
+    if not c.session.host.lists_queries:
         entries = [e for e in entries if e.running or e.plan is not None or e.name != e.statement]
     failed = [e for e in entries if e.error is not None][:_TOLD]
     notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed if e.error]
@@ -51,7 +51,7 @@ def show_jobs(c: Context) -> TableResult:
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
     """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink tells elsewhere."""
-    entry = c.env.jobs.find(node.this.name, c.place(node.this))
+    entry = c.session.jobs.find(node.this.name, c.place(node.this))
     rows = _job_rows(c, [entry])
     if entry.error is None:
         return content("DESCRIBE JOB", _JOB_COLUMNS, rows, types=_JOB_TYPES)
@@ -64,7 +64,7 @@ def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
     """STOP JOB: with a savepoint, its path is the answer."""
     job_id, place = node.this.name, c.place(node.this)
     if not node.args.get("savepoint"):
-        c.env.jobs.stop(job_id, place)
+        c.session.jobs.stop(job_id, place)
         return ok("STOP JOB")
-    path = c.env.jobs.save(job_id, c.env.get_config().to_dict(), bool(node.args.get("drain")), place)
+    path = c.session.jobs.save(job_id, c.session.config.to_dict(), bool(node.args.get("drain")), place)
     return content("STOP JOB", ("savepoint path",), [(path,)], types=(STRING,))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stateplan.planner.catalog.ddl import parts_of
 from stateplan.planner.catalog.functions import CatalogFunction, FunctionCatalog
-from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.catalog.udf import of_callable
-from stateplan.planner.session.script import read_statement
+from stateplan.planner.dialect import parse_path
+from stateplan.planner.session.session import Session
 
 if TYPE_CHECKING:
     from stateplan.execnodes.functions.user import UserFunction
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class Names:
     """The methods of a session for what its catalog has by name."""
 
-    catalog: CatalogManager
+    session: Session
 
     # functions
 
     @property
     def functions(self) -> FunctionCatalog:
         """Its user-defined functions."""
-        return self.catalog.functions
+        return self.session.catalog.functions
 
     def create_temporary_function(self, path: str, function: UserFunction) -> None:
         """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.
@@ -51,14 +51,13 @@ class Names:
         return self.functions.drop(CatalogFunction(name, None, None, "PYTHON", True), if_exists=True)
 
     def _function(self, path: str, function: UserFunction | None) -> CatalogFunction:
-        node: Any = read_statement(f"DROP TEMPORARY FUNCTION {path}").node
-        parts = parts_of(node.this)
+        parts = parts_of(parse_path(path))
         given = None if function is None else of_callable(function, parts[-1])
-        return CatalogFunction(parts[-1], self.catalog.qualify(parts), None, "PYTHON", True, given)
+        return CatalogFunction(parts[-1], self.session.catalog.qualify(parts), None, "PYTHON", True, given)
 
     def list_user_defined_functions(self) -> list[str]:
         """The system's functions that were registered, and those of the current database."""
-        return self.functions.names(self.catalog.current_catalog, self.catalog.current_database)
+        return self.functions.names(self.session.catalog.current_catalog, self.session.catalog.current_database)
 
     # the catalog
 
@@ -71,45 +70,44 @@ class Names:
         return self._drop(path, "TABLE")
 
     def _drop(self, path: str, kind: str) -> bool:
-        node: Any = read_statement(f"DROP TEMPORARY {kind} IF EXISTS {path}").node
-        return self.catalog.drop(parts_of(node.this), kind=kind, temporary=True, if_exists=True)
+        return self.session.catalog.drop(parts_of(parse_path(path)), kind=kind, temporary=True, if_exists=True)
 
     def list_catalogs(self) -> list[str]:
         """The catalogs of the session, in alphabetical order."""
-        return self.catalog.list_catalogs()
+        return self.session.catalog.list_catalogs()
 
     def list_databases(self) -> list[str]:
         """The databases of the current catalog."""
-        return self.catalog.list_databases()
+        return self.session.catalog.list_databases()
 
     def list_tables(self) -> list[str]:
         """Tables and views of the current database."""
-        return self.catalog.list_tables()
+        return self.session.catalog.list_tables()
 
     def list_views(self) -> list[str]:
         """The views of the current database."""
-        return self.catalog.list_views()
+        return self.session.catalog.list_views()
 
     def list_temporary_tables(self) -> list[str]:
         """The temporary tables of the current database."""
-        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogTable))
+        return sorted(name for name, item in self.session.catalog.temporary().items() if isinstance(item, CatalogTable))
 
     def list_temporary_views(self) -> list[str]:
         """The temporary views of the current database."""
-        return sorted(name for name, item in self.catalog.temporary().items() if isinstance(item, CatalogView))
+        return sorted(name for name, item in self.session.catalog.temporary().items() if isinstance(item, CatalogView))
 
     def get_current_catalog(self) -> str:
         """The current catalog."""
-        return self.catalog.current_catalog
+        return self.session.catalog.current_catalog
 
     def get_current_database(self) -> str:
         """The current database."""
-        return self.catalog.current_database
+        return self.session.catalog.current_database
 
     def use_catalog(self, name: str) -> None:
         """Makes a catalog current. Raises CatalogError CAT003."""
-        self.catalog.use_catalog(name)
+        self.session.catalog.use_catalog(name)
 
     def use_database(self, name: str) -> None:
         """Makes a database of the current catalog current. Raises CatalogError CAT004."""
-        self.catalog.use_database([name])
+        self.session.catalog.use_database([name])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.planner.dialect import parse
+from stateplan.planner.dialect import nodes, parse
 from stateplan.planner.positions import place_of, text_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -35,6 +36,62 @@ class ScriptStatement:
     def place(self) -> Place:
         """The place of the whole statement (its first line)."""
         return place_of(self.node, self.source, self.file)
+
+
+@dataclass(frozen=True, eq=False)
+class Insert:
+    """An INSERT.
+
+    Attributes:
+        node: its syntax tree.
+        source: the text that the positions of the tree point into.
+        sql: its own text.
+    """
+
+    node: exp.Expr
+    source: str
+    sql: str
+
+    @classmethod
+    def read(cls, node: exp.Expr, source: str) -> Insert:
+        """One that was read from ``source``."""
+        return cls(node, source, text_of(node, source))
+
+
+@dataclass(frozen=True)
+class Inserts:
+    """INSERTs that run as one job: an INSERT, or those of a statement set.
+
+    Attributes:
+        inserts: in order.
+        sql: the text of the statement.
+        place: of the statement; None where no text has all of them.
+    """
+
+    inserts: Sequence[Insert]
+    sql: str
+    place: Place | None = None
+
+    @classmethod
+    def of(cls, node: exp.Expr, source: str) -> Inserts:
+        """Those of an INSERT, a statement set or EXECUTE of one of them, which was read from ``source``.
+
+        Raises:
+            SqlError: SQL012, for anything else.
+        """
+        if isinstance(node, nodes.ExecuteStatement):
+            node = node.this
+        place = place_of(node, source)
+        if isinstance(node, exp.Insert):
+            return cls([Insert.read(node, source)], text_of(node, source), place)
+        if isinstance(node, nodes.StatementSet):
+            return cls([Insert.read(insert, source) for insert in node.expressions], text_of(node, source), place)
+        raise SqlError("SQL012", place=place)
+
+    @classmethod
+    def together(cls, inserts: Sequence[Insert]) -> Inserts:
+        """A statement set of INSERTs that were read one by one."""
+        return cls(tuple(inserts), "STATEMENT SET BEGIN\n" + "".join(f"{insert.sql};\n" for insert in inserts) + "END")
 
 
 def is_query(node: exp.Expr) -> bool:

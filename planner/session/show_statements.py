@@ -69,7 +69,7 @@ def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
 
 
 def _options(c: Context, node: nodes.ShowObjects) -> TableResult:
-    config = c.env.get_config()
+    config = c.session.config
     keys = sorted(key for key in {*OPTIONS, *config} if _matches(node, key))
     rows = [(key, None if (text := config.get(key)) is None else redacted_value(key, text)) for key in keys]
     return content("SHOW OPTIONS", ["key", "value", "set"], [(*row, row[0] in config) for row in rows])

@@ -19,14 +19,14 @@ from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.dialect import nodes
 from stateplan.planner.positions import text_of
 from stateplan.planner.session.catalog_statements import create_catalog, create_database, use
-from stateplan.planner.session.compiled_plan import statement_set_sql
-from stateplan.planner.session.context import Context, Session
+from stateplan.planner.session.context import Context
 from stateplan.planner.session.create_table_as import create_table_as, explain_create_table_as
 from stateplan.planner.session.function_statements import run_function_statement
 from stateplan.planner.session.job_statements import run_describe_job, run_stop_job
 from stateplan.planner.session.module_statements import run_module_statement
 from stateplan.planner.session.results import TableResult, content, ok
-from stateplan.planner.session.script import ScriptStatement, is_query
+from stateplan.planner.session.script import Insert, Inserts, ScriptStatement, is_query
+from stateplan.planner.session.session import Session
 from stateplan.planner.session.show_statements import run_describe, run_show
 
 _IN_STATEMENT_SET = (
@@ -75,7 +75,7 @@ def _create_table(c: Context, node: nodes.CreateTable) -> TableResult:
     if node.args.get("exists") and _is_there(c, parts, bool(node.args.get("temporary")), place):
         return ok("CREATE TABLE", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
     table = ddl.create_table(node, c.catalog, c.source, c.file)
-    c.env.host.check_table(table.options, place)
+    c.session.host.check_table(table.options, place)
     c.catalog.create(table, place=place)
     return ok("CREATE TABLE")
 
@@ -90,7 +90,7 @@ def _create_view(c: Context, node: nodes.CreateView) -> TableResult:
     temporary = bool(node.args.get("temporary"))
     if node.args.get("exists") and _is_there(c, parts, temporary, place):
         return ok("CREATE VIEW", [f"'{c.catalog.qualify(parts).summary}' already exists; kept unchanged"])
-    fields = c.env.query_fields(node.expression, c.source)
+    fields = c.session.compiler.schema(node.expression, c.source)
     view = ddl.create_view(node, c.catalog, fields, c.source, c.file)
     if node.args.get("replace") and isinstance(c.catalog.lookup(view.identifier, temporary), CatalogView):
         c.catalog.replace(view)
@@ -131,7 +131,7 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
     elif action == "SET":
         given = node.args["options"], c.source, c.file
         changes = ddl.options_of(node.args["options"])
-        c.env.host.check_table(changes, place)
+        c.session.host.check_table(changes, place)
         c.catalog.replace(found.with_options(changes, ddl.places_of(*given)))
     else:
         keys = {option.this.name: option for option in node.args["options"]}
@@ -152,7 +152,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
         return ok("ALTER VIEW")
     query = node.expression
-    fields = c.env.query_fields(query, c.source)
+    fields = c.session.compiler.schema(query, c.source)
     schema = ddl.view_schema(fields, None, query, c.source, c.file)
     c.catalog.replace(
         replace(
@@ -173,7 +173,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
 
 
 def _set(c: Context, node: nodes.SetOption) -> TableResult:
-    config = c.env.get_config()
+    config = c.session.config
     if node.this is None:
         rows = list(redacted_options(config.to_dict()).items())
         return content("SET", ["key", "value"], rows, () if rows else ("no option is set; SHOW OPTIONS lists all",))
@@ -183,13 +183,13 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
         found = config.get(key)
         shown = None if found is None else redacted_value(key, found)
         return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
-    text = c.env.host.check_option(node.this.name, node.expression.name, c.place(node))
+    text = c.session.host.check_option(node.this.name, node.expression.name, c.place(node))
     note = config.set(node.this.name, text, c.place(node))
     return ok("SET", [note] if note else [])
 
 
 def _reset(c: Context, node: nodes.ResetOption) -> TableResult:
-    c.env.get_config().reset(None if node.this is None else node.this.name, c.place(node))
+    c.session.config.reset(None if node.this is None else node.this.name, c.place(node))
     return ok("RESET")
 
 
@@ -197,15 +197,17 @@ def _reset(c: Context, node: nodes.ResetOption) -> TableResult:
 
 
 def _query(c: Context, node: exp.Expr) -> TableResult:
-    return c.env.run_query(node, c.source)
+    return c.session.starter.query(node, c.source)
 
 
 def _insert(c: Context, node: exp.Insert) -> TableResult:
-    if c.env.statement_set is not None:
-        c.env.compile_graph([node], c.source)
-        c.env.statement_set.append(text_of(node, c.source))
+    open_set = c.session.statement_set
+    if open_set is not None:
+        insert = Insert.read(node, c.source)
+        c.session.compiler.prepare(insert)
+        open_set.append(insert)
         return ok("INSERT")
-    return c.env.run_inserts([node], c.source, "INSERT")
+    return c.session.starter.inserts(Inserts.of(node, c.source), "INSERT")
 
 
 def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
@@ -213,22 +215,22 @@ def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
 
 
 def _begin_set(c: Context, node: nodes.BeginStatementSet) -> TableResult:
-    c.env.statement_set = []
+    c.session.statement_set = []
     return ok("BEGIN STATEMENT SET")
 
 
 def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
     """Starts the INSERTs since BEGIN as one job. The set is closed then, even if the job cannot be started."""
-    inserts, c.env.statement_set = c.env.statement_set, None
+    inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
         raise SqlError("SQL007.no_open_set", place=c.place(node))
     if not inserts:
         return ok("END", ["the statement set is empty: nothing is started"])
-    return c.env.execute_sql("EXECUTE " + statement_set_sql(inserts))
+    return c.session.starter.inserts(Inserts.together(inserts), "STATEMENT SET")
 
 
 def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
-    inserts, c.env.statement_set = c.env.statement_set, None
+    inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
         raise SqlError("SQL007.no_rollback", place=c.place(node))
     return ok("ROLLBACK", [f"the statement set with {counted(len(inserts), 'INSERT')} is given up"])
@@ -237,7 +239,7 @@ def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
 def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
     inner = node.this
     if isinstance(inner, nodes.StatementSet):
-        return c.env.run_inserts(inner.expressions, c.source, "STATEMENT SET")
+        return c.session.starter.inserts(Inserts.of(inner, c.source), "STATEMENT SET")
     return _insert(c, inner) if isinstance(inner, exp.Insert) else _query(c, inner)
 
 
@@ -247,19 +249,19 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
 
     path = node.args.get("path")
     if path is None:
-        document = c.env.compile_document(node.this, c.source)
+        document = c.session.compiler.document(Inserts.of(node.this, c.source))
         return content("COMPILE PLAN", ["plan"], [(document.text,)])
     url = c.plan_file(path)
-    force = bool(c.env.get_config().value("table.plan.force-recompile"))
+    force = bool(c.session.config.value("table.plan.force-recompile"))
     there = storage.exists(url)
     if node.args.get("execute"):
         if not there:
-            document = c.env.compile_document(node.this, c.source)
+            document = c.session.compiler.document(Inserts.of(node.this, c.source))
             document.write(url)
-            return replace(c.env.run_document(document), statement="COMPILE AND EXECUTE PLAN")
+            return replace(c.session.starter.document(document), statement="COMPILE AND EXECUTE PLAN")
         document = PlanDocument.load(url)
         _require_same_sql(c, node, document)
-        result = c.env.run_document(document)
+        result = c.session.starter.document(document)
         note = f"the plan {path.name} already exists; it runs unchanged, and the statement is not compiled"
         return replace(result, notes=(note, *result.notes), statement="COMPILE AND EXECUTE PLAN")
     if there and node.args.get("exists"):
@@ -267,7 +269,7 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
     if there and not force:
         # Before compiling, which may take its time, and so that the error is this one.
         raise _plan_exists(c, path)
-    document = c.env.compile_document(node.this, c.source)
+    document = c.session.compiler.document(Inserts.of(node.this, c.source))
     folder = storage.missing_folder(url)
     document.write(url, overwrite=force, if_not_exists=bool(node.args.get("exists")))
     return ok("COMPILE PLAN", [f"created the folder {folder}"] if folder else [])
@@ -285,7 +287,7 @@ def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
 
     path, exists = node.args["path"], bool(node.args.get("exists"))
     old, new = c.plan_file(node.this), c.plan_file(path)
-    force = bool(c.env.get_config().value("table.plan.force-recompile"))
+    force = bool(c.session.config.value("table.plan.force-recompile"))
     if storage.exists(new):
         if exists:
             return ok("COMPILE PLAN", [f"the plan {path.name} already exists; kept unchanged"])
@@ -331,7 +333,7 @@ def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
             raise
         for selector in group.expressions:
             assignments.append(Assignment(parse_selector(selector.name, c.place(selector)), ttl))
-    edit = plan_edit(PlanDocument.load(c.plan_file(node.args["path"])), assignments, c.env.get_config().to_dict())
+    edit = plan_edit(PlanDocument.load(c.plan_file(node.args["path"])), assignments, c.session.config.to_dict())
     if edit.splices:
         write_edited(edit)
     return content(
@@ -343,21 +345,27 @@ def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
 
 
 def _execute_plan(c: Context, node: nodes.ExecutePlan) -> TableResult:
-    return c.env.execute_plan(node.args["path"].name)
+    from stateplan.plans.document import PlanDocument
+
+    return c.session.starter.document(PlanDocument.load(c.plan_file(node.args["path"])))
 
 
 def _explain(c: Context, node: nodes.Explain) -> TableResult:
-    from stateplan.planner.session.compiled_plan import CompiledPlan
     from stateplan.plans.document import PlanDocument
+    from stateplan.plans.render import explained
 
     path, details = node.args.get("path"), node.args.get("details") or ()
     try:
         if path is not None:
-            text = CompiledPlan(c.env, PlanDocument.load(c.plan_file(path))).explain(*details)
+            options = c.session.config.to_dict()
+            text = explained(PlanDocument.load(c.plan_file(path)), options, "text", details)
             return content("EXPLAIN PLAN", ["result"], [(text,)])
         if isinstance(node.this, nodes.CreateTableAs):
             return content("EXPLAIN", ["result"], [(explain_create_table_as(c, node.this, details),)])
-        return content("EXPLAIN", ["result"], [(c.env.explain_node(node.this, c.source, details),)])
+        compiler = c.session.compiler
+        if is_query(node.this):
+            return content("EXPLAIN", ["result"], [(compiler.explain_query(node.this, c.source, details),)])
+        return content("EXPLAIN", ["result"], [(compiler.explain(Inserts.of(node.this, c.source), details),)])
     except StateplanError as error:
         error.place = error.place or c.statement.place
         raise

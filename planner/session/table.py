@@ -11,20 +11,22 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, SqlError
-from stateplan.planner.catalog.ddl import parts_of
+from stateplan.planner.catalog.ddl import create_view, parts_of
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
-from stateplan.planner.dialect.errors import too_deep
-from stateplan.planner.session.context import Session
+from stateplan.planner.dialect import nodes, parse_path
 from stateplan.planner.session.describe import type_text
 from stateplan.planner.session.habits import OF_TABLE, Hinted
 from stateplan.planner.session.notebook import html_table
 from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import ScriptStatement, is_query, read_statement
+from stateplan.planner.session.script import Insert, Inserts, ScriptStatement, is_query, read_statement
+from stateplan.planner.session.session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +64,8 @@ class Table(Hinted):
         Raises:
             StateplanError: when the job cannot be started.
         """
-        with self._session.catalog.at(*self._database):
-            return self._session.execute_sql(self._statement.text)
+        with self._here():
+            return self._session.starter.query(self._statement.node, self._statement.source)
 
     def execute_insert(self, table_path: str, overwrite: bool = False) -> TableResult:
         """Writes the rows to a table; returns once the job has started.
@@ -75,11 +77,19 @@ class Table(Hinted):
         Raises:
             StateplanError: when the rows do not fit the table, or the job cannot be started.
         """
-        catalog = self._session.catalog
-        target = catalog.qualify(parts_of(read_name(table_path)))
-        with catalog.at(*self._database):
-            into = "OVERWRITE" if overwrite else "INTO"
-            return self._session.execute_sql(f"INSERT {into} {target} {self._statement.text}")
+        insert = self.insert(table_path, overwrite)
+        with self._here():
+            return self._session.starter.inserts(Inserts((insert,), insert.sql), "INSERT")
+
+    def insert(self, table_path: str, overwrite: bool = False) -> Insert:
+        """The INSERT of the rows into a table. Raises SqlError for what is no name."""
+        target, read = self._session.catalog.qualify(parts_of(parse_path(table_path))), self._statement
+        catalog, db, name = (
+            exp.to_identifier(part, quoted=True) for part in (target.catalog, target.database, target.name)
+        )
+        table = exp.Table(this=name, db=db, catalog=catalog)
+        node = exp.Insert(this=table, expression=read.node.copy(), overwrite=overwrite)
+        return Insert(node, read.source, f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {target} {read.text}")
 
     def to_arrow(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> Any:
         """Runs the query and gives its final rows; see :meth:`TableResult.to_arrow`."""
@@ -95,6 +105,13 @@ class Table(Hinted):
         """Runs the query and gives its final rows; see :meth:`TableResult.to_polars`."""
         with self.execute() as result:
             return result.to_polars(limit_rows, timeout_ms)
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """Within the block, names are looked up as they were where the table was made, in catalogs as they are now."""
+        self._session.catalog.refresh()
+        with self._session.catalog.at(*self._database):
+            yield
 
     # its name
 
@@ -138,8 +155,8 @@ class Table(Hinted):
 
     def explain(self, *details: str) -> str:
         """The plan of the query, for people. Raises as ``TableEnvironment.explain_sql``."""
-        with self._session.catalog.at(*self._database):
-            return self._session.explain_sql(self._statement.text, *details)
+        with self._here():
+            return self._session.compiler.explain_query(self._statement.node, self._statement.source, details)
 
     def get_schema(self) -> TableSchema:
         """Its columns."""
@@ -158,17 +175,6 @@ class Table(Hinted):
         return html_table(["column", "type", "NULL"], rows, self._statement.text)
 
 
-def read_name(path: str) -> exp.Table:
-    """A name as SQL writes it.
-
-    Raises:
-        SqlError: SQL001 to SQL009.
-    """
-    node: Any = read_statement(f"DROP TABLE {path}").node
-    found: exp.Table = node.this
-    return found
-
-
 def table_of(session: Session, query: str) -> Table:
     """The table of a query.
 
@@ -176,14 +182,16 @@ def table_of(session: Session, query: str) -> Table:
         SqlError: SQL013, for a statement that is no query.
         StateplanError: whatever is wrong with it.
     """
-    read = read_statement(query)
+    read = _read_query(query)
+    fields = session.compiler.schema(read.node, read.source)
+    return Table(session, read, TableSchema(tuple(Column(name, kind) for name, kind in fields)))
+
+
+def _read_query(text: str) -> ScriptStatement:
+    read = read_statement(text)
     if not is_query(read.node):
         raise SqlError("SQL013", place=read.place)
-    try:
-        fields = session.query_fields(read.node, read.source)
-    except RecursionError:
-        raise too_deep(read.source) from None
-    return Table(session, read, TableSchema(tuple(Column(name, kind) for name, kind in fields)))
+    return read
 
 
 def table_at(session: Session, path: str) -> Table:
@@ -193,7 +201,7 @@ def table_at(session: Session, path: str) -> Table:
         SqlError: SQL001 to SQL009, for what is no name.
         CatalogError: CAT002 to CAT004, there is none.
     """
-    found = session.catalog.resolve(parts_of(read_name(path)))
+    found = session.catalog.resolve(parts_of(parse_path(path)))
     return _named(session, found.identifier, found.schema)
 
 
@@ -207,12 +215,22 @@ def _named(session: Session, identifier: ObjectIdentifier, schema: TableSchema) 
     return Table(session, read_statement(f"SELECT * FROM {identifier}"), schema, identifier)
 
 
-def view_of(session: Session, path: str, table: Table) -> None:
-    """Makes a temporary view of a table.
+def view_of(session: Session, path: str, query: str | Table) -> None:
+    """Makes a temporary view of a query or a table.
 
     Raises:
-        CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
+        SqlError: SQL013, for a statement that is no query.
+        CatalogError: CAT010, the name is taken; CAT030, two columns have one name; CAT071, the table is of another
+            session.
     """
-    if not table.is_of(session):
-        raise CatalogError("CAT071", path=path)
-    session.catalog.create(table.view(session.catalog.qualify(parts_of(read_name(path)))))
+    name = parse_path(path)
+    if isinstance(query, Table):
+        if not query.is_of(session):
+            raise CatalogError("CAT071", path=path)
+        session.catalog.create(query.view(session.catalog.qualify(parts_of(name))))
+        return
+    read = _read_query(query)
+    node = nodes.CreateView(this=name, expression=read.node, temporary=True)
+    session.catalog.refresh()
+    fields = session.compiler.schema(read.node, read.source)
+    session.catalog.create(create_view(node, session.catalog, fields, read.source))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.catalog.objects import DEFAULT_CATALOG, DEFAULT_DATABASE, ObjectIdentifier
-from stateplan.planner.session.context import Session
 from stateplan.planner.session.elements import Schema
 from stateplan.planner.session.in_memory import of_arrow, of_elements, of_pandas, of_polars
+from stateplan.planner.session.session import Session
 from stateplan.planner.session.table import Table, in_memory, table_at, table_of, view_of
 
 if TYPE_CHECKING:
@@ -21,32 +21,31 @@ if TYPE_CHECKING:
 class Tables:
     """The methods of a session that make a :class:`Table`."""
 
-    def sql_query(self: Session, query: str) -> Table:
+    session: Session
+
+    def sql_query(self, query: str) -> Table:
         """A query as a table; nothing is run.
 
         Raises:
             SqlError: SQL013, for a statement that is no query.
             StateplanError: whatever is wrong with it.
         """
-        return table_of(self, query)
+        return table_of(self.session, query)
 
-    def from_path(self: Session, path: str) -> Table:
+    def from_path(self, path: str) -> Table:
         """A table or view by its name, as SQL writes it. Raises SqlError; CatalogError CAT002 to CAT004."""
-        return table_at(self, path)
+        return table_at(self.session, path)
 
-    def create_temporary_view(self: Session, path: str, query: str | Table) -> None:
+    def create_temporary_view(self, path: str, query: str | Table) -> None:
         """A temporary view over a query.
 
         Raises:
             CatalogError: CAT010, the name is taken; CAT071, the table is of another session.
             StateplanError: whatever is wrong with the query.
         """
-        if isinstance(query, Table):
-            view_of(self, path, query)
-            return
-        self.execute_sql(f"CREATE TEMPORARY VIEW {path} AS {query}")
+        view_of(self.session, path, query)
 
-    def from_arrow(self: Session, data: Any, schema: Schema = None) -> Table:
+    def from_arrow(self, data: Any, schema: Schema = None) -> Table:
         """A bounded table of Arrow data.
 
         The rows are kept in a file of this process, for jobs of this machine, until the process ends. A plan with such
@@ -61,17 +60,17 @@ class Tables:
         Raises:
             StateplanError: as :func:`planner.session.in_memory.of_arrow`.
         """
-        return in_memory(self, of_arrow(_anonymous(self), data, schema, _zone(self)))
+        return in_memory(self.session, of_arrow(_anonymous(self.session), data, schema, _zone(self.session)))
 
-    def from_pandas(self: Session, data: pd.DataFrame, schema: Schema = None) -> Table:
+    def from_pandas(self, data: pd.DataFrame, schema: Schema = None) -> Table:
         """A bounded table of a ``pandas.DataFrame``, without its index. See :meth:`from_arrow`."""
-        return in_memory(self, of_pandas(_anonymous(self), data, schema, _zone(self)))
+        return in_memory(self.session, of_pandas(_anonymous(self.session), data, schema, _zone(self.session)))
 
-    def from_polars(self: Session, data: pl.DataFrame | pl.LazyFrame, schema: Schema = None) -> Table:
+    def from_polars(self, data: pl.DataFrame | pl.LazyFrame, schema: Schema = None) -> Table:
         """A bounded table of a ``polars.DataFrame``, or of what a LazyFrame gives. See :meth:`from_arrow`."""
-        return in_memory(self, of_polars(_anonymous(self), data, schema, _zone(self)))
+        return in_memory(self.session, of_polars(_anonymous(self.session), data, schema, _zone(self.session)))
 
-    def from_elements(self: Session, elements: Iterable[Any], schema: Schema = None) -> Table:
+    def from_elements(self, elements: Iterable[Any], schema: Schema = None) -> Table:
         """A bounded table of Python rows: tuples, lists, dicts or ``Row``; or of values, for a single column. See
         :meth:`from_arrow`.
 
@@ -81,7 +80,7 @@ class Tables:
         Raises:
             StateplanError: as :func:`planner.session.in_memory.of_elements`.
         """
-        return in_memory(self, of_elements(_anonymous(self), elements, schema))
+        return in_memory(self.session, of_elements(_anonymous(self.session), elements, schema))
 
 
 def _anonymous(session: Session) -> ObjectIdentifier:
@@ -91,4 +90,4 @@ def _anonymous(session: Session) -> ObjectIdentifier:
 
 
 def _zone(session: Session) -> str:
-    return local_time_zone(session.get_config().to_dict())
+    return local_time_zone(session.config.to_dict())

@@ -129,7 +129,7 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
 def _run(environment: TableEnvironment, graph: ExecGraph, checkpoint: Path) -> None:
     """Runs a plan to its end on a checkpoint of its own."""
     with environment.get_config().overlaid({CHECKPOINT_DIR: str(checkpoint), **_NOT_HERE}):
-        environment.run_document(PlanDocument.from_graph(graph, PlanFacts())).wait()
+        environment.session.starter.document(PlanDocument.from_graph(graph, PlanFacts())).wait()
 
 
 def _lasting(document: PlanDocument) -> PlanDocument:

@@ -10,7 +10,7 @@ import pytest
 from stateplan.execnodes.errors import CheckpointError, PlanError
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 
@@ -35,7 +35,7 @@ def lines(folder: Path, script: str, key_groups: int = 2) -> list[str]:
     *before, last = read_script(script.replace("{folder}", str(folder)))
     for statement in before:
         environment.execute_statement(statement)
-    graph = environment.compile_document(last.node, last.source).graph
+    graph = environment.session.compiler.document(Inserts.of(last.node, last.source)).graph
     return printed(translate(graph, {}, key_groups))
 
 

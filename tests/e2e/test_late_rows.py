@@ -13,7 +13,7 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restore import restore
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
 from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
@@ -109,7 +109,7 @@ def compiled(folder: Path, script: str) -> tuple[TableEnvironment, PlanDocument]
     *before, last = read_script(script.replace("{folder}", str(folder)))
     for statement in before:
         environment.execute_statement(statement)
-    return environment, environment.compile_document(last.node, last.source)
+    return environment, environment.session.compiler.document(Inserts.of(last.node, last.source))
 
 
 def lines(graph: ExecGraph, key_groups: int = 2, **options: str) -> list[str]:
@@ -185,7 +185,7 @@ def test_each_operator_has_its_table(tmp_path: Path) -> None:
     *before, last = read_script(script.replace("{folder}", str(tmp_path)))
     for statement in before:
         environment.execute_statement(statement)
-    got = lines(environment.compile_document(last.node, last.source).graph)
+    got = lines(environment.session.compiler.document(Inserts.of(last.node, last.source)).graph)
     of = {
         name: {(parts[0].split("[")[1], json.loads(parts[5].rstrip("]"))["rt"][-2:]) for parts in rows}
         for name in ("late", "late_e", "late_f")

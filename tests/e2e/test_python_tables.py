@@ -56,7 +56,7 @@ def env(spark: object) -> Iterator[TableEnvironment]:
     options = {"table.local-time-zone": ZONE, "parallelism.default": "2", "table.exec.local.max-input-size": "0"}
     env = TableEnvironment.create(options, jobs=Jobs())
     yield env
-    for entry in env.jobs.entries():
+    for entry in env.session.jobs.entries():
         if entry.job is not None:
             entry.job.stop()
 
@@ -106,7 +106,7 @@ def test_an_insert_of_a_table(env: TableEnvironment, capfd: pytest.CaptureFixtur
     result = table.execute_insert("default_database.s")
     result.wait()
     assert sorted(capfd.readouterr().out.splitlines()) == ["+I[1, x]", "+I[2, null]"]
-    assert env.jobs.entries()[0].statement.endswith(
+    assert env.session.jobs.entries()[0].statement.endswith(
         "SELECT * FROM `default_catalog`.`default_database`.`*anonymous_arrow$1*`"
     )
     statements = env.create_statement_set()
@@ -158,7 +158,7 @@ def test_a_query_without_an_end_needs_a_limit(env: TableEnvironment) -> None:
     with pytest.raises(StateplanError) as raised:
         query.to_arrow()
     assert raised.value.code == "RUN053"
-    assert [entry.status for entry in env.jobs.entries()] == ["CANCELED"]
+    assert [entry.status for entry in env.session.jobs.entries()] == ["CANCELED"]
     with query.execute() as result:
         assert result.to_arrow(limit_rows=7).num_rows == 7
         assert result.job is not None

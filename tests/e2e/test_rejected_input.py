@@ -47,10 +47,10 @@ def session(folder: Path, name: str, **options: str) -> TableEnvironment:
 
 
 def document(environment: TableEnvironment, sql: str = "INSERT INTO snk SELECT a FROM src") -> PlanDocument:
-    from stateplan.planner.session.script import read_script
+    from stateplan.planner.session.script import Inserts, read_script
 
     statement = read_script(f"{sql};")[-1]
-    return environment.compile_document(statement.node, statement.source)
+    return environment.session.compiler.document(Inserts.of(statement.node, statement.source))
 
 
 def rejected(lines: list[str]) -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restore import restore
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
@@ -25,7 +25,7 @@ def test_changes_like_flink(name: str, tmp_path: Path) -> None:
     *before, last = read_script(replay_script(case, tmp_path))
     for statement in before:
         session.execute_statement(statement)
-    document = PlanDocument.parse(session.compile_document(last.node, last.source).text)
+    document = PlanDocument.parse(session.session.compiler.document(Inserts.of(last.node, last.source)).text)
     lines = printed(translate(restore(document, session.catalog, {}).graph, {}, key_groups=3))
     assert fold(lines) == case.materialized
     if "aggregate" not in name:
@@ -49,7 +49,7 @@ def test_an_outer_interval_join_by_processing_time_goes_by_the_clock(tmp_path: P
     )
     for statement in before:
         session.execute_statement(statement)
-    document = PlanDocument.parse(session.compile_document(last.node, last.source).text)
+    document = PlanDocument.parse(session.session.compiler.document(Inserts.of(last.node, last.source)).text)
     lines = printed(translate(restore(document, session.catalog, {}).graph, {}, key_groups=1))
     # The last row still waits when the input ends; Flink drops it too.
     assert lines == ["+I[1, 1]", "+I[2, null]"]

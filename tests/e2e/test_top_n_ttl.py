@@ -12,7 +12,7 @@ from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
 
@@ -40,7 +40,7 @@ def document(query: str, rows: Path, watermark: str = "") -> PlanDocument:
     )
     for table in tables:
         environment.execute_statement(table)
-    return environment.compile_document(insert.node, insert.source)
+    return environment.session.compiler.document(Inserts.of(insert.node, insert.source))
 
 
 def edited(plan: PlanDocument, ttl: str) -> JobGraph:

@@ -12,9 +12,9 @@ import pytest
 
 from stateplan.execnodes.errors import RunError, StateplanError
 from stateplan.gateway.service.service import InProcessSession, SqlGatewayService
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import JobEntry
 from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.planner.session.starter import JobStarter
 from tests.support.waiting import until
 
 
@@ -54,11 +54,11 @@ class SlowJob:
 def job(monkeypatch: pytest.MonkeyPatch) -> SlowJob:
     made = SlowJob()
 
-    def run_inserts(env: TableEnvironment, *_: object) -> TableResult:
-        env.host.wait(made)  # type: ignore[arg-type]
+    def inserts(starter: JobStarter, *_: object) -> TableResult:
+        starter.host.wait(made)  # type: ignore[arg-type]
         return TableResult(("o",), (), [], ResultKind.SUCCESS)
 
-    monkeypatch.setattr(TableEnvironment, "run_inserts", run_inserts)
+    monkeypatch.setattr(JobStarter, "inserts", inserts)
     return made
 
 
@@ -146,7 +146,7 @@ def test_start_failure_and_end_of_a_job_are_in_the_log(tmp_path: Path, caplog: p
 def test_sql_tells_what_a_job_failed_of(session: InProcessSession) -> None:
     env = session.environment
     entry = JobEntry("b" * 32, "job", "INSERT", 1, ended=2, status="FAILED", error="[DATA301] no number\n  hint")
-    env.jobs.list(entry)
+    env.session.jobs.list(entry)
     result = env.execute_sql(f"DESCRIBE JOB '{entry.id}'")
     assert result.columns[-1] == "error"
     assert result.rows[0][-1] == entry.error

@@ -31,7 +31,7 @@ def env() -> TableEnvironment:
 
 def at(env: TableEnvironment, text: str) -> list[str]:
     """The candidates where ``text`` has a ``|``."""
-    return complete(env, text.replace("|", ""), text.index("|"))
+    return complete(env.session, text.replace("|", ""), text.index("|"))
 
 
 def test_the_recorded_answer_of_flink(env: TableEnvironment) -> None:
@@ -135,10 +135,10 @@ def test_plans_by_name() -> None:
         def plan_names(self) -> list[str]:
             return ["daily", "hourly"]
 
-    assert "plan://hourly" in complete(TableEnvironment(host=Named()), "EXECUTE PLAN 'plan://h", 22)
+    assert "plan://hourly" in complete(TableEnvironment(host=Named()).session, "EXECUTE PLAN 'plan://h", 22)
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM orders WHERE a = 'x", "((((", "'", "`", "/*", "--", ";;;", "WITH ("])
 def test_no_text_is_too_odd(env: TableEnvironment, text: str) -> None:
     for position in (-1, 0, 1, len(text), len(text) + 100):
-        assert len(complete(env, text, position)) <= MOST
+        assert len(complete(env.session, text, position)) <= MOST

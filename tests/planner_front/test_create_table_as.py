@@ -32,6 +32,7 @@ class Session(TableEnvironment):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.started = []
+        self.session.starter._start = self._start  # type: ignore[assignment]
 
     def _start(
         self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlglot import exp
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.secrets import Secrets
+from stateplan.planner.session.compiler import Plan
 from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
 from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, Jobs
+from stateplan.planner.session.plan_secrets import hide_secrets
 from stateplan.planner.session.results import ResultKind
+from stateplan.planner.session.script import Inserts
 from stateplan.plans.document import PlanDocument
 
 DATA = Path(__file__).parent.parent / "plans" / "data"
@@ -32,10 +33,13 @@ class Session(TableEnvironment):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.compiled, self.started = [], []
+        self.session.compiler.inserts = self._inserts  # type: ignore[method-assign]
+        self.session.starter._start = self._start  # type: ignore[assignment]
 
-    def compile_graph(self, inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
-        self.compiled.append([insert.sql("flink") for insert in inserts])
-        return PlanDocument.load(str(DATA / "join" / "plan.json")).graph
+    def _inserts(self, inserts: Inserts) -> Plan:
+        self.compiled.append([insert.node.sql("flink") for insert in inserts.inserts])
+        graph = PlanDocument.load(str(DATA / "join" / "plan.json")).graph
+        return Plan(inserts.sql, (), *hide_secrets(graph, self.catalog))
 
     def _start(
         self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets
@@ -99,7 +103,8 @@ def test_an_existing_file_is_refused(env: Session, tmp_path: Path) -> None:
 
 def test_what_cannot_be_compiled_leaves_no_file(env: Session, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    env.compile_graph = lambda inserts, source: (_ for _ in ()).throw(StateplanError.with_text("X", "no"))  # type: ignore[assignment]
+    error = StateplanError.with_text("X", "no")
+    env.session.compiler.inserts = lambda inserts: (_ for _ in ()).throw(error)  # type: ignore[method-assign]
     fails(env, f"COMPILE PLAN '{file}' FOR {INSERT}")
     assert list(tmp_path.iterdir()) == []
 
@@ -287,10 +292,10 @@ def test_results_print_as_tables(env: Session, capsys: pytest.CaptureFixture[str
 
 
 def test_a_deep_tree_is_an_error_and_no_traceback(env: Session) -> None:
-    def deep(inserts: Sequence[exp.Insert], source: str) -> ExecGraph:
-        return deep(inserts, source)
+    def deep(inserts: Inserts) -> Plan:
+        return deep(inserts)
 
-    env.compile_graph = deep  # type: ignore[method-assign]
+    env.session.compiler.inserts = deep  # type: ignore[method-assign]
     assert fails(env, INSERT).startswith("[SQL009]")
 
 

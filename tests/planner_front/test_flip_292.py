@@ -142,7 +142,7 @@ def test_an_options_hint_of_a_temporary_table_reaches_the_job(
         seen.append(json.dumps(graph.to_json()))
         return SimpleNamespace(job_id="1", when_over=lambda call: None)
 
-    monkeypatch.setattr(env, "_start", start)
+    monkeypatch.setattr(env.session.starter, "_start", start)
     env.execute_sql("INSERT INTO `out` SELECT a FROM recent /*+ OPTIONS('path' = '/b') */")
     assert '"path": "/b"' in seen[0]
     assert '"/b"' not in env.compile_plan_sql("INSERT INTO `out` SELECT a FROM recent").as_json_string()

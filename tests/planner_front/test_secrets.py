@@ -356,7 +356,7 @@ def test_recorded_sql_compares_without_secrets(
         ran.append(document.text)
         return ok("RUN")
 
-    monkeypatch.setattr(env, "run_document", run_document)
+    monkeypatch.setattr(env.session.starter, "document", run_document)
     compile_plan = (
         f"COMPILE AND EXECUTE PLAN '{tmp_path}/plan.json' FOR "
         f"INSERT INTO s SELECT a FROM t /*+ OPTIONS('password' = '{SECRET}') */"
@@ -417,7 +417,7 @@ def test_a_checkpoint_gets_the_plan_without_its_secrets(flink_plan: str, monkeyp
         started.append(given)
         return SimpleNamespace(job_id="1", when_over=lambda call: None)
 
-    monkeypatch.setattr(env, "_start", start)
+    monkeypatch.setattr(env.session.starter, "_start", start)
     env.load_plan(PlanReference.from_json_string(flink_plan)).execute()
     (document, graph, notes, record, secrets), written = started[0], flink_plan
     for value, name in (("-1", "t/url"), ("-2", "s/password"), ("-3", "u/password")):

@@ -8,23 +8,26 @@ import pytest
 
 from stateplan.execnodes.errors import StateplanError
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import ResultKind
+from stateplan.planner.session.results import ResultKind, ok
+from stateplan.planner.session.script import Inserts
 
 
 class Session(TableEnvironment):
     """A session that only notes which statement sets it would run."""
 
-    ran: list[list[str]]
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[list[str]] = []
+        self.session.starter.inserts = self._inserts  # type: ignore[method-assign]
 
-    def run_inserts(self, inserts: Any, source: str, statement: str) -> Any:
-        self.ran.append([insert.sql("flink") for insert in inserts])
-        return statement
+    def _inserts(self, inserts: Inserts, statement: str, around: object = None) -> Any:
+        self.ran.append([insert.sql for insert in inserts.inserts])
+        return ok(statement)
 
 
 @pytest.fixture
 def env() -> Session:
     made = Session()
-    made.ran = []
     made.execute_sql("CREATE TABLE s (a INT, b STRING) WITH ('connector' = 'print')")
     return made
 
@@ -40,9 +43,9 @@ def test_inserts_wait_for_end_and_run_as_one_job(env: Session) -> None:
     assert env.execute_sql("INSERT INTO s SELECT 1, 'x'").rows == [("OK",)]
     assert env.execute_sql("INSERT INTO s VALUES (2, 'it''s')").rows == [("OK",)]
     assert env.ran == []
-    assert str(env.execute_sql("END;")) == "STATEMENT SET"
+    assert env.execute_sql("END;").statement == "STATEMENT SET"
     assert env.ran == [["INSERT INTO s SELECT 1, 'x'", "INSERT INTO s VALUES (2, 'it''s')"]]
-    assert str(env.execute_sql("INSERT INTO s SELECT 3, 'y'")) == "INSERT"
+    assert env.execute_sql("INSERT INTO s SELECT 3, 'y'").statement == "INSERT"
 
 
 def test_nothing_that_starts_a_job_or_changes_a_table_is_allowed_meanwhile(env: Session) -> None:
@@ -59,14 +62,14 @@ def test_looking_and_options_are_allowed_meanwhile(env: Session) -> None:
     env.execute_sql("DESCRIBE s")
     env.execute_sql("EXPLAIN INSERT INTO s SELECT 1, 'x'")
     env.execute_sql("SET 'pipeline.name' = 'two'")
-    assert env.statement_set == []
+    assert env.session.statement_set == []
 
 
 def test_rollback_gives_the_set_up(env: Session) -> None:
     env.execute_sql("BEGIN STATEMENT SET")
     env.execute_sql("INSERT INTO s SELECT 1, 'x'")
     assert env.execute_sql("ROLLBACK").notes == ("the statement set with 1 INSERT is given up",)
-    assert (env.ran, env.statement_set) == ([], None)
+    assert (env.ran, env.session.statement_set) == ([], None)
     assert "[SQL007] no statement set is open" in fails(env, "ROLLBACK")
     env.execute_sql("DROP TABLE s")
 

@@ -108,7 +108,7 @@ def test_what_is_no_query(env: TableEnvironment, query: str, code: str) -> None:
 def test_a_path_is_a_name_and_nothing_else(env: TableEnvironment) -> None:
     env.from_elements([1])
     assert code_of(lambda: env.from_path("t WHERE a = 1")) == "SQL001"
-    assert code_of(lambda: env.from_path("t; DROP TABLE u")) == "SQL010"
+    assert code_of(lambda: env.from_path("t; DROP TABLE u")) == "SQL001"
 
 
 def test_html_is_escaped_and_starts_no_job(env: TableEnvironment) -> None:
@@ -116,7 +116,7 @@ def test_html_is_escaped_and_starts_no_job(env: TableEnvironment) -> None:
     assert "&lt;i&gt;</td>" in html
     assert "SELECT &#x27;&lt;b&gt;&#x27;" in html
     assert "<i>" not in html
-    assert env.jobs.entries() == []
+    assert env.session.jobs.entries() == []
 
 
 def test_a_plan_says_what_it_is(env: TableEnvironment) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.support.cases import SESSION
 
 Plan: TypeAlias = dict[str, Any]
@@ -56,7 +56,7 @@ def compiled(script: str) -> Plan:
     *before, last = read_script(script)
     for statement in before:
         env.execute_statement(statement)
-    plan: Plan = json.loads(env.compile_document(last.node, last.source).text)
+    plan: Plan = json.loads(env.session.compiler.document(Inserts.of(last.node, last.source)).text)
     return plan
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlglot import exp
 
 from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.execnodes.node_tables import with_options
 from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.dialect import parse
 from stateplan.planner.session.environment import TableEnvironment
 from tests.support.local import printed
@@ -60,11 +59,8 @@ def environment(folder: Path, step: int) -> TableEnvironment:
 def results(env: TableEnvironment, query: str) -> list[str]:
     """The rows that a query gives, in their order, as Flink prints them."""
     [node] = parse(query)
-    with env._collect_sink(node, env.query_fields(node, query)) as insert:
-        table = env.catalog.resolve([part.name for part in insert.this.parts])
-        assert isinstance(table, CatalogTable)
-        env.catalog.replace(replace(table, options={"connector": "print"}))
-        graph = env.compile_graph([insert], query)
+    graph = env.session.compiler.query(node, query).graph
+    graph = with_options(graph, lambda table, options: {"connector": "print"} if "channel" in options else options)
     assert graph.sinks[0].takes(0) == INSERT_ONLY
     assert all(state.ttl == 0 for n in graph.nodes for state in n.states)
     return printed(translate(graph, {}, 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment, inserts_of
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import Inserts, read_script
 from tests.planner_query.conftest import TABLES
 
 RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay'"
@@ -286,7 +286,7 @@ INSERTS = [
 def error_of(env: TableEnvironment, sql: str) -> StateplanError:
     (statement,) = read_script(sql)
     with pytest.raises(StateplanError) as caught:
-        env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source)
+        env.session.compiler.inserts(Inserts.of(statement.node, statement.source))
     return caught.value
 
 
@@ -328,7 +328,7 @@ def test_a_sink_is_not_ordered_where_the_option_says_so() -> None:
     for statement in read_script(f"SET 'table.exec.sink.upsert-materialize' = 'NONE';{TABLES}"):
         env.execute_statement(statement)
     (statement,) = read_script("INSERT INTO keyed SELECT a + 1, COUNT(*) FROM t GROUP BY a;")
-    assert env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source).nodes
+    assert env.session.compiler.inserts(Inserts.of(statement.node, statement.source)).graph.nodes
 
 
 EARLY = "SET 'table.exec.emit.early-fire.enabled' = 'true';"

@@ -10,7 +10,7 @@ import pytest
 
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.conftest import LONG
 from tests.support.cases import Case, replay_script
 from tests.support.golden import GoldenCase, golden_cases
@@ -57,6 +57,6 @@ def test_rows_equal_flinks(golden: GoldenCase, step: int, key_groups: int, tmp_p
     *before, last = read_script(replay_script(case, tmp_path, step))
     for statement in before:
         environment.execute_statement(statement)
-    graph = environment.compile_document(last.node, last.source).graph
+    graph = environment.session.compiler.document(Inserts.of(last.node, last.source)).graph
     options = dict(re.findall(r"SET '([^']+)' = '([^']*)'", case.text("script.sql")))
     assert fold(printed(translate(graph, options, key_groups))) == sorted(golden.rows or ())

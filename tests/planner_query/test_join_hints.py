@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stateplan.execnodes.errors import SqlError
-from stateplan.planner.session.environment import TableEnvironment, inserts_of
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import Inserts, read_script
 
 Ttls = list[list[str]]
 
@@ -14,7 +14,7 @@ Ttls = list[list[str]]
 def ttls(env: TableEnvironment, query: str) -> Ttls:
     """Per node with state its lifetimes."""
     (statement,) = read_script(f"INSERT INTO single {query};")
-    graph = env.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source)
+    graph = env.session.compiler.inserts(Inserts.of(statement.node, statement.source)).graph
     states = [n.to_json().get("state") for n in graph.nodes]
     return [[s["ttl"] for s in state] for state in states if state]
 

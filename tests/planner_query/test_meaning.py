@@ -16,8 +16,8 @@ from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.binding.expressions import bind_expression
-from stateplan.planner.session.environment import TableEnvironment, inserts_of
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.environment import TableEnvironment
+from stateplan.planner.session.script import Inserts, read_script
 
 COLUMNS = {"a": "INT", "b": "BIGINT", "c": "STRING", "g": "BOOLEAN", "m": "INT NOT NULL"}
 LAYOUT = ", ".join(f"{n} {t}" for n, t in COLUMNS.items())
@@ -70,7 +70,7 @@ ENV = session()
 def kept(sql: str) -> list[tuple[object, ...]]:
     """The rows that the plan of ``sql`` keeps, all columns."""
     (statement,) = read_script(sql)
-    graph = ENV.compile_graph(inserts_of(statement.node, statement.source)[0], statement.source)
+    graph = ENV.session.compiler.inserts(Inserts.of(statement.node, statement.source)).graph
     frame = FRAME
     for node in graph.nodes:
         if isinstance(node, Values):
@@ -88,7 +88,7 @@ def kept(sql: str) -> list[tuple[object, ...]]:
 
 def fields() -> list[tuple[str, LogicalType]]:
     (statement,) = read_script("SELECT * FROM t;")
-    return ENV.query_fields(statement.node, statement.source)
+    return ENV.session.compiler.schema(statement.node, statement.source)
 
 
 def stays(condition: str) -> bool:

@@ -43,7 +43,7 @@ def document_in(environment: TableEnvironment, tables: str, queries: str) -> Pla
 
 def fields_of(environment: TableEnvironment, query: str) -> str:
     read = read_statement(query)
-    found = environment.query_fields(read.node, read.source)
+    found = environment.session.compiler.schema(read.node, read.source)
     return ", ".join(f"`{name}` {replace(kind, nullable=True, kind=None).summary()}" for name, kind in found)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
 
@@ -167,7 +167,7 @@ def test_rows_equal_sqlites(query: str, same: str, step: int, sqlite: sqlite3.Co
     *before, last = read_script(replay_script(Script(query), tmp_path, step))
     for statement in before:
         environment.execute_statement(statement)
-    graph = environment.compile_document(last.node, last.source).graph
+    graph = environment.session.compiler.document(Inserts.of(last.node, last.source)).graph
     expected = sorted(
         "[" + ", ".join("null" if v is None else str(v) for v in row) + "]" for row in sqlite.execute(same)
     )

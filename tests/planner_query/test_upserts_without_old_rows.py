@@ -11,7 +11,7 @@ import pytest
 
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.support.local import printed
 
 Row = tuple[int | None, ...]
@@ -73,7 +73,7 @@ def left_rows(
     for statement in (*statements, f"CREATE TABLE o ({sink}) WITH ('connector'='print', 'changelog-mode'='upsert')"):
         environment.execute_sql(statement)
     (one,) = read_script(f"INSERT INTO o {query};")
-    graph = environment.compile_document(one.node, one.source).graph
+    graph = environment.session.compiler.document(Inserts.of(one.node, one.source)).graph
     rows: dict[tuple[str, ...], str] = {}
     for line in printed(translate(graph, dict(options or {}), 3)):
         place = tuple(line[3:-1].split(", ")[:key])

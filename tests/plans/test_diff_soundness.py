@@ -27,7 +27,7 @@ from stateplan.execnodes.runtime.state.runs import RunInfo, merge_runs
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.restart import ACCEPT, continue_from
-from stateplan.planner.session.script import read_script, read_statement
+from stateplan.planner.session.script import Inserts, read_script, read_statement
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
@@ -143,11 +143,11 @@ def run(query: str, batches: Sequence[Batch], path: Path) -> Ran:
     scripts = read_script(TABLES.format(rows=path, columns="x INT"))
     for statement in scripts[:-1]:
         environment.execute_statement(statement)
-    fields = environment.query_fields(read_statement(query).node, query)
+    fields = environment.session.compiler.schema(read_statement(query).node, query)
     columns = ", ".join(f"f{i} {t.summary().replace(' NOT NULL', '')}" for i, (_, t) in enumerate(fields))
     environment.execute_statement(read_script(TABLES.format(rows=path, columns=columns))[-1])
     insert = read_statement(f"INSERT INTO snk {query}")
-    document = environment.compile_document(insert.node, insert.source)
+    document = environment.session.compiler.document(Inserts.of(insert.node, insert.source))
     graph, layout = laid_out(translated(document), None, None, 0, "checkpoint")
     local = LocalRun(graph)
     feed(local, document, batches)

@@ -10,7 +10,7 @@ import pytest
 from stateplan.execnodes.runtime.jobgraph import SourceSpec
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 
 
 def source(table: str, query: str) -> SourceSpec:
@@ -20,7 +20,9 @@ def source(table: str, query: str) -> SourceSpec:
     )
     for statement in tables:
         environment.execute_statement(statement)
-    (found,) = translate(environment.compile_document(insert.node, insert.source).graph, {}, 2).sources
+    (found,) = translate(
+        environment.session.compiler.document(Inserts.of(insert.node, insert.source)).graph, {}, 2
+    ).sources
     return found
 
 

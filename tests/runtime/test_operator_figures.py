@@ -14,7 +14,7 @@ from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.worker import count_rows
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_statement
+from stateplan.planner.session.script import Inserts, read_statement
 from tests.support.local import LocalRun
 
 TABLES = """
@@ -37,7 +37,7 @@ class Job(LocalRun):
         for statement in TABLES.format(rows=folder / "rows.json", columns=columns).split(";"):
             environment.execute_sql(statement)
         insert = read_statement(f"INSERT INTO snk {query}")
-        graph = environment.compile_document(insert.node, insert.source).graph
+        graph = environment.session.compiler.document(Inserts.of(insert.node, insert.source)).graph
         super().__init__(translate(graph, {"table.local-time-zone": "UTC"}, 1))
         self.fields = [[f.name for f in graph.node(s.node).output_type.fields] for s in self.graph.sources]
 

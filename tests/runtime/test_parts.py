@@ -19,7 +19,7 @@ from stateplan.execnodes.runtime.jobgraph import SinkSpec
 from stateplan.execnodes.runtime.sinks import Left, Report, SinkDriver, reports, write_sinks
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 
 LARGE, SMALL = 200_000, 1000
 
@@ -166,6 +166,6 @@ def test_a_table_is_there_when_its_job_has_begun(tmp_path: Path) -> None:
         list(env.execute_sql("SELECT * FROM t").collect())
     assert missing.value.code == "OPT040"
     (statement,) = read_script("INSERT INTO t SELECT 1 WHERE FALSE")
-    job = translate(env.compile_document(statement.node, statement.source).graph, {}, 1)
+    job = translate(env.session.compiler.document(Inserts.of(statement.node, statement.source)).graph, {}, 1)
     SinkDriver(job.sinks).close()
     assert list(env.execute_sql("SELECT * FROM t").collect()) == []

@@ -12,7 +12,7 @@ from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDedup
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import Jobs
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 
 RATES = """
 SELECT k, v, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM t) WHERE n = 1
@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> TableEnvironment:
 @pytest.mark.parametrize(("query", "every"), [(JOIN, True), ("SELECT k, v FROM rates", False)])
 def test_versions_are_kept_for_those_who_look_at_them(session: TableEnvironment, query: str, every: bool) -> None:
     (insert,) = read_script(f"INSERT INTO sink {query};")
-    job = translate(session.compile_document(insert.node, insert.source).graph, {}, 4)
+    job = translate(session.session.compiler.document(Inserts.of(insert.node, insert.source)).graph, {}, 4)
     kernels = [operator.kernel for operator in job.operators]
     assert [k.every_version for k in kernels if isinstance(k, RowtimeDeduplicateKernel)] == [every]
 

@@ -47,14 +47,14 @@ def wide_plan(operators: int) -> str:
     """The text of a plan of our planner with at least so many operators, and at most a dozen more."""
     from stateplan.planner.dialect.nodes import CompilePlan
     from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import read_script
+    from stateplan.planner.session.script import Inserts, read_script
 
     inserts = max(1, operators // 7)
     while True:
         environment = TableEnvironment.create({})
         for statement in read_script(wide_script(inserts)):
             if isinstance(statement.node, CompilePlan):
-                document = environment.compile_document(statement.node.this, statement.source)
+                document = environment.session.compiler.document(Inserts.of(statement.node.this, statement.source))
             else:
                 environment.execute_statement(statement)
         missing = operators - len(document.graph.nodes)

@@ -18,7 +18,7 @@ from typing import Any
 from stateplan.execnodes.connectors.print import format_rows
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
 from tests.support.local import LocalRun
 
@@ -191,7 +191,7 @@ def compiled(query: str, sink: str, options: tuple[tuple[str, str], ...], folder
     )
     for table in tables:
         environment.execute_statement(table)
-    return environment.compile_document(insert.node, insert.source)
+    return environment.session.compiler.document(Inserts.of(insert.node, insert.source))
 
 
 def aged(plan: PlanDocument, node: str, slot: int, ttl: str, *words: str) -> PlanDocument:

@@ -63,13 +63,13 @@ def all_cases() -> dict[str, RuleCases]:
 @cache
 def _compiled(sql: str, options: tuple[tuple[str, str], ...]) -> str:
     from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import read_script
+    from stateplan.planner.session.script import Inserts, read_script
 
     environment = TableEnvironment.create({"table.local-time-zone": "UTC", **dict(options)})
     *before, insert = read_script(sql)
     for statement in before:
         environment.execute_statement(statement)
-    return environment.compile_document(insert.node, insert.source).text
+    return environment.session.compiler.document(Inserts.of(insert.node, insert.source)).text
 
 
 def compiled(sql: str, options: tuple[tuple[str, str], ...] = ()) -> PlanDocument:

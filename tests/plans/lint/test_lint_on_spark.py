@@ -21,7 +21,7 @@ def shown(document: PlanDocument, capsys: pytest.CaptureFixture[str], checkpoint
     if checkpoint is not None:
         options["execution.checkpointing.dir"] = str(checkpoint)
     environment = TableEnvironment.create(options)
-    environment.run_document(document).wait()
+    environment.session.starter.document(document).wait()
     return capsys.readouterr().out.splitlines()
 
 

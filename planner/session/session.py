@@ -1,0 +1,66 @@
+"""What a session consists of: statements, tables and plans work with these parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from stateplan.execnodes.settings import Configuration
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.session.host import Host
+from stateplan.planner.session.jobs import Jobs
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.runtime.job import OnProgress
+    from stateplan.execnodes.runtime.spark.session import SparkSession
+    from stateplan.planner.session.compiler import Compiler
+    from stateplan.planner.session.script import Insert
+    from stateplan.planner.session.starter import JobStarter
+
+
+@dataclass(eq=False)
+class Session:
+    """A session.
+
+    Attributes:
+        config: its options.
+        jobs: those that SHOW JOBS lists.
+        host: what it is part of.
+        console, on_progress, spark: as ``TableEnvironment`` has them.
+        catalog: catalogs, databases, tables, views and functions.
+        statement_set: the INSERTs since BEGIN STATEMENT SET; None when no set is open.
+    """
+
+    config: Configuration
+    jobs: Jobs
+    host: Host
+    console: Callable[[str], None] | None = None
+    on_progress: OnProgress | None = None
+    spark: SparkSession | None = None
+    catalog: CatalogManager = field(default_factory=CatalogManager)
+    statement_set: list[Insert] | None = None
+
+    @cached_property
+    def compiler(self) -> Compiler:
+        """Plans its statements. Who only declares tables does not load the planner."""
+        from stateplan.planner.session.compiler import Compiler
+
+        return Compiler(self.catalog, self.config)
+
+    @cached_property
+    def starter(self) -> JobStarter:
+        """Starts its jobs."""
+        from stateplan.planner.session.starter import JobStarter
+
+        return JobStarter(
+            self.catalog,
+            self.config,
+            self.host,
+            self.jobs,
+            self.compiler,
+            self.console,
+            self.on_progress,
+            self.spark,
+        )
