@@ -149,7 +149,7 @@ def test_facts_stand_on_sinks_only() -> None:
     plan["nodes"][0]["stateplan"]["sql"] = "x"
     with pytest.raises(PlanError) as caught:
         PlanDocument.parse(dumps(plan))
-    assert (caught.value.code, caught.value.expected) == ("PLAN082", "one of uid, compiledTtl, suppress")
+    assert (caught.value.code, caught.value.expected) == ("PLAN082", "one of uid, compiledTtl, suppress, lateRows")
 
 
 def test_schema_hashes_ignore_comments_and_names_of_keys() -> None:
