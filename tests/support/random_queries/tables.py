@@ -23,11 +23,13 @@ class Query:
         sql: its text.
         columns: of its rows.
         appends: whether it only inserts rows.
+        key: columns that no two of its rows share, where they are known.
     """
 
     sql: str
     columns: tuple[Column, ...]
     appends: bool
+    key: tuple[str, ...] = ()
 
     def of(self, *kinds: str) -> list[Column]:
         """The columns of these kinds."""
@@ -71,15 +73,18 @@ JSON = "'format'='json'"
 """The format of the tables that only insert rows."""
 
 
-def table_input(rng: random.Random, table: str) -> list[str]:
-    """The lines of a table's file."""
+def table_input(rng: random.Random, table: str, late: bool = False) -> list[str]:
+    """The lines of a table's file; with ``late``, times go back by up to ten seconds."""
     described = [(name, kind) for name, kind in (text.split(":") for text in COLUMNS[table].split()) if kind != "p"]
 
     def row(number: int) -> dict[str, object]:
         return {name: _value(rng, kind, number) for name, kind in described}
 
     if table not in FORMATS:
-        return [json.dumps(row(n)) for n in range(rng.randint(6, 12))]
+        order = list(range(rng.randint(6, 12)))
+        if late:
+            order.sort(key=lambda n: n + rng.choice((0, 0, 0, 2, 5)))
+        return [json.dumps(row(n)) for n in order]
     live: dict[int, dict[str, object]] = {}
     out = []
     for n in range(rng.randint(8, 14)):
@@ -98,11 +103,11 @@ def table_input(rng: random.Random, table: str) -> list[str]:
 
 
 def _value(rng: random.Random, kind: str, number: int) -> object:
-    """A value for the row ``number``: times ascend."""
+    """A value for the row ``number``: times ascend with it, no two are equal."""
     if kind in "rt":
         return f"2026-01-01 00:00:{number * 2 + rng.randint(0, 1):02}"
     if kind == "s":
         return rng.choice(("x", "y", "xy", None))
     if kind == "l":
         return rng.choice((None, *range(8)))
-    return rng.randint(0, 3)
+    return rng.choice((None, *range(4), *range(4)))
