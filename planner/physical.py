@@ -63,8 +63,7 @@ def execution_type(node: Physical) -> type[Rel]:
         isinstance(rel, Rank)
         and rel.is_deduplication
         and node.input.is_insert_only
-        and len(rel.order) == 1
-        and rel.fields[rel.order[0][0]][1].kind is not None
+        and rel.is_by_time
     ):
         return Deduplicate
     return type(rel)

@@ -405,6 +405,11 @@ class Rank(Single):
         return self.end_index is None and self.start == self.end == 1 and self.rank_name is None
 
     @property
+    def is_by_time(self) -> bool:
+        """Whether a time attribute alone is its order."""
+        return len(self.order) == 1 and self.input.fields[self.order[0][0]][1].kind is not None
+
+    @property
     def keeps_last(self) -> bool:
         """Whether a later row replaces the one that is kept (``RankUtil.keepLastDeduplicateRow``)."""
         return len(self.order) == 1 and not self.order[0][1]

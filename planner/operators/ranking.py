@@ -106,8 +106,9 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         return (rel.hint,)
 
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch and not rel.takes_back
-        return INSERT if first_row_only and inputs[0].is_insert_only else ALL
+        first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch
+        stays = rel.is_by_time or not rel.takes_back
+        return INSERT if first_row_only and stays and inputs[0].is_insert_only else ALL
 
     def update(self, rel: Rank, node: Physical, required: UpdateKind) -> Physical | None:
         return _ranked(node, required, rel, rel.partition)

@@ -14,7 +14,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, Ro
 from stateplan.execnodes.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
 from stateplan.execnodes.errors import OptionError, SqlError
 from stateplan.execnodes.settings import is_batch, value
-from stateplan.planner.algebra.relations import Join, Rel, Scan, Sink, replace_inputs, walk
+from stateplan.planner.algebra.relations import Join, Rank, Rel, Scan, Sink, replace_inputs, walk
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import deleting, not_consumed, update
@@ -22,9 +22,9 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, 
 
 
 def take_back(rel: Rel) -> Rel:
-    """``rel`` with joins that ask for the old rows of updates where rows would stay that are no more."""
+    """``rel`` with joins and ranks that ask for the old rows of updates where rows would stay that are no more."""
     out = replace_inputs(rel, [take_back(i) for i in rel.inputs])
-    return replace(out, takes_back=True) if isinstance(out, Join) else out
+    return replace(out, takes_back=True) if isinstance(out, (Join, Rank)) else out
 
 
 def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:

@@ -98,6 +98,5 @@ def first_of_each(sort: Sort, rel: Rel, where: Mapping[int, int], keys: Sequence
 
 def _rank(rel: Rel, keys: Sequence[int], order: Order, sort: Sort) -> Rank:
     assert sort.fetch is not None
-    by_time = rel.fields[order[0][0]][1].kind is not None
     start, end = sort.offset + 1, sort.offset + sort.fetch
-    return Rank(rel, tuple(keys), order, start, end, place=sort.place, takes_back=not by_time)
+    return Rank(rel, tuple(keys), order, start, end, place=sort.place, takes_back=True)
