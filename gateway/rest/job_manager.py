@@ -1,14 +1,16 @@
 """A part of the REST API of Flink's JobManager, read-only, for dashboards that know it: what the page of jobs knows.
 
 Sources: Flink's ``ClusterOverview``, ``MultipleJobsDetails``, ``JobDetailsInfo``, ``JobExceptionsInfoWithHistory``,
-``CheckpointingStatistics`` and ``JobConfigInfo``. A micro-batch stands for a checkpoint, and an operator for a vertex.
+``CheckpointingStatistics``, ``JobConfigInfo``, ``DashboardConfiguration`` and ``AggregatedMetric``, whose annotations
+give the names. A micro-batch stands for a checkpoint, and an operator for a vertex.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -24,6 +26,7 @@ from stateplan.planner.session.jobs import JobEntry, Jobs
 
 FLINK = "2.3.0"
 """The release whose REST API this is."""
+_SCHEDULER = "Default"
 _STATES = (
     *("INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING"),
     *("SUSPENDED", "RECONCILING"),
@@ -68,10 +71,13 @@ def routes(jobs: Jobs) -> list[Route]:
         return handle
 
     async def metrics(request: Request) -> Response:
-        wanted = [name for text in request.query_params.getlist("get") for name in text.split(",") if name]
-        return JSONResponse(await run_in_threadpool(lambda: job_metrics(listed(), wanted)))
+        def asked(key: str) -> list[str]:
+            return [name for text in request.query_params.getlist(key) for name in text.split(",") if name]
+
+        return JSONResponse(await run_in_threadpool(lambda: job_metrics(listed(), asked("get"), asked("agg"))))
 
     return [
+        Route("/config", of_all(lambda found: dashboard())),
         Route("/overview", of_all(overview)),
         Route("/jobs", of_all(lambda found: {"jobs": [{"id": e.id, "status": e.status} for e in found]})),
         Route("/jobs/overview", of_all(lambda found: {"jobs": [_line(entry) for entry in found]})),
@@ -106,6 +112,20 @@ def _task_state(entry: JobEntry) -> str:
     return entry.status if entry.status in _TASKS else "CREATED"
 
 
+def dashboard() -> Facts:
+    """What a page of Flink's is told first: nothing can be changed through it."""
+    here = datetime.now().astimezone()
+    offset = here.utcoffset()
+    return {
+        "refresh-interval": 3000,
+        "timezone-name": here.tzname() or "UTC",
+        "timezone-offset": 0 if offset is None else int(1000 * offset.total_seconds()),
+        "flink-version": FLINK,
+        "flink-revision": "unknown revision",
+        "features": dict.fromkeys(("web-submit", "web-cancel", "web-rescale", "web-history"), False),
+    }
+
+
 def overview(entries: Sequence[JobEntry]) -> Facts:
     """The gateway as a cluster: one task manager, with the tasks that may run at the same time as its slots."""
     views = [view for entry in entries if entry.running and (view := _view(entry)) is not None]
@@ -136,7 +156,8 @@ def _line(entry: JobEntry) -> Facts:
         "state": entry.status,
         "tasks": {"total": operators, **tasks},
         "pending-operators": 0,
-        "job-type": "STREAMING",
+        "jobType": "STREAMING",
+        "schedulerType": _SCHEDULER,
     }
 
 
@@ -153,7 +174,9 @@ def details(entry: JobEntry) -> Facts:
             "id": o.info.uid,
             "parallelism": view.info.parallelism if view else 1,
             "operator": "",
+            "operator_strategy": "",
             "description": o.info.name,
+            "optimizer_properties": {},
         }
         for o in operators
     ]
@@ -163,8 +186,10 @@ def details(entry: JobEntry) -> Facts:
         "isStoppable": False,
         "state": entry.status,
         "job-type": "STREAMING",
+        "schedulerType": _SCHEDULER,
         **_times(entry),
         "maxParallelism": -1,
+        "application-id": entry.id,
         "now": _now(),
         "timestamps": stamps,
         "vertices": [_vertex(entry, view, operator) for operator in operators if view is not None],
@@ -212,21 +237,11 @@ def exceptions(entry: JobEntry) -> Facts:
                 "exceptionName": code[1] if code else "error",
                 "stacktrace": text,
                 "timestamp": entry.ended or entry.started,
-                "taskName": None,
-                "endpoint": None,
-                "taskManagerId": None,
                 "failureLabels": {},
                 "concurrentExceptions": [],
             }
         )
-    first: Mapping[str, Any] = entries[0] if entries else {}
-    return {
-        "root-exception": first.get("stacktrace"),
-        "timestamp": first.get("timestamp"),
-        "all-exceptions": [],
-        "truncated": False,
-        "exceptionHistory": {"entries": entries, "truncated": False},
-    }
+    return {"exceptionHistory": {"entries": entries, "truncated": False}}
 
 
 def checkpoints(entry: JobEntry) -> Facts:
@@ -316,8 +331,9 @@ _METRICS: dict[str, Callable[[JobEntry, JobView | None], float]] = {
 }
 
 
-def job_metrics(entries: Sequence[JobEntry], wanted: Sequence[str]) -> list[Facts]:
-    """Names of metrics; with ``wanted``, their least, greatest and mean values and sums over the jobs."""
+def job_metrics(entries: Sequence[JobEntry], wanted: Sequence[str], figures: Sequence[str] = ()) -> list[Facts]:
+    """Names of metrics; with ``wanted``, their least, greatest and mean values and sums over the jobs, or those of
+    these that ``figures`` names."""
     if not wanted:
         return [{"id": name} for name in _METRICS]
     found = []
@@ -325,5 +341,5 @@ def job_metrics(entries: Sequence[JobEntry], wanted: Sequence[str]) -> list[Fact
         values = [float(_METRICS[name](entry, _view(entry))) for entry in entries] if name in _METRICS else []
         if values:
             spread = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
-            found.append({"id": name, **spread})
+            found.append({"id": name, **{key: n for key, n in spread.items() if not figures or key in figures}})
     return found

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.runtime.translate import translate
@@ -18,6 +23,7 @@ from stateplan.plans.document import PlanDocument
 from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 
+ROOT = Path(__file__).resolve().parents[2]
 E = """CREATE TABLE e (id INT, k STRING, rt TIMESTAMP(3), WATERMARK FOR rt AS rt)
     WITH ('connector' = 'replay', 'path' = '{folder}/e.json', 'format' = 'json');"""
 F = E.replace("TABLE e", "TABLE f").replace("e.json", "f.json")
@@ -289,7 +295,7 @@ class Restarted:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "in").mkdir()
+        (folder / "in").mkdir(exist_ok=True)
 
     def arrive(self, *seconds: int) -> None:
         arrive(self.folder / "in", *({"k": "x", "rt": f"2026-01-01 00:00:{second:02d}"} for second in seconds))
@@ -331,3 +337,36 @@ def test_late_rows_are_written_once(name: str, spark: object, tmp_path: Path) ->
     job.arrive(13, 50, 14)
     job.run(query)
     assert job.late() == [3, 4, 6]
+
+
+def die_in_the_commit_of_late_rows(folder: str, when: str) -> None:
+    """Runs the job of :class:`Restarted` in this process, and ends it where late rows are made visible: before, or
+    right after."""
+    real = Staging.commit
+
+    def commit(self: Staging, batch_id: int, names: Sequence[str]) -> None:
+        mine = self.path.endswith("/late") and bool(names)
+        if mine and when == "before":
+            os._exit(9)
+        real(self, batch_id, names)
+        if mine:
+            os._exit(9)
+
+    Staging.commit = commit  # type: ignore[method-assign]
+    Restarted(Path(folder)).run(QUERIES["over-aggregate"][1])
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_late_rows_are_written_once_by_a_process_that_dies(when: str, spark: object, tmp_path: Path) -> None:
+    """The results of the micro-batch are visible then, or not yet."""
+    job = Restarted(tmp_path)
+    job.arrive(10, 40, 12, 41, 13, 50)
+    code = f"from tests.e2e.test_late_rows import *; die_in_the_commit_of_late_rows({str(tmp_path)!r}, {when!r})"
+    died = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert died.returncode == 9, died.stderr
+    job.run(QUERIES["over-aggregate"][1])
+    assert job.late() == [3, 5]
+    texts = [p.read_text() for p in (tmp_path / "snk").iterdir() if p.is_file() and p.name[0] not in "._"]
+    assert sorted(json.loads(line)["id"] for text in texts for line in text.splitlines()) == [1, 2, 4, 6]

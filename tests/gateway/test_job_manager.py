@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,48 @@ def test_lists(gateway: GatewayHere) -> None:
     assert done["tasks"]["total"] == 2
 
 
+SUMMARY = "checkpointed_size state_size end_to_end_duration alignment_buffered processed_data persisted_data"
+NAMES = {
+    "/config": "refresh-interval timezone-name timezone-offset flink-version flink-revision features",
+    "/config features": "web-submit web-cancel web-rescale web-history",
+    "/jobs/overview jobs 0": "jid name start-time end-time duration state last-modification tasks pending-operators "
+    "jobType schedulerType",
+    "/jobs/{done}": "jid name isStoppable state job-type schedulerType start-time end-time duration maxParallelism "
+    "application-id now timestamps vertices status-counts plan pending-operators",
+    "/jobs/{done} vertices 0": "id slotSharingGroupId name maxParallelism parallelism status start-time end-time "
+    "duration tasks metrics",
+    "/jobs/{done} vertices 0 metrics": "read-bytes read-bytes-complete write-bytes write-bytes-complete read-records "
+    "read-records-complete write-records write-records-complete accumulated-backpressured-time accumulated-idle-time "
+    "accumulated-busy-time",
+    "/jobs/{done} plan": "jid name type nodes",
+    "/jobs/{done} plan nodes 0": "id parallelism operator operator_strategy description optimizer_properties",
+    "/jobs/{failed}/exceptions": "exceptionHistory",
+    "/jobs/{failed}/exceptions exceptionHistory": "entries truncated",
+    "/jobs/{failed}/exceptions exceptionHistory entries 0": "exceptionName stacktrace timestamp failureLabels "
+    "concurrentExceptions",
+    "/jobs/{done}/checkpoints": "counts summary latest history",
+    "/jobs/{done}/checkpoints counts": "restored total in_progress completed failed",
+    "/jobs/{done}/checkpoints summary": SUMMARY,
+    "/jobs/{done}/checkpoints summary state_size": "min max avg p50 p90 p95 p99 p999",
+    "/jobs/{done}/checkpoints latest": "completed savepoint failed restored",
+    "/jobs/{done}/checkpoints history 0": "className id status is_savepoint savepointFormat trigger_timestamp "
+    f"latest_ack_timestamp {SUMMARY} num_subtasks num_acknowledged_subtasks checkpoint_type tasks external_path "
+    "discarded",
+    "/jobs/{done}/config": "jid name execution-config",
+    "/jobs/{done}/config execution-config": "restart-strategy job-parallelism object-reuse-mode user-config",
+}
+"""The names that the classes of Flink 2.3 have for JSON, without those that they leave out when there is nothing."""
+
+
+@pytest.mark.parametrize("where", NAMES)
+def test_names_are_those_of_flink(gateway: GatewayHere, where: str) -> None:
+    path, *inside = where.format(done=DONE, failed=FAILED).split(" ")
+    found: Any = get(gateway, path)
+    for step in inside:
+        found = found[int(step) if step.isdigit() else step]
+    assert set(found) == set(NAMES[where].split())
+
+
 def test_one_job(gateway: GatewayHere) -> None:
     dashes = f"{DONE[:8]}-{DONE[8:12]}-{DONE[12:16]}-{DONE[16:20]}-{DONE[20:]}"
     for name in (DONE, dashes, DONE.upper()):
@@ -100,6 +143,8 @@ def test_metrics(gateway: GatewayHere) -> None:
     assert {"id": "numberOfCompletedCheckpoints"} in names
     found = get(gateway, "/jobs/metrics?get=numberOfCompletedCheckpoints,nothing")
     assert found == [{"id": "numberOfCompletedCheckpoints", "min": 0.0, "max": 20.0, "avg": 10.0, "sum": 20.0}]
+    found = get(gateway, "/jobs/metrics?get=numberOfCompletedCheckpoints&agg=max,sum")
+    assert found == [{"id": "numberOfCompletedCheckpoints", "max": 20.0, "sum": 20.0}]
 
 
 def test_what_is_not_there(gateway: GatewayHere) -> None:
@@ -112,7 +157,15 @@ def test_what_is_not_there(gateway: GatewayHere) -> None:
 
 def test_the_rules_of_the_gateway_hold(tmp_path: Path) -> None:
     with gateway_here(SqlGatewayService(folder=tmp_path, keep_unknown=True), Access(token=TOKEN)) as gateway:
-        for path in ("/overview", "/jobs", "/jobs/overview", "/jobs/metrics", f"/jobs/{DONE}", f"/jobs/{DONE}/config"):
+        for path in (
+            "/config",
+            "/overview",
+            "/jobs",
+            "/jobs/overview",
+            "/jobs/metrics",
+            f"/jobs/{DONE}",
+            f"/jobs/{DONE}/config",
+        ):
             assert gateway.http.get(path).status_code == 401
             allowed = gateway.http.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
             assert allowed.status_code in (200, 404)
