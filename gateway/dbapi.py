@@ -12,7 +12,7 @@ need streaming mode: ``connect(changelog=True)``, or the option ``execution.runt
 
 Sources: PEP 249. FLIP-293, Flink's JDBC driver, which also sets batch mode.
 
-Codes: DATA350, DATA351, GW009, GW030 to GW033, RUN161 to RUN164, SQL401, SQL410, and those of statements.
+Codes: DATA350, DATA351, GW009, GW030 to GW034, RUN161 to RUN164, SQL401, SQL410, and those of statements.
 """
 
 from __future__ import annotations
@@ -90,8 +90,11 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Transactions (GW033), or a result with changes where only rows are asked for (GW032)."""
+    """Transactions (GW033), changes where only rows are asked for (GW032), or ``to_sql`` of pandas (GW034)."""
 
+
+_OF_SQLITE = "sqlite_master"
+"""The table that pandas looks for before it writes."""
 
 _FAMILIES: dict[str, type[DatabaseError]] = {
     **dict.fromkeys(("SQL", "CAT", "PLAN", "TYPE"), ProgrammingError),
@@ -391,7 +394,12 @@ class Cursor:
                 statement = operation
             else:
                 statement = Template(operation, self._session.zone).bind(parameters)
-            self._run(statement)
+            try:
+                self._run(statement)
+            except StateplanError as error:
+                if error.code == "CAT002" and _OF_SQLITE in statement:
+                    raise _as(NotSupportedError, GatewayError("GW034")) from error
+                raise
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Cursor:

@@ -200,3 +200,18 @@ def test_flinks_gateway(version: str) -> None:
     assert modes == [{"execution.runtime-mode": "STREAMING"}, {"execution.runtime-mode": "BATCH"}]
     flink.server.shutdown()
     flink.server.server_close()
+
+
+@pytest.mark.filterwarnings("ignore:pandas only supports SQLAlchemy")
+def test_to_sql_of_pandas_says_what_to_do_instead(gateway: GatewayHere) -> None:
+    """It asks for a table of SQLite, and would write with SQLite's types."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, None], "b": ["x", None]})
+    with dbapi.connect(f"http://127.0.0.1:{gateway.port}") as connection:
+        with pytest.raises(pandas.errors.DatabaseError, match=r"\[GW034\]"):
+            frame.to_sql("t", connection)
+        with connection.cursor() as cursor, pytest.raises(dbapi.NotSupportedError) as raised:
+            cursor.execute("SELECT name FROM sqlite_master")
+        assert "executemany" in str(raised.value)
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    assert list(rows) == [(1.0, "x"), (None, None)]
