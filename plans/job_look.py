@@ -101,7 +101,7 @@ class JobPlan:
         Raises:
             CheckpointError: CKPT031, the record of TTLs is damaged.
         """
-        record: Record = {} if self.folder is None else read_ttls(self.folder)
+        record = Record() if self.folder is None else read_ttls(self.folder)
         return {
             (view.node_id, view.index): PlannedState(view, selector, record.get((view.uid, view.index)))
             for view, selector in self._views

@@ -195,7 +195,7 @@ def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = Tru
         with editing(folder) as record:
             work(record)
     else:
-        work(dict(read_ttls(folder)))
+        work(read_ttls(folder))
     return LiveEdit(folder, tuple(changes), running_writer(folder))
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 from stateplan.execnodes.connectors.listing import FileEntry, matches, require_path, table_files
+from stateplan.execnodes.connectors.noted import Mark, Standing, refusal
 from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.execnodes.connectors.protocol import (
@@ -348,8 +349,34 @@ class _Folder(Sink):
     def begin(self) -> None:
         Staging.at(self.folder, self.uid).begin()
 
-    def prepare(self, epoch: int) -> None:
-        Staging.at(self.folder, self.uid).clean(epoch)
+    def prepare(self, epoch: int) -> str | None:
+        said: str | None = None
+        expected, folder = self.ledger.expected(self.folder), f"the folder {shown(self.folder)}"
+        staging = Staging.at(self.folder, self.uid)
+
+        def check(found: Mark | None) -> None:
+            nonlocal said
+            first = epoch == 0 and found is None and self.ledger.input and not self.ledger.asked
+
+            def refuse(how: Standing) -> RunError | None:
+                nonlocal said
+                if how is not Standing.LOST:
+                    return refusal(how, folder, found, epoch, expected)
+                said = (
+                    f"{folder} has lost what this job wrote up to micro-batch {expected}; the job goes on with {epoch}"
+                )
+                self.ledger.noted = None
+                return None
+
+            self.ledger.is_done(epoch, found, self.folder, refuse)
+            if first and staging.others():
+                said = (
+                    f"{folder} has rows that this statement wrote with another checkpoint: rows of the same input are "
+                    "there twice from now on. Go on with that checkpoint, or remove the rows"
+                )
+
+        staging.clean(epoch, check)
+        return said
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)
@@ -357,4 +384,7 @@ class _Folder(Sink):
         return "\n".join(Staging.at(self.folder, self.uid).stage(epoch, part, self.extension, files)).encode()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
-        Staging.at(self.folder, self.uid).commit(epoch, [name for part in parts for name in part.decode().split("\n")])
+        names = [name for part in parts for name in part.decode().split("\n")]
+        Staging.at(self.folder, self.uid).commit(epoch, names, self.ledger.input)
+        if names:
+            self.ledger.note(self.folder, epoch)

@@ -17,7 +17,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.connectors.alignment import Alignment
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.execnodes.connectors.listing import FileEntry, entries_in, says_end, table_files
-from stateplan.execnodes.connectors.noted import Noted
+from stateplan.execnodes.connectors.noted import Noting
 from stateplan.execnodes.connectors.options import Option, Role, match, parse_value
 from stateplan.execnodes.connectors.retries import Again
 from stateplan.execnodes.errors import OptionError, Place
@@ -364,7 +364,7 @@ class Retrying(Lookup):
 # ---- writing ---------------------------------------------------------------------------------------------------
 
 
-class Sink:
+class Sink(Noting):
     """How a table is written, once per micro-batch: ``prepare`` on the driver, ``write`` in workers, ``commit`` on the
     driver. Picklable.
 
@@ -375,14 +375,10 @@ class Sink:
     Attributes:
         ordered: whether parts of all workers are committed in the order of the rows; else each worker writes one part.
         needs_rows: whether the rows themselves matter; else they are only counted.
-        noted: on the driver, the last micro-batch that the system says that it has; None before the first, and of a
-            sink that does not ask. The checkpoint keeps it, and it is set before the next job on it starts. From then
-            on, :meth:`prepare` and :meth:`commit` refuse a system that has lost it.
     """
 
     ordered: bool = False
     needs_rows: bool = True
-    noted: Noted | None = None
 
     def announce(self, token: str) -> None:
         """On the driver, before a job on a cluster starts: leaves a mark where workers will write. The next
@@ -395,8 +391,13 @@ class Sink:
     def begin(self) -> None:
         """On the driver, when a job starts: makes the place of a table that has no rows yet, where readers look."""
 
-    def prepare(self, epoch: int) -> None:
-        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind."""
+    def prepare(self, epoch: int) -> str | None:
+        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind.
+
+        Returns:
+            A sentence for the user, or nothing.
+        """
+        return None
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         """In a worker: stages rows (``c0, c1, ...``; ``kind`` where they are changes).

@@ -17,11 +17,12 @@ import os
 import posixpath
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.connectors.listing import COMMITTED, epoch_of, note_of, part_name
+from stateplan.execnodes.connectors.noted import Mark
 from stateplan.execnodes.errors import Place, RunError
 from stateplan.execnodes.files import (
     below_roots,
@@ -39,6 +40,7 @@ from stateplan.execnodes.files import (
 
 _MARKER = ".committed"
 _MARK = "reach-"
+_STAGED = ".staged-"
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ class Staging(ABC):
                 self._write_all({f"{self._batch(batch_id)}/{place}": data for place, data in placed.items()})
         return list(placed)
 
-    def commit(self, batch_id: int, names: Sequence[str]) -> None:
+    def commit(self, batch_id: int, names: Sequence[str], read: str = "") -> None:
         """Makes the staged files of a micro-batch visible: all of them or, after a failure and :meth:`clean`, none.
 
         Args:
             batch_id: of the micro-batch.
             names: what :meth:`stage` gave for each of its files; nothing for one without rows.
+            read: digest of what it reads.
 
         Raises:
             RunError: RUN152, when one of them is not there; then none is visible.
@@ -119,11 +122,23 @@ class Staging(ABC):
                     if name not in staged:
                         folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden)}/{batch_id}"
                         raise RunError("RUN152", path=shown(self.path), folder=folder, file=name)
-                self._decide(batch_id, json.dumps(names).encode())
+                self._decide(batch_id, json.dumps({"input": read, "files": list(names)}).encode())
             self._complete(batch_id, again)
 
-    def clean(self, batch_id: int) -> bool:
+    def others(self) -> bool:
+        """Whether the folder has files of the same sink with another checkpoint: their ids begin alike."""
+        operator = self.uid.rpartition("-")[0]
+        with self._writing():
+            return bool(operator) and any(
+                uid.rpartition("-")[0] == operator and uid != self.uid for uid in self._committers()
+            )
+
+    def clean(self, batch_id: int, check: Callable[[Mark | None], object] | None = None) -> bool:
         """Brings the folder into order before a micro-batch is written, for the first time or again.
+
+        Args:
+            batch_id: of the micro-batch.
+            check: gets the last micro-batch that the folder has, before anything is changed; what it raises is raised.
 
         Returns:
             Whether the batch has already been committed: its files are all visible then, and what is staged for it
@@ -131,6 +146,8 @@ class Staging(ABC):
         """
         with self._writing():
             entries = self._entries()
+            if check is not None:
+                check(self._last(entries, batch_id))
             if f"{batch_id}{_MARKER}" in entries:
                 self._complete(batch_id, again=True)
                 return True
@@ -139,6 +156,13 @@ class Staging(ABC):
             )
             self._begin(batch_id)
             return False
+
+    def _last(self, entries: Sequence[str], batch_id: int) -> Mark | None:
+        """The last micro-batch that the folder has; what it read is looked up for ``batch_id`` alone."""
+        last = max((_number(e) for e in entries if e.endswith(_MARKER)), default=-1)
+        if last < 0:
+            return None
+        return Mark(last, self._decided(batch_id)[0] if last == batch_id else "")
 
     def _complete(self, batch_id: int, again: bool) -> None:
         self._finish(batch_id, again)
@@ -156,7 +180,7 @@ class Staging(ABC):
 
     @property
     def _hidden(self) -> str:
-        return f"{self._folder}/.staged-{self.uid}"
+        return f"{self._folder}/{_STAGED}{self.uid}"
 
     def _batch(self, batch_id: int) -> str:
         return f"{self._hidden}/{batch_id}"
@@ -167,10 +191,17 @@ class Staging(ABC):
     def _exists(self, path: str) -> bool:
         return bool(self._fs.exists(path))
 
-    def _names(self, batch_id: int) -> list[str]:
-        """What the marker of a batch lists."""
-        names: list[str] = json.loads(self._fs.cat_file(self._marker(batch_id)))
-        return names
+    def _decided(self, batch_id: int) -> tuple[str, list[str]]:
+        """What the marker of a batch says: the digest of what it read, and its files. Raises RunError RUN002, it is
+        damaged."""
+        marker = self._marker(batch_id)
+        try:
+            found = json.loads(self._fs.cat_file(marker))
+            if isinstance(found, list):  # an earlier version wrote the files alone
+                found = {"input": "", "files": found}
+            return str(found["input"]), [str(name) for name in found["files"]]
+        except (ValueError, KeyError, TypeError) as cause:
+            raise RunError("RUN002.damaged", file=marker, why=cause) from cause
 
     @abstractmethod
     def _write(self, target: str, data: bytes) -> None:
@@ -183,6 +214,10 @@ class Staging(ABC):
     @abstractmethod
     def _entries(self) -> list[str]:
         """What is in the hidden folder: paths within it."""
+
+    @abstractmethod
+    def _committers(self) -> Iterator[str]:
+        """The ids of all sinks that have written to the folder."""
 
     @abstractmethod
     def _remove(self, entries: Iterable[str]) -> None:
@@ -225,6 +260,11 @@ class _Moved(Staging):
             return []
         return [posixpath.basename(path.rstrip("/")) for path in self._fs.ls(self._hidden, detail=False)]
 
+    def _committers(self) -> Iterator[str]:
+        paths = self._fs.ls(self._folder, detail=False) if self._exists(self._folder) else ()
+        names = (posixpath.basename(path.rstrip("/")) for path in paths)
+        yield from (name.removeprefix(_STAGED) for name in names if name.startswith(_STAGED))
+
     def _remove(self, entries: Iterable[str]) -> None:
         for entry in entries:
             remove(self._fs, f"{self._hidden}/{entry}")
@@ -242,7 +282,7 @@ class _Moved(Staging):
 
     def _finish(self, batch_id: int, again: bool) -> None:
         # All files were there before the marker was: what is not has been moved.
-        for name in self._names(batch_id):
+        for name in self._decided(batch_id)[1]:
             staged = f"{self._batch(batch_id)}/{name}"
             if self._exists(staged):
                 if "/" in name:
@@ -306,6 +346,10 @@ class _Copied(Staging):
     def _entries(self) -> list[str]:
         return [path[len(self._hidden) + 1 :] for path in find_files(self._fs, self._hidden)]
 
+    def _committers(self) -> Iterator[str]:
+        found = find_files(self._fs, f"{self._folder}/{COMMITTED}")
+        yield from (posixpath.basename(path).removesuffix(".json") for path in found)
+
     def _remove(self, entries: Iterable[str]) -> None:
         paths = [f"{self._hidden}/{entry}" for entry in entries]
         if any(map(is_pattern, paths)):
@@ -322,7 +366,7 @@ class _Copied(Staging):
         self._write(self._marker(batch_id), listed)
 
     def _finish(self, batch_id: int, again: bool) -> None:
-        names = self._names(batch_id)
+        names = self._decided(batch_id)[1]
         if again:  # what is staged no more is in its place
             staged = self._staged(batch_id, names)
             names = [name for name in names if name in staged]

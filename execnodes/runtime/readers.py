@@ -8,8 +8,10 @@ repeated after a failure reads what it read before.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -91,6 +93,11 @@ class KeptReaders(Readers):
             self._kept = self._recalled(wanted)
             self._at(next_batch)
 
+    @property
+    def last(self) -> int:
+        """The last micro-batch that the file knows; -1 for none."""
+        return self._kept[-1].batch if self._kept else -1
+
     def begin(self, batch: int) -> dict[int, int]:
         """As for all readers. A micro-batch that is repeated begins with what it began with before."""
         if self.readers:
@@ -104,9 +111,9 @@ class KeptReaders(Readers):
         began = _Kept(batch, copy.deepcopy(self._times))
         super().end(batch, told)
         self._kept = [began, _Kept(batch + 1, copy.deepcopy(self._times))]
-        data = {kept.batch: {uid: time.to_json() for uid, time in kept.times.items()} for kept in self._kept}
+        data = {str(kept.batch): {uid: time.to_json() for uid, time in kept.times.items()} for kept in self._kept}
         try:
-            write_whole(self._path, json.dumps(data) + "\n")
+            write_whole(self._path, json.dumps({"sum": _sum(data), **data}) + "\n")
         except OSError as error:
             raise full_disk(error, self._path) or error from None
 
@@ -122,7 +129,7 @@ class KeptReaders(Readers):
 
     def _recalled(self, wanted: set[str]) -> list[_Kept]:
         try:
-            held: dict[str, dict[str, Any]] = json.loads(self._path.read_text(encoding="utf-8"))
+            held = _held(self._path)
             found = [
                 _Kept(int(batch), {uid: EventTime.from_json(times[uid]) for uid in wanted})
                 for batch, times in held.items()
@@ -130,6 +137,26 @@ class KeptReaders(Readers):
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise _damaged(self._path, str(cause)) from cause
         return sorted(found, key=lambda kept: kept.batch)
+
+
+def last_known(folder: AnyPath) -> int | None:
+    """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None where it is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        return max((int(batch) for batch in _held(folder / _FILE)), default=None)
+    return None
+
+
+def _held(path: AnyPath) -> dict[str, dict[str, Any]]:
+    """What the file says, by micro-batch. Raises OSError; ValueError, TypeError, AttributeError, it is damaged."""
+    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    known = held.pop("sum", None)
+    if known is not None and known != _sum(held):
+        raise ValueError("its checksum is another one")
+    return held
+
+
+def _sum(data: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(data).encode())
 
 
 def _damaged(file: AnyPath, why: str) -> CheckpointError:

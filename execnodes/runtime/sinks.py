@@ -229,10 +229,24 @@ class SinkDriver:
         """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
         return self.shared is None and any(writer.ordered for writer in self.writers)
 
-    def prepare(self, batch_id: int) -> None:
+    def prepare(self, batch_id: int, read: str = "") -> list[str]:
+        """Before each attempt at a micro-batch.
+
+        Args:
+            batch_id: its number.
+            read: digest of what it reads; empty where that is not known.
+
+        Returns:
+            Sentences for the user.
+        """
         self._clear()
-        for writer in self.writers:
-            writer.prepare(batch_id)
+        said: list[str] = []
+        for sink in self.sinks:
+            sink.writer.ledger.input = read
+            sentence = sink.writer.prepare(batch_id)
+            if sentence:
+                said.append(f"table {sink.name}: {sentence}")
+        return said
 
     def commit(self, reports: Sequence[Report], batch_id: int) -> None:
         """Makes a micro-batch visible, of which all parts are reported."""

@@ -267,7 +267,8 @@ class _Run:
             marks = json.dumps(self.readers.begin(batch_id))
             self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)
         try:
-            self.sinks.prepare(batch_id)
+            for sentence in self.sinks.prepare(batch_id, self.checkpoint.begin(batch_id, self.ttls, self.readers)):
+                self.ttls.tell(sentence)
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             done = reports(packed)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.connectors.delta.properties import PROPERTIES
 from stateplan.execnodes.connectors.delta.rows import statistics
+from stateplan.execnodes.connectors.noted import input_digest
 from stateplan.execnodes.connectors.options import Option, OptionType
 from stateplan.execnodes.connectors.registry import sink_changelog_mode, source_changelog_mode
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
@@ -101,6 +102,22 @@ def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
             call(sink_of(tmp_path / "t"))
         assert raised.value.code == "RUN176"
         assert "has micro-batch 7" in raised.value.message
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_a_micro_batch_that_has_read_something_else_is_refused(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    def run(epoch: int, read: str, *values: tuple[int, str]) -> None:
+        target = sink_of(tmp_path / "t", keys=keys)
+        target.ledger.input = input_digest(read.encode())
+        write(target, epoch, frame(*values))
+
+    run(0, "a", (1, "a"))
+    run(0, "a", (1, "a"))
+    with pytest.raises(RunError) as raised:
+        run(0, "b", (1, "b"))
+    assert raised.value.code == "RUN176" and "other input" in raised.value.message
+    run(1, "b", (2, "b"))
+    assert contents(tmp_path / "t") == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)])

@@ -319,6 +319,29 @@ def test_an_epoch_is_committed_once(kafka: Kafka, restarted: bool) -> None:
     assert len(shown(kafka, topic)) == 4
 
 
+def test_an_older_checkpoint_is_refused(kafka: Kafka) -> None:
+    """As is one that has cut the input otherwise, and a topic that was set back."""
+    topic = kafka.topic()
+
+    def run(epoch: int, read: str, expected: int | None = None) -> str:
+        sink = make(kafka.servers, topic, **EXACT, uid=topic)
+        sink.ledger.input = read
+        if expected is not None:
+            sink.ledger.note(f"p-{topic}", expected)
+        try:
+            write(sink, rows((read, epoch)), epoch)
+        except RunError as error:
+            return error.code
+        finally:
+            sink.close()
+        return ""
+
+    assert [run(0, "a"), run(1, "b"), run(1, "b")] == ["", "", ""]
+    assert [run(1, "c"), run(0, "a"), run(3, "d", expected=2)] == ["RUN002"] * 3
+    assert run(2, "d", expected=1) == ""
+    assert [v for _, v in shown(kafka, topic)] == [b'{"k":"a","v":0}', b'{"k":"b","v":1}', b'{"k":"d","v":2}']
+
+
 def test_what_a_killed_run_has_left_open_stays_invisible(kafka: Kafka) -> None:
     topic = kafka.topic()
     left: Any = make(kafka.servers, topic, **EXACT, uid=topic)

@@ -22,7 +22,7 @@ from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.execnodes.connectors.delta.table import Facts, Location
 from stateplan.execnodes.connectors.extras import require
-from stateplan.execnodes.connectors.noted import Noted
+from stateplan.execnodes.connectors.noted import Mark, Standing
 from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import DataError, RunError, nearest
@@ -149,12 +149,19 @@ class Target:
             hint=None if own is None else f"declare it as {own.summary()}",
         )
 
-    def noted(self, epoch: int, places: Sequence[str] = ()) -> CommitProperties:
+    @property
+    def input_uid(self) -> str:
+        """Names the application transaction whose number is the digest of what the last micro-batch read."""
+        return f"{self.uid}/input"
+
+    def noted(self, hand: Mark, places: Sequence[str] = ()) -> CommitProperties:
         """What a commit notes: the micro-batch that it holds, and the partitions that it replaces."""
         from deltalake import CommitProperties, Transaction
 
         ids = [self.uid, *(f"{self.uid}/{place}" for place in places)]
-        return CommitProperties(app_transactions=[Transaction(text, epoch) for text in ids])
+        made = [Transaction(text, hand.epoch) for text in ids]
+        read = [Transaction(self.input_uid, hand.number)] if hand.input else []
+        return CommitProperties(app_transactions=[*read, *made])
 
 
 class DeltaSink(Sink):
@@ -198,7 +205,7 @@ class DeltaSink(Sink):
     @property
     def _expected(self) -> int | None:
         """The last micro-batch that the table must have."""
-        return None if self.noted is None else self.noted.epoch_at(self.location.uri)
+        return self.ledger.expected(self.location.uri)
 
     def _behind(self, found: int | None) -> RunError:
         """The table has micro-batches up to one, and the job has written more."""
@@ -216,14 +223,17 @@ class DeltaSink(Sink):
         """
         with self.location.reaching():
             last = table.transaction_version(self.target.uid)
-        if last is not None and last > epoch:
-            raise RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
-        behind = self._expected is not None and (-1 if last is None else last) < self._expected
-        if behind and not Facts.of(table).forgets_writers:
-            raise self._behind(last)
-        if last is not None:
-            self.noted = Noted.at(self.location.uri, last)
-        return bool(last == epoch)
+            read = table.transaction_version(self.target.input_uid) if last == epoch else None
+
+        def refuse(how: Standing) -> RunError | None:
+            if how is Standing.AHEAD:
+                return RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
+            if how is Standing.OTHER:
+                return RunError("RUN176.other", name=self.location.name, epoch=epoch)
+            return None if Facts.of(table).forgets_writers else self._behind(last)
+
+        found = None if last is None else Mark.of(last, read)
+        return self.ledger.is_done(epoch, found, self.location.uri, refuse)
 
     def _begun(self, table: DeltaTable) -> bool:
         """Whether a micro-batch of this sink is in the table."""
@@ -258,7 +268,7 @@ class DeltaSink(Sink):
             try:
                 with self.location.reaching():
                     if change(table):
-                        self.noted = Noted.at(self.location.uri, epoch)
+                        self.ledger.note(self.location.uri, epoch)
                 return True
             except CommitFailedError as error:
                 if self._released or time.monotonic() > until:
@@ -300,7 +310,7 @@ class AppendSink(DeltaSink):
                 removed, places = self._replaced(table, files)
                 actions += removed
             if actions:
-                noted = self.target.noted(epoch, places)
+                noted = self.target.noted(self.ledger.hand(epoch), places)
                 keys = list(self.target.partitions)
                 table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=noted)
             return bool(actions)
@@ -397,7 +407,7 @@ class MergeSink(DeltaSink):
             rows = pl.DataFrame(schema={column(i): t.polars() for i, (_, t) in enumerate(self.target.fields)})
         else:
             rows = rows.filter(pl.col(KIND).is_in([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)]))
-        properties = self.target.noted(epoch)
+        properties = self.target.noted(self.ledger.hand(epoch))
         write_deltalake(table, self._table(rows, False), mode="overwrite", commit_properties=properties)
 
     def _without_strangers(self, table: DeltaTable, rows: pl.DataFrame) -> pl.DataFrame:
@@ -433,7 +443,7 @@ class MergeSink(DeltaSink):
             same,
             source_alias="source",
             target_alias="target",
-            commit_properties=self.target.noted(epoch),
+            commit_properties=self.target.noted(self.ledger.hand(epoch)),
         )
         merge = merge.when_matched_delete(gone).when_matched_update(columns, f"NOT {gone}")
         merge.when_not_matched_insert(columns, f"NOT {gone}").execute()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from stateplan.execnodes.connectors.jdbc.postgres import (
     quoted,
     rows,
 )
-from stateplan.execnodes.connectors.noted import Noted
+from stateplan.execnodes.connectors.noted import Mark, Standing
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.types import LogicalType
@@ -185,7 +185,6 @@ class JdbcSink(Sink):
     _connection: Any = field(default=None, repr=False, compare=False)
     _target: Target | None = field(default=None, repr=False, compare=False)
     _owner: str | None = field(default=None, repr=False, compare=False)
-    noted: Noted | None = field(default=None, repr=False, compare=False)
     _released: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -200,7 +199,7 @@ class JdbcSink(Sink):
     @property
     def _expected(self) -> int:
         """The last micro-batch that the database must have; -1 for none."""
-        epoch = None if self.noted is None else self.noted.epoch_at(self._place)
+        epoch = self.ledger.expected(self._place)
         return -1 if epoch is None else epoch
 
     @property
@@ -243,7 +242,7 @@ class JdbcSink(Sink):
     def prepare(self, epoch: int) -> None:
         if self._owner is None:
             owner = uuid.uuid4().hex
-            self._again(lambda: self._claim(owner))
+            self._again(lambda: self._claim(owner, epoch))
             self._owner = owner
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
@@ -356,8 +355,13 @@ class JdbcSink(Sink):
                 hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
             ) from None
 
-    def _claim(self, owner: str) -> None:
-        """Makes this job the owner of the sink's row in the table of epochs."""
+    @property
+    def _input_uid(self) -> str:
+        """The row in the table of epochs whose number is the digest of what the last micro-batch read."""
+        return f"{self.uid}/input"
+
+    def _claim(self, owner: str, epoch: int) -> None:
+        """Makes this job the owner of the sink's rows in the table of epochs."""
         connection, target = self._connected()
         table = self._epochs(target)
         if rows(connection, f"SELECT to_regclass({literal(table)}) IS NULL")[0][0]:
@@ -365,16 +369,36 @@ class JdbcSink(Sink):
         with self._noting(connection, target), connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {table} (uid, epoch, owner) VALUES ($1, -1, $2) "
-                "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner RETURNING epoch",
+                "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner RETURNING uid, epoch",
                 (self.uid, owner),
             )
-            found = int(cursor.fetchall()[0][0])
-        if found < self._expected:
+            noted = {str(uid): int(number) for uid, number in cursor.fetchall()}
+            for uid, number in rows(connection, f"SELECT uid, epoch FROM {table} WHERE uid = $1", [self._input_uid]):
+                noted[str(uid)] = int(number)
+        try:
+            self._is_done(target, epoch, noted)
+        except StateplanError:
             connection.rollback()
-            raise self._behind(target, found)
+            raise
         connection.commit()
-        if found >= 0:
-            self.noted = Noted.at(self._place, found)
+
+    def _is_done(self, target: Target, epoch: int, noted: Mapping[str, int]) -> bool:
+        """Whether the database has a micro-batch, by what its table of epochs says.
+
+        Raises:
+            RunError: RUN150, it has other micro-batches than the checkpoint.
+        """
+        last, name, server = noted.get(self.uid, -1), target.table.path, self.server.summary
+
+        def refuse(how: Standing) -> RunError:
+            if how is Standing.AHEAD:
+                return RunError("RUN150.ahead", name=name, server=server, found=last, epoch=epoch)
+            if how is Standing.OTHER:
+                return RunError("RUN150.other", name=name, server=server, epoch=epoch)
+            return self._behind(target, last)
+
+        found = Mark.of(last, noted.get(self._input_uid)) if last >= 0 else None
+        return self.ledger.is_done(epoch, found, self._place, refuse)
 
     def _behind(self, target: Target, found: int) -> RunError:
         """The database has micro-batches up to one, and the job has written more."""
@@ -403,19 +427,28 @@ class JdbcSink(Sink):
         connection, target = self._connected()
         table = self._epochs(target)
         with self._noting(connection, target):
-            found = rows(connection, f"SELECT epoch, owner FROM {table} WHERE uid = $1 FOR UPDATE", [self.uid])
-        name, server = target.table.path, self.server.summary
-        if not found or found[0][0] < self._expected:
+            found = rows(
+                connection,
+                f"SELECT uid, epoch, owner FROM {table} WHERE uid IN ($1, $2) ORDER BY uid FOR UPDATE",
+                [self.uid, self._input_uid],
+            )
+        noted = {str(uid): int(number) for uid, number, _ in found}
+        mine = [owner for uid, _, owner in found if uid == self.uid]
+        refused: RunError | None = None
+        if not mine or noted[self.uid] < self._expected:
+            refused = self._behind(target, noted.get(self.uid, -1))
+        elif mine[0] != self._owner:
+            refused = RunError("RUN150", name=target.table.path, server=self.server.summary)
+        if refused is not None:
             connection.rollback()
-            raise self._behind(target, found[0][0] if found else -1)
-        if found[0][1] != self._owner:
+            raise refused
+        try:
+            done = self._is_done(target, epoch, noted)
+        except StateplanError:
             connection.rollback()
-            raise RunError("RUN150", name=name, server=server)
-        if found[0][0] >= epoch:
+            raise
+        if done:
             connection.rollback()
-            if found[0][0] > epoch:
-                raise RunError("RUN150.ahead", name=name, server=server, found=found[0][0], epoch=epoch)
-            self.noted = Noted.at(self._place, epoch)
             return
         if self._described(connection) != target:  # somebody has changed the table; its columns fit
             connection.rollback()
@@ -426,8 +459,15 @@ class JdbcSink(Sink):
             self._move(cursor, target, frame)
             with self._noting(connection, target):
                 cursor.execute(f"UPDATE {table} SET epoch = $1, written = now() WHERE uid = $2", (epoch, self.uid))
+                hand = self.ledger.hand(epoch)
+                if hand.input:
+                    cursor.execute(
+                        f"INSERT INTO {table} (uid, epoch, owner) VALUES ($1, $2, $3) ON CONFLICT (uid) DO UPDATE "
+                        "SET epoch = EXCLUDED.epoch, owner = EXCLUDED.owner, written = now()",
+                        (self._input_uid, hand.number, self._owner),
+                    )
         connection.commit()
-        self.noted = Noted.at(self._place, epoch)
+        self.ledger.note(self._place, epoch)
 
     def _move(self, cursor: Any, target: Target, frame: pl.DataFrame) -> None:
         import polars as pl

@@ -139,6 +139,7 @@ class TransactionalSink(KafkaSink):
 
     name: str = ""
     _open: list[Transactions] = field(default_factory=list, repr=False, compare=False)
+    _looked: list[int] = field(default_factory=list, repr=False, compare=False)
     ordered = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -169,7 +170,11 @@ class TransactionalSink(KafkaSink):
                 yield _HEAD.unpack_from(part)[0], pl.DataFrame(stream.read_all())
 
         if parts:
-            self._transactions().commit(decoded, epoch)
+            self._transactions().commit(decoded, epoch, self.ledger)
+        elif not self._looked:
+            self._transactions().is_done(self.ledger, epoch)
+        self._looked.append(epoch)
+        del self._looked[:-1]
 
     def release(self) -> None:
         for transactions in self._open:

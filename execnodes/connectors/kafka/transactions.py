@@ -21,6 +21,7 @@ from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import TOPIC
 from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
 from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox
+from stateplan.execnodes.connectors.noted import Ledger, Mark, Standing, refusal
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Transactions:
     _outbox: Outbox | None = None
     _coming: Future[Outbox] | None = None
     _group: Any = None
-    _done: int = -1
+    _found: Mark | None = None
     _begun: float = field(default=0.0)
 
     def begin(self) -> None:
@@ -124,11 +125,11 @@ class Transactions:
             self._call(outbox, outbox.client.init_transactions)
         except KafkaException as error:
             raise self._coded(outbox, error.args[0]) from None
-        self._done = self._last(outbox)
+        self._found = self._last(outbox)
         return outbox
 
-    def _last(self, outbox: Outbox) -> int:
-        """The last epoch that was committed; -1 for none."""
+    def _last(self, outbox: Outbox) -> Mark | None:
+        """The last micro-batch that was committed; None for none."""
         from confluent_kafka import TopicPartition
 
         # An offset that a transaction is about to commit is waited for, and not read as missing.
@@ -141,7 +142,7 @@ class Transactions:
             asked = [TopicPartition(name, 0) for name in names]
             wait = self.brokers.time_out
             if not asked:
-                return -1
+                return None
             found = brokers.ask(
                 lambda s: consumer.committed(asked, timeout=s), lambda: consumer.poll(0), complaints, wait
             )
@@ -150,26 +151,45 @@ class Transactions:
         for answer in found:
             if answer.error is not None:
                 raise self.brokers.error(answer.error, complaints, topic=answer.topic)
-        return max(answer.offset for answer in found) - 1 if any(a.offset > 0 for a in found) else -1
+        last = max(found, key=lambda answer: int(answer.offset))
+        return Mark(last.offset - 1, last.metadata or "") if last.offset > 0 else None
 
-    def commit(self, parts: Callable[[], Iterable[Part]], epoch: int) -> None:
+    def is_done(self, ledger: Ledger, epoch: int) -> bool:
+        """Whether a micro-batch is committed.
+
+        Raises:
+            StateplanError: as :meth:`ready`; RUN002, the brokers have other micro-batches than the checkpoint.
+        """
+        self.ready()
+        found, expected = self._found, ledger.expected(self.name)
+        if not ledger.input:  # nobody knows what the micro-batch reads: it is told by its number alone
+            return found is not None and epoch <= found.epoch
+
+        def refuse(how: Standing) -> StateplanError | None:
+            # Brokers forget the offsets of a group that has been idle for long.
+            return None if how is Standing.LOST else refusal(how, f"table {self.brokers.table}", found, epoch, expected)
+
+        return ledger.is_done(epoch, found, self.name, refuse)
+
+    def commit(self, parts: Callable[[], Iterable[Part]], epoch: int, ledger: Ledger) -> None:
         """Sends the messages of a micro-batch in a transaction; nothing if it is committed.
 
         Args:
             parts: gives them, in order, as often as it is asked.
             epoch: of the micro-batch.
+            ledger: of the sink.
 
         Raises:
-            StateplanError: as :meth:`Outbox.flush` and :meth:`ready`; RUN131, RUN132, RUN134.
+            StateplanError: as :meth:`Outbox.flush` and :meth:`is_done`; RUN131, RUN132, RUN134.
         """
         from confluent_kafka import KafkaException
 
         for attempt in range(1, _ATTEMPTS + 1):
-            outbox = self.ready()
-            if epoch <= self._done:
+            if self.is_done(ledger, epoch):
                 return
+            outbox = self.ready()
             try:
-                self._transaction(outbox, parts(), epoch, singly=attempt > 1)
+                self._transaction(outbox, parts(), ledger.hand(epoch), singly=attempt > 1)
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 found = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
@@ -185,10 +205,11 @@ class Transactions:
                 if attempt > 1 or not isinstance(error, DataError):
                     raise
             else:
-                self._done = epoch
+                self._found = ledger.hand(epoch)
+                ledger.note(self.name, epoch)
                 return
 
-    def _transaction(self, outbox: Outbox, parts: Iterable[Part], epoch: int, singly: bool) -> None:
+    def _transaction(self, outbox: Outbox, parts: Iterable[Part], hand: Mark, singly: bool) -> None:
         from confluent_kafka import TopicPartition
 
         outbox.failed.clear()
@@ -201,7 +222,7 @@ class Transactions:
             marked = marked or (messages[TOPIC][0] if messages.height else "")
         outbox.flush()
         if marked:
-            mark = [TopicPartition(marked, 0, epoch + 1)]
+            mark = [TopicPartition(marked, 0, hand.epoch + 1, hand.input)]
             self._call(outbox, lambda s: outbox.client.send_offsets_to_transaction(mark, self._group, s))
         self._call(outbox, outbox.client.commit_transaction)
 

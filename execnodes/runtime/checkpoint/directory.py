@@ -14,12 +14,15 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from stateplan.execnodes.errors import CheckpointError, StateplanError, nearest
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.paths import AnyPath, ordered, remove_tree, write_whole
-from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
+from stateplan.execnodes.runtime.checkpoint.record import REACHED, BatchRecord
 from stateplan.execnodes.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -31,7 +34,7 @@ from stateplan.execnodes.runtime.checkpoint.rescale import (
 from stateplan.execnodes.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
 from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.readers import KeptReaders
+from stateplan.execnodes.runtime.readers import KeptReaders, last_known
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
@@ -80,6 +83,7 @@ class Checkpoint:
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
         continuation: how the plan goes on from the one before; None without one.
         parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
+        record: which micro-batch its jobs have begun last; None for a temporary one.
         rescale: what brings the state to that parallelism; None when it has it.
     """
 
@@ -99,6 +103,8 @@ class Checkpoint:
     parallelism: int | None = None
     rescale: Rescale | None = None
     lock: FileLock | Lease | None = field(default=None, repr=False)
+    record: BatchRecord | None = field(default=None, repr=False)
+    _facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def spark(self) -> SparkCheckpoint:
@@ -157,12 +163,15 @@ class Checkpoint:
                 fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
                 fresh.lock = lock
                 fresh.parallelism = min(cores, groups) if cores else None
+                if given:
+                    fresh.record = BatchRecord.of(folder, fresh.id)
                 fresh._write_facts(())
                 write_whole(folder / "plan.json", plan_text)
                 return fresh
             known = _read(folder, plan_text)
             if known.savepoint:
                 raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
+            known._compare()  # noqa: SLF001 - of the same class
             known._settle_in()  # noqa: SLF001 - of the same class
             if 0 < wanted != known.key_groups:
                 raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
@@ -181,11 +190,31 @@ class Checkpoint:
         """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
         return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
 
-    def _settle_in(self) -> None:
-        """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name; removes what a
-        killed job had begun to plan. Raises CheckpointError CKPT001."""
+    def _compare(self) -> None:
+        """Compares the parts of the directory with each other. Raises CheckpointError CKPT001, CKPT005, CKPT014,
+        CKPT016, CKPT031."""
+        self.record = BatchRecord.of(self.folder, self.id)
         try:
-            if self.place != str(self.folder) or not self.spark.is_plainly_named:
+            self.record.check(self.spark, self._facts, read_ttls(self.folder).written, last_known(self.folder))
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
+
+    def begin(self, epoch: int, ttls: LiveTtls, readers: KeptReaders) -> str:
+        """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
+        job comes back. Raises as :meth:`BatchRecord.begin`; CheckpointError CKPT005."""
+        if self.record is None:
+            return ""
+        try:
+            return self.record.begin(epoch, self.spark, ttls.written, readers.last)
+        except ValueError as cause:
+            raise _damaged(self.spark.folder, str(cause)) from cause
+
+    def _settle_in(self) -> None:
+        """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name, or that were
+        damaged; removes what a killed job had begun to plan. Raises CheckpointError CKPT001."""
+        try:
+            local = isinstance(self.folder, Path)
+            if local or self.place != str(self.folder) or not self.spark.is_plainly_named:
                 self.spark.relocate()
             self.spark.forget_unplanned()
         except OSError as cause:
@@ -318,11 +347,16 @@ class Checkpoint:
         write_whole(self.folder / "plan.json", self.plan_text)
 
     def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
-        facts = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
+        facts: dict[str, Any] = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
         if self.recovered is not None:
             facts["recovered"] = self.recovered
-        facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts)}
+        facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts, mode="json")}
+        if self.record is not None:
+            facts[REACHED] = self.record.last
+            if layouts:  # the first file of a new directory is stateplan.json
+                self.record.adopt(self._facts, facts)
         write_whole(self.folder / FACTS, json.dumps(facts, indent=1) + "\n")
+        self._facts = facts
 
     def ttls(self, job: JobGraph, graph: ExecGraph, tell: Callable[[str], None]) -> LiveTtls:
         """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
@@ -370,11 +404,15 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
         layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
         recovered, place = facts.get("recovered"), facts.get("place")
+        if REACHED in facts:
+            facts[REACHED] = int(facts[REACHED])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
-    return Checkpoint(
+    known = Checkpoint(
         folder, name, created, groups, False, True, plan_text, layouts, recovered, place, "savepoint" in facts
     )
+    known._facts = facts  # noqa: SLF001 - of the same class
+    return known
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:

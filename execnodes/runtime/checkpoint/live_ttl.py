@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -120,7 +121,16 @@ class StateTtl:
 
 
 _STATES = TypeAdapter(list[StateTtl])
-Record = dict[Key, StateTtl]
+
+
+class Record(dict[Key, StateTtl]):
+    """What the file says.
+
+    Attributes:
+        written: how often it has been written.
+    """
+
+    written: int = 0
 
 
 def read_ttls(folder: AnyPath) -> Record:
@@ -135,15 +145,23 @@ def read_ttls(folder: AnyPath) -> Record:
         if data["format"] != _FORMAT:
             raise _damaged(path, f"it has format {data['format']!r:.40}, this version reads {_FORMAT}")
         states = _STATES.validate_python(data["states"])
+        record = Record({state.key: state for state in states})
+        record.written = int(data.get("written", 0))
+        if not {"written", "sum"}.isdisjoint(data) and data.get("sum") != _sum(record.written, data["states"]):
+            raise _damaged(path, "its checksum is another one")
     except FileNotFoundError:
-        return {}
+        return Record()
     except ValidationError as cause:
         first = cause.errors()[0]
         raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from cause
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
         what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
         raise _damaged(path, what) from cause
-    return {state.key: state for state in states}
+    return record
+
+
+def _sum(written: int, states: object) -> int:
+    return zlib.crc32(json.dumps([written, states]).encode())
 
 
 def _damaged(path: AnyPath, why: str) -> CheckpointError:
@@ -167,7 +185,10 @@ def editing(folder: AnyPath, wait: float = 10.0) -> Iterator[Record]:
             before = dict(record)
             yield record
             if record != before:
-                data = {"format": _FORMAT, "states": _STATES.dump_python(list(record.values()))}
+                states = _STATES.dump_python(list(record.values()), mode="json")
+                record.written += 1
+                seal = {"written": record.written, "sum": _sum(record.written, states)}
+                data = {"format": _FORMAT, **seal, "states": states}
                 write_whole(folder / _FILE, json.dumps(data, indent=1) + "\n", lasting=True)
     except OSError as cause:
         raise CheckpointError(
@@ -190,7 +211,7 @@ class LiveTtls:
     operators: Sequence[OperatorSpec]
     tried: int
     tell: Callable[[str], None]
-    _record: Record = field(default_factory=dict)
+    _record: Record = field(default_factory=Record)
     _stamp: tuple[int, ...] | None = None
     _told: tuple[int, ...] | None = None
     _sent: str = ""
@@ -247,6 +268,11 @@ class LiveTtls:
                 del record[key]
         self._record = record
         self._stamp = self._look()
+
+    @property
+    def written(self) -> int:
+        """How often the file has been written."""
+        return self._record.written
 
     def held(self, key: Key) -> int:
         """The TTL of a state in the last micro-batch, ms; 0 (never) for one that is not known."""

@@ -42,12 +42,13 @@ class NotedBatches:
             raise CheckpointError("CKPT005.damaged", file=path, why=str(cause)) from cause
         for uid, sink in sinks.items():
             if uid in kept:
-                sink.noted = Noted(*kept[uid])
+                sink.ledger.noted = Noted(*kept[uid])
                 self._known[uid] = [*kept[uid]]
 
     def keep(self, sinks: Mapping[str, Sink]) -> None:
         """Keeps what the sinks have noted. Raises RunError RUN031, the disk is full; OSError."""
-        noted = {uid: [s.noted.digest, s.noted.epoch] for uid, s in sinks.items() if s.noted is not None}
+        held = {uid: sink.ledger.noted for uid, sink in sinks.items()}
+        noted: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in held.items() if n is not None}
         if noted == self._known:
             return
         path = self.folder / _FILE

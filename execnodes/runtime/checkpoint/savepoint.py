@@ -23,7 +23,10 @@ from typing import Any
 
 from stateplan.execnodes.errors import CheckpointError, RunError, nearest
 from stateplan.execnodes.paths import AnyPath, create, inside, ordered, remove_tree, set_time, write_whole
+from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.execnodes.runtime.checkpoint.locks import running_writer
+from stateplan.execnodes.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
+from stateplan.execnodes.runtime.readers import last_known
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 
@@ -34,7 +37,7 @@ RECOVERING = "recovering"
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
 
-_PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark")
+_PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark", RECORD)
 """What is copied of a checkpoint, besides its facts."""
 _THREADS = 8
 
@@ -99,7 +102,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
     Raises:
         CheckpointError: CKPT070, it is no savepoint; CKPT071, the directory has another checkpoint; CKPT072, it is the
             checkpoint of a running job, or of one that was stopped in the middle of a micro-batch; CKPT001, CKPT005,
-            CKPT006, files cannot be read or written.
+            CKPT006, CKPT014, CKPT016, files cannot be read or written.
     """
     origin = checkpoint_path(text, options)
     try:
@@ -111,11 +114,15 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         saved: Mapping[str, Any] = facts.pop("savepoint", {})
         if not saved:
             _require_ended(origin, text)
+        record = BatchRecord.of(origin, str(facts.get("id")))
+        record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
+        facts.pop(REACHED, None)  # the record is of another job
         create(folder / RECOVERING, f"{origin}\n".encode())
         for name in _PARTS:  # of a start that was killed while it copied
             remove_tree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
         _copy(origin, folder)
         SparkCheckpoint.of(folder).forget_id()
+        (folder / RECORD).unlink(missing_ok=True)
         _write_facts(folder, {**facts, "id": uuid.uuid4().hex[:12], "recovered": str(origin)})
         (folder / RECOVERING).unlink(missing_ok=True)
     except (OSError, ValueError, KeyError, TypeError) as cause:

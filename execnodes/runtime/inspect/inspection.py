@@ -197,7 +197,7 @@ def operator_states(
             continue
         tables = _tables(snapshot, entry)
         out.append(
-            OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or {}))
+            OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or Record()))
         )
     return tuple(out)
 

@@ -12,10 +12,10 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from stateplan.execnodes.errors import CheckpointError
@@ -31,11 +31,27 @@ INSTANTS = "instants"
 CLOSING = "closing"
 """The folder of marker files that say that input has ended: a number and the time."""
 
+COMPACT = ".compact"
+"""How the name of a file in the log of a source ends that has all before it."""
+
+RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
+"""What to do about a file that is missing or damaged."""
+
 _MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
 _SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
 _HERE = "file:"
 _LEGAL = "/;:@&=+$,-_.!~*'()"
 """What Java's ``URI`` leaves as it is in a path, besides letters, digits and what is not ASCII."""
+
+
+class Stateful(Protocol):
+    """An operator with state: :class:`execnodes.runtime.jobgraph.OperatorSpec`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def level(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,15 @@ class BatchOffsets:
 
     facts: dict[str, Any]
     sources: tuple[Any, ...]
+
+    @staticmethod
+    def of(entry: bytes) -> BatchOffsets:
+        """An entry of the log. Raises ValueError, it is damaged."""
+        lines = entry.decode().splitlines()
+        facts = json.loads(lines[1]) if len(lines) > 1 else None
+        if not isinstance(facts, dict):
+            raise ValueError("its second line is not an object")
+        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
 
     @property
     def time(self) -> int:
@@ -145,20 +170,37 @@ class SparkCheckpoint:
 
     def _with_marker(self, line: str) -> str:
         """A line of the log of a source of files."""
+        if "/splits/" not in line:
+            return line
         entry = json.loads(line)
         marker = self.marker(unquote(str(entry.get("path"))))
         if marker is None:
+            return line
+        if entry["path"] == _as_spark(marker):
             return line
         entry["path"] = _as_spark(marker)
         return json.dumps(entry, separators=(",", ":"))
 
     def _with_schemas(self, line: str) -> str:
         """What Spark knows of a stateful operator, as JSON."""
-        facts = json.loads(line)
+        facts, changed = json.loads(line), False
         for store in facts.get("stateStoreInfo", ()):
             paths = store.get("stateSchemaFilePaths", ())
             store["stateSchemaFilePaths"] = [self._schema(path) for path in paths]
+            changed = changed or store["stateSchemaFilePaths"] != paths
+        if not changed:
+            return line
         return json.dumps(facts, separators=(",", ":"))
+
+    def schemas(self, operator: int) -> Iterator[AnyPath]:
+        """The files with the schemas of state that Spark has recorded of a stateful operator; none of what cannot be
+        read."""
+        for facts in ordered((self.state / str(operator)).glob("_metadata/*/[0-9]*")):
+            with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+                for line in facts.read_text(encoding="utf-8").splitlines()[1:]:
+                    for store in json.loads(line).get("stateStoreInfo", ()):
+                        found = (_SCHEMA.search(str(path)) for path in store.get("stateSchemaFilePaths", ()))
+                        yield from (self.state / match[1] for match in found if match is not None)
 
     def _schema(self, path: str) -> str:
         """The place of a schema, from an earlier one."""
@@ -211,11 +253,7 @@ class SparkCheckpoint:
             OSError: the entry cannot be read.
             ValueError: it is damaged.
         """
-        lines = (self.offset_log / str(batch)).read_text(encoding="utf-8").splitlines()
-        facts = json.loads(lines[1]) if len(lines) > 1 else None
-        if not isinstance(facts, dict):
-            raise ValueError("its second line is not an object")
-        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
+        return BatchOffsets.of((self.offset_log / str(batch)).read_bytes())
 
     def files_read(self, batch: int, after: int = -1) -> Iterator[str]:
         """The files that sources of files have read up to a micro-batch: local ones as paths, others as URLs.
@@ -280,6 +318,30 @@ def _parsed(line: str) -> Any:
     return None  # "-": nothing has been read yet
 
 
+def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
+    """What a file is for, by its place in what Spark wrote."""
+    kind, *rest = place.split("/")
+    if not rest and kind == "state":
+        return "the state of all operators"
+    if kind == "metadata":
+        return "the identity of the query"
+    number = re.split("[._]", rest[-1])[0]
+    if kind == "offsets":
+        return f"what micro-batch {number} reads"
+    if kind == "commits":
+        return f"that micro-batch {number} is done"
+    if kind == "sources":
+        return f"which files of source {rest[0]} micro-batch {number} reads"
+    names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
+    state = f"state of {', '.join(names) or 'no operator of the plan'}"
+    if len(rest) == 1:
+        return state
+    if not rest[1].isdecimal():
+        return f"what Spark knows of the {state}"
+    version = f", as of version {number}" if len(rest) == 3 else ""
+    return f"{state}, partition {rest[1]}{version}"
+
+
 def damage_of(path: AnyPath) -> str | None:
     """What is wrong with a file that Spark wrote; None for nothing that its checksums tell. Raises OSError.
 
@@ -291,11 +353,9 @@ def damage_of(path: AnyPath) -> str | None:
     if not sums.exists():
         return "is empty" if not data else None
     facts = sums.read_bytes()
-    if facts[:4] != b"crc\0" or len(facts) < 8:
-        return None
     step = int.from_bytes(facts[4:8], "big")
-    if step <= 0:
-        return None
+    if facts[:4] != b"crc\0" or len(facts) < 8 or len(facts) % 4 or step <= 0:
+        return f"has a damaged file of checksums beside it (.{path.name}.crc)"
     expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
     most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
     if len(data) > most or (expected and len(data) <= least):
@@ -324,8 +384,8 @@ def _rewrite(log: AnyPath, change: Callable[[str], str]) -> None:
 
 def _as_spark(path: AnyPath) -> str:
     """A path as a URI, as Java writes one."""
-    text = f"{_HERE}//{path}" if isinstance(path, Path) else str(path)
-    return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in text)
+    url = f"{_HERE}//{path}" if isinstance(path, Path) else str(path)
+    return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in url)
 
 
 def _from_spark(uri: str) -> str:

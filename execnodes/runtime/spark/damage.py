@@ -11,19 +11,26 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from stateplan.execnodes.disk import FULL, existing_folder, full_error, is_full
 from stateplan.execnodes.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.execnodes.paths import AnyPath, inside, ordered
-from stateplan.execnodes.runtime.spark.checkpoint_files import BatchOffsets, SparkCheckpoint, damage_of
+from stateplan.execnodes.runtime.spark.checkpoint_files import (
+    RESTORE,
+    BatchOffsets,
+    SparkCheckpoint,
+    Stateful,
+    content_of,
+    damage_of,
+)
 from stateplan.execnodes.runtime.spark.lost import lost_by
 from stateplan.execnodes.runtime.spark.session import keep_log, last_printed
 from stateplan.execnodes.unreached import text_of
@@ -32,29 +39,30 @@ _SIGNS = (
     "CANNOT_LOAD_STATE_STORE",
     "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
     "STDS_FAILED_TO_READ_OPERATOR_METADATA",
-    "Checksum error",
+    "Checksum",
     "Failed to read log file",
     "Incomplete log file",
     "FileNotFoundException",
     "doesn't exist",
+    "does not exist",
+    "MISSING_STATE_DIRECTORY",
+    "[INTERNAL_ERROR]",
+    "terminated with exception:  SQLSTATE",
+    "EOFException",
+    "Unexpected character",
+    "Unrecognized token",
+    "JsonParseException",
+    "No usable value",
+    "Illegal unquoted character",
+    "Illegal character",
     "RocksDBException",
     "MalformedInputException",
 )
 """What Spark's messages hold when a file of a checkpoint cannot be read."""
 
-_RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
 _CHECKED = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
+_JSON = re.compile(r"commits/\d+|offsets/\d+")
 _SST = re.compile(rb"[0-9]{6}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
-
-
-class Stateful(Protocol):
-    """An operator with state: :class:`execnodes.runtime.jobgraph.OperatorSpec`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def level(self) -> int: ...
 
 
 def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Stateful]) -> CheckpointError | None:
@@ -67,7 +75,7 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
     """
     if not any(sign in text for sign in _SIGNS):
         return None
-    found = next(find_damage(spark), None)
+    found = next(find_damage(spark, {o.level - 1 for o in operators}), None)
     if found is None and "CANNOT_LOAD_STATE_STORE" in text:
         found = spark.state, "cannot be loaded by Spark"
     if found is None:
@@ -75,39 +83,18 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
     path, why = found
     place = inside(path, spark.folder)
     newest = max(spark.done, default=-1)
-    hint = _RESTORE
+    hint = RESTORE
     if place == f"commits/{newest}":
         hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
-    return CheckpointError("CKPT014", path=path, why=why, content=_content(place, operators), hint=hint)
+    return CheckpointError("CKPT014", path=path, why=why, content=content_of(place, operators), hint=hint)
 
 
-def _content(place: str, operators: Sequence[Stateful]) -> str:
-    """What a file is for, by its place in what Spark wrote."""
-    kind, *rest = place.split("/")
-    if not rest and kind == "state":
-        return "the state of all operators"
-    if kind == "metadata":
-        return "the identity of the query"
-    number = re.split("[._]", rest[-1])[0]
-    if kind == "offsets":
-        return f"what micro-batch {number} reads"
-    if kind == "commits":
-        return f"that micro-batch {number} is done"
-    if kind == "sources":
-        return f"which files of source {rest[0]} micro-batch {number} reads"
-    names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
-    state = f"state of {', '.join(names) or 'no operator of the plan'}"
-    if not rest[1].isdecimal():
-        return f"what Spark knows of the {state}"
-    version = f", as of version {number}" if len(rest) == 3 else ""
-    return f"{state}, partition {rest[1]}{version}"
-
-
-def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
+def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterator[tuple[AnyPath, str]]:
     """The damaged and missing files of a checkpoint, and what is wrong with each.
 
     Args:
         spark: what Spark wrote of it.
+        levels: Spark's numbers of the stateful operators that there must be, where they are known.
     """
     logs, identity = [spark.offset_log, spark.commit_log], spark.folder / "metadata"
     if not identity.exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
@@ -117,14 +104,15 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
         if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
             continue
         try:
-            why = damage_of(path)
+            why = damage_of(path) or (_misread(path) if _JSON.fullmatch(place) else None)
         except OSError as cause:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
             yield path, why
-    newest = max(spark.done, default=-1)
+    newest = max(spark.done, default=_last_planned(spark) - 1)
     if newest < 0:
         return
+    yield from ((spark.state / str(n), "is missing") for n in sorted(levels) if not (spark.state / str(n)).is_dir())
     offsets: BatchOffsets | None = None
     with contextlib.suppress(OSError, ValueError):
         offsets = spark.planned(newest)
@@ -137,12 +125,30 @@ def find_damage(spark: SparkCheckpoint) -> Iterator[tuple[AnyPath, str]]:
     for level in ordered(spark.state.glob("[0-9]*")):
         if not any((level / "_metadata").rglob("[0-9]*")):
             yield level / "_metadata" / "v2" / "0", "is missing"
+        yield from ((path, "is missing") for path in spark.schemas(int(level.name)) if not path.exists())
         for partition in ordered(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
             missing = _missing_of_state(partition, newest + 1)
             if missing is None:
                 yield partition, "has no snapshot"
             else:
                 yield from ((path, "is missing") for path in missing)
+
+
+def _misread(path: AnyPath) -> str | None:
+    """What is wrong with a log whose lines after the first one are JSON, or "-". Raises OSError."""
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+            if line.strip() not in ("", "-"):
+                json.loads(line)
+    except ValueError as cause:
+        return f"is not JSON ({cause})"
+    return None
+
+
+def _last_planned(spark: SparkCheckpoint) -> int:
+    with contextlib.suppress(OSError):
+        return spark.last_planned
+    return -1
 
 
 def _missing_of_source(source: AnyPath, newest: int, end: int) -> Iterator[AnyPath]:

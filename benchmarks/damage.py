@@ -1,0 +1,303 @@
+"""Damages the checkpoint of a job in every way, and starts the job again: are the rows right, or is it refused?
+
+    python -m benchmarks.damage [--job rows|windows] [--pairs 100] [--seed 1] [--part 1/4] [--only REGEX]
+        [--pending yes]
+
+Each file and each folder of the checkpoint is removed, cut, emptied, changed in one byte (with its checksum beside it,
+and without), and replaced by the one of an older copy; then so many pairs of damages together. After each damage, more
+input comes, and the job starts again from a copy of the damaged checkpoint and of its sink. Wanted are the rows of a
+job in peace, or an error with a code other than those for failures that nobody has explained, within a minute. Prints
+how many gave what. Exit code 1 when there were wrong rows, errors without an explanation, or jobs that did not end.
+With ``--pending``, the last micro-batch before the damage is not known to be done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import work_folder
+from stateplan.execnodes.errors import StateplanError
+from stateplan.planner.session.environment import TableEnvironment
+
+LIMIT = 60.0
+"""Seconds within which a job must end."""
+
+UNEXPLAINED = re.compile(r"RUN001|BUG\d+")
+
+FILES = (3, 3, 2)
+"""How many files of input come before the older copy, before the damage, and after it."""
+
+JOBS = {
+    "rows": "SELECT k, v FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS n FROM src) WHERE n = 1",
+    "windows": "SELECT k, COUNT(*) FROM TABLE(TUMBLE(TABLE src, DESCRIPTOR(t), INTERVAL '10' SECOND)) "
+    "GROUP BY k, window_start, window_end",
+}
+TIMES = {"rows": "p AS PROCTIME()", "windows": "WATERMARK FOR t AS t"}
+
+
+# ---- the job --------------------------------------------------------------------------------------------------------
+
+
+def give(folder: Path, first: int, count: int) -> None:
+    """Adds files of input, with keys that come again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(first, first + count):
+        path = folder / f"{number}.json"
+        rows = [{"k": number * 7 + n, "v": number, "t": f"2024-01-01 00:00:{3 * number:02}"} for n in range(14)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def run(job: str, rows: Path, work: Path, sink: Path | None = None) -> bool:
+    """Runs the job over the files; whether it ended in time."""
+    env = TableEnvironment.create()
+    for key, text in {
+        "execution.checkpointing.dir": str(work / "checkpoint"),
+        "parallelism.default": "1",
+        "pipeline.max-parallelism": "2",
+        "table.exec.state.ttl": "10 d",
+    }.items():
+        env.execute_sql(f"SET '{key}' = '{text}'")
+    watched = "" if job == "windows" else ", 'source.max-files-per-trigger' = '1'"
+    env.execute_sql(
+        f"CREATE TABLE src (k BIGINT, v BIGINT, t TIMESTAMP(3), {TIMES[job]}) WITH ('connector' = 'filesystem', "
+        f"'path' = '{rows}', 'format' = 'json'{watched})"
+    )
+    env.execute_sql(
+        f"CREATE TABLE snk (k BIGINT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{sink or work / 'out'}', "
+        "'format' = 'json')"
+    )
+    client = env.execute_sql(f"INSERT INTO snk {JOBS[job]}").get_job_client()
+    assert client is not None
+    if client.wait(LIMIT):
+        return True
+    client.stop()
+    return False
+
+
+def written(work: Path) -> list[str]:
+    """The rows in the sink, sorted."""
+    found = (work / "out").glob("[!._]*")
+    return sorted(line for path in found for line in path.read_text().splitlines() if path.is_file())
+
+
+# ---- the damages ----------------------------------------------------------------------------------------------------
+
+
+def remove(path: Path, older: Path) -> bool:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
+
+
+def cut(path: Path, older: Path) -> bool:
+    return _changed(path, lambda data: data[: len(data) // 2])
+
+
+def empty(path: Path, older: Path) -> bool:
+    if path.is_dir():
+        for entry in path.iterdir():
+            remove(entry, older)
+        return True
+    return _changed(path, lambda data: b"")
+
+
+def flip(path: Path, older: Path) -> bool:
+    return _changed(path, _flipped)
+
+
+def flip_unseen(path: Path, older: Path) -> bool:
+    """Changes a byte, and removes the checksum that would tell."""
+    sums = path.with_name(f".{path.name}.crc")
+    if not sums.exists():
+        return False
+    sums.unlink()
+    return _changed(path, _flipped)
+
+
+def other_digit(path: Path, older: Path) -> bool:
+    """Changes a digit to another one, so that the content reads well, and removes the checksum."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    return _changed(path, lambda data: re.sub(rb"\d(?=\D*$)", lambda m: b"%d" % ((int(m[0]) + 1) % 10), data, count=1))
+
+
+def replace(path: Path, older: Path) -> bool:
+    """Puts the one of the older copy there; removes it where that has none."""
+    remove(path, older)
+    if older.is_dir():
+        shutil.copytree(older, path)
+    elif older.exists():
+        shutil.copy2(older, path)
+        sums = older.with_name(f".{older.name}.crc")
+        if sums.exists():
+            shutil.copy2(sums, path.with_name(sums.name))
+    return True
+
+
+def _changed(path: Path, change: Callable[[bytes], bytes]) -> bool:
+    if path.is_dir():
+        return False
+    before = path.read_bytes()
+    after = change(before)
+    path.write_bytes(after)
+    return after != before
+
+
+def _flipped(data: bytes) -> bytes:
+    if not data:
+        return data
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 0x11]) + data[middle + 1 :]
+
+
+Damage = Callable[[Path, Path], bool]
+"""Damages a file or folder, of which there is an older one at the second path; whether anything changed."""
+
+DAMAGES: dict[str, Damage] = {
+    "removed": remove,
+    "cut": cut,
+    "emptied": empty,
+    "flipped": flip,
+    "flipped unseen": flip_unseen,
+    "other digit": other_digit,
+    "replaced": replace,
+}
+NOT_KEPT = re.compile(r"(metrics|.*\.lock|writers?|stateplan\.tmp)(/.*)?$")
+"""What no job builds on."""
+
+
+def places(checkpoint: Path) -> list[str]:
+    """All files and folders of a checkpoint that something may happen to."""
+    found = (p.relative_to(checkpoint).as_posix() for p in sorted(checkpoint.rglob("*")))
+    return [place for place in found if not NOT_KEPT.match(place)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Damages at places of a checkpoint, one after another."""
+
+    steps: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return " and ".join(f"{damage} {place}" for damage, place in self.steps)
+
+    def apply(self, checkpoint: Path, older: Path) -> bool:
+        """Whether all of them changed something."""
+        for damage, place in self.steps:
+            path = checkpoint / place
+            if not path.exists() or not DAMAGES[damage](path, older / place):
+                return False
+        return True
+
+
+def cases(checkpoint: Path, pairs: int, seed: int) -> Iterator[Case]:
+    """Each damage of each place, and so many random pairs of them."""
+    single = [(damage, place) for place in places(checkpoint) for damage in DAMAGES]
+    yield from (Case((step,)) for step in single)
+    rng = random.Random(seed)
+    for _ in range(pairs):
+        yield Case((rng.choice(single), rng.choice(single)))
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+
+class Trial:
+    """A job with a sound checkpoint, an older copy of it, and the rows that are wanted in the end.
+
+    Args:
+        job: of :data:`JOBS`.
+        folder: to work in.
+        pending: whether the last micro-batch of the sound checkpoint is planned, and not known to be done.
+    """
+
+    def __init__(self, job: str, folder: Path, pending: bool = False) -> None:
+        self.job, self.folder = job, folder
+        self.rows, self.sound, self.older = folder / "rows", folder / "sound", folder / "older"
+        before, then, later = FILES
+        give(self.rows, 0, before)
+        run(job, self.rows, self.sound)
+        shutil.copytree(self.sound, self.older)
+        give(self.rows, before, then)
+        run(job, self.rows, self.sound)
+        if pending:
+            commits = self.sound / "checkpoint" / "spark" / "commits"
+            newest = max(int(p.name) for p in commits.glob("[0-9]*"))
+            for name in (f"{newest}", f".{newest}.crc"):
+                (commits / name).unlink()
+        give(self.rows, before + then, later)
+        peace = folder / "peace"
+        shutil.copytree(self.sound, peace)
+        run(job, self.rows, peace)
+        self.wanted = written(peace)
+
+    def outcome(self, case: Case, copy: Path) -> str | None:
+        """What becomes of the job after a damage; None where nothing was damaged."""
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.sound, copy)
+        if not case.apply(copy / "checkpoint", self.older / "checkpoint"):
+            return None
+        return self.judged(copy)
+
+    def judged(self, copy: Path) -> str:
+        """What becomes of the job at a place."""
+        began = time.monotonic()
+        try:
+            ended = run(self.job, self.rows, copy)
+        except StateplanError as error:
+            late = "slow " if time.monotonic() - began > LIMIT else ""
+            kind = "unexplained" if UNEXPLAINED.match(error.code) else "refused"
+            return f"{late}{kind} {error.code}: {error}" if kind == "unexplained" else f"{late}{kind} {error.code}"
+        except Exception as error:  # what is not coded is what is looked for
+            return f"unexplained {type(error).__name__}: {error}"
+        if not ended:
+            return "hang"
+        found = written(copy)
+        if found == self.wanted:
+            return "right rows"
+        lost, more = Counter(self.wanted) - Counter(found), Counter(found) - Counter(self.wanted)
+        return f"wrong rows: {lost.total()} lost, {more.total()} more"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code."""
+    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    job, only = given.get("--job", "rows"), re.compile(given.get("--only", ""))
+    part, parts = map(int, given.get("--part", "1/1").split("/"))
+    counts, bad = Counter[str](), list[str]()
+    with work_folder("damage") as folder:
+        trial = Trial(job, Path(folder) / job, pending="--pending" in given)
+        copy = Path(folder) / "copy"
+        number = -1
+        for case in cases(trial.sound / "checkpoint", int(given.get("--pairs", 0)), int(given.get("--seed", 1))):
+            if not only.search(str(case)):
+                continue
+            number += 1
+            if number % parts != part - 1:
+                continue
+            found = trial.outcome(case, copy)
+            if found is None:
+                continue
+            counts[found.split(":")[0]] += 1
+            if counts.total() % 50 == 0:
+                print(counts.total(), dict(counts), flush=True)
+            if not found.startswith(("right", "refused")):
+                bad.append(f"{case}: {found}")
+                print(bad[-1], flush=True)
+    for what, count in counts.most_common():
+        print(f"{count:6} {what}")
+    print(f"{counts.total():6} damages, {len(bad)} of them bad")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
