@@ -7,7 +7,7 @@ import json
 
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.planner.session.script import Inserts, read_script
 from tests.support.kafka import Kafka
 from tests.support.local import printed
 
@@ -39,7 +39,7 @@ def lines(kafka: Kafka, statement: str, *partitions: list[tuple[int, int]]) -> l
     *before, last = read_script(f"{tables} {statement}")
     for one in before:
         env.execute_statement(one)
-    graph = env.compile_document(last.node, last.source).graph
+    graph = env.session.compiler.document(Inserts.of(last.node, last.source)).graph
     return printed(translate(graph, {"table.local-time-zone": "UTC"}, 2))
 
 
