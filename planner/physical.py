@@ -59,12 +59,7 @@ def execution_type(node: Physical) -> type[Rel]:
     """What ``node`` is in the execution plan: itself, or of ranks perhaps a deduplication (Flink's
     ``RankUtil.canConvertToDeduplicate``)."""
     rel = node.rel
-    if (
-        isinstance(rel, Rank)
-        and rel.is_deduplication
-        and node.input.is_insert_only
-        and rel.is_by_time
-    ):
+    if isinstance(rel, Rank) and rel.is_deduplication and node.input.is_insert_only and rel.is_by_time:
         return Deduplicate
     return type(rel)
 

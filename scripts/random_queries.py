@@ -24,7 +24,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +31,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.harness import run
+from scripts.flink_answers import TOGETHER, answered, ask
 from scripts.flink_executes import oracle_in
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.translate import translate
@@ -41,7 +41,7 @@ from tests.planner_query.conftest import compiled, plain
 from tests.support.cases import Case, replay_script
 from tests.support.golden import tree_of
 from tests.support.local import printed
-from tests.support.random_queries import RandomQuery, random_query
+from tests.support.random_queries import random_query
 
 BOTH_REFUSE = "refused by both"
 CORRECTED = "a fault of Flink, corrected here"
@@ -84,23 +84,6 @@ def our_rows(case: Case, folder: Path, step: int, key_groups: int) -> list[str]:
     graph = environment.compile_plan_sql(last.text).document.graph
     options = dict(re.findall(r"SET '([^']+)' = '([^']*)'", case.text("script.sql")))
     return case.folded(printed(translate(graph, options, key_groups)))
-
-
-def ask(oracle: Any, folder: Path, query: RandomQuery, rows: bool) -> None:
-    """Has Flink compile a query, and run it: ``folder`` gets ``plan.json`` and ``changelog.txt``, or ``refused.txt``
-    and ``failed.txt``."""
-    if not query.written_in(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        query.write(folder)
-    script = folder / "script.sql"
-    if not any((folder / name).exists() for name in ("plan.json", "refused.txt")):
-        good, message = oracle.cmd("COMPILE", str(script), str(folder))
-        if not good:
-            (folder / "refused.txt").write_text(str(message))
-    if rows and not any((folder / name).exists() for name in ("changelog.txt", "refused.txt", "failed.txt")):
-        good, message = oracle.cmd("RUNONLY", str(script), str(folder))
-        if not good:
-            (folder / "failed.txt").write_text(str(message))
 
 
 @dataclass(frozen=True)
@@ -174,16 +157,19 @@ def main(
 ) -> int:
     found: Counter[str] = Counter()
     plans: Counter[str] = Counter()
-    with oracle_in(oracle) if oracle else nullcontext() as peer:
-        if peer is not None:
-            # The queries have one result in whatever order their tables are read, so no row has to wait.
-            peer.cmd("GATE", "off")
-        for number in range(seed, seed + count):
-            query, folder = random_query(number, rows=rows), answers.resolve() / str(number)
-            if peer is not None:
-                ask(peer, folder, query, rows)
-            if ask_only or not query.written_in(folder):
-                continue
+    queries = {answers.resolve() / str(n): random_query(n, rows=rows) for n in range(seed, seed + count)}
+    if oracle is not None:
+        with oracle_in(oracle) as peer:
+            for folder, query in queries.items():
+                if not query.written_in(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    query.write(folder)
+            folders = list(queries)
+            for at in range(0, count, TOGETHER):
+                ask(peer, folders[at : at + TOGETHER], rows)
+    for folder, query in queries.items():
+        number = folder.name
+        if not ask_only and query.written_in(folder) and answered(folder, "plan.json", "refused.txt"):
             case = Case(folder)
             said, plan = difference(case, rows, query.late), difference_of_plans(case)
             if said not in ("", BOTH_REFUSE):

@@ -146,12 +146,21 @@ def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
 
 @dataclass(frozen=True)
 class WindowTable(Single):
-    """TUMBLE, HOP, CUMULATE or SESSION of a table: each row once for every window that its field ``time`` is in."""
+    """TUMBLE, HOP, CUMULATE or SESSION of a table: each row once for every window that its field ``time`` is in.
+
+    ``names`` are those of its fields: the names that the input has when it is made, and has no more where a projection
+    below that only renames is removed.
+    """
 
     window: TimeWindow
     time: int
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", tuple(unique_names([n for n, _ in self._whole])))
 
     @property
     def position(self) -> WindowPosition:
@@ -159,9 +168,11 @@ class WindowTable(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        whole = [*self.input.fields, *window_fields(self.input.fields[self.time][1])]
-        names = unique_names([n for n, _ in whole])
-        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+        return tuple((n, t) for n, (_, t) in zip(self.names, self._whole, strict=True))
+
+    @property
+    def _whole(self) -> list[Field]:
+        return [*self.input.fields, *window_fields(self.input.fields[self.time][1])]
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,16 @@ def contains_aggregate(node: exp.Expr, functions: Functions | None) -> bool:
 
 @dataclass
 class _Input:
-    """The projection below the aggregate, as it grows."""
+    """The projection below the aggregate, as it grows. ``window`` is the place of the time that windows are made of: it
+    is a field of its own, since calls read the time as a timestamp."""
 
     exprs: list[Rex] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
+    window: int | None = None
 
     def add(self, rex: Rex, name: str | None = None) -> int:
         for i, e in enumerate(self.exprs):
-            if equal(e, rex) and e.type == rex.type:
+            if i != self.window and equal(e, rex) and e.type == rex.type:
                 return i
         self.exprs.append(rex)
         self.names.append(name)
@@ -114,7 +116,7 @@ class GroupingBinder(ExpressionBinder):
         self.window = window
         self.input.exprs.append(window.time)
         self.input.names.append(None)
-        window.key = len(self.input.exprs) - 1
+        window.key = self.input.window = len(self.input.exprs) - 1
         return window.key
 
     def _told(self, node: exp.Expr) -> InputRef | None:

@@ -107,6 +107,7 @@ from stateplan.planner.passes.set_operations import (
     union_to_distinct,
 )
 from stateplan.planner.passes.simplify import (
+    answer_mean_of_nothing,
     prune_empty,
     pull_up_constants,
     reduce_filter,
@@ -303,6 +304,7 @@ PHASES: tuple[Phase, ...] = (
             union_to_distinct,
             drop_distinct_below_union,
             prune_aggregate_calls,
+            answer_mean_of_nothing,
             remove_aggregate,
             merge_aggregate_project,
             reduce_aggregates,

@@ -23,6 +23,7 @@ from stateplan.planner.algebra.relations import (
     Project,
     Rel,
     field_names,
+    is_identity,
     refs_to,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
@@ -59,7 +60,9 @@ def subqueries_to_correlates(rel: Rel) -> Rel | None:
         if query is None:
             return None
         below, value = _applied(rel.input, query, certain=False)
-        return replace(rel, input=below, exprs=tuple(_replaced(e, query, value) for e in rel.exprs))
+        exprs = tuple(_replaced(e, query, value) for e in rel.exprs)
+        # Calcite builds no projection of all fields here, so their names are lost.
+        return below if is_identity(exprs, below) else replace(rel, input=below, exprs=exprs)
     if isinstance(rel, Join):
         return _join(rel)
     return None

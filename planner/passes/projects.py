@@ -219,7 +219,7 @@ def project_through_window(rel: Rel) -> Rel | None:
     where = {f: i for i, f in enumerate(kept)} | {width + i: len(kept) + i for i in range(3)}
     below = Project(table.input, tuple(refs_to(table.input, kept)), tuple(names[i] for i in kept))
     window = replace(table.window, keys=tuple(where[k] for k in table.window.keys))
-    narrowed = replace(table, input=below, window=window, time=where[table.time])
+    narrowed = replace(table, input=below, window=window, time=where[table.time], names=())
     return replace(rel, input=narrowed, exprs=tuple(remap(e, where) for e in rel.exprs))
 
 

@@ -406,14 +406,20 @@ def prune_empty(rel: Rel) -> Rel | None:
     return None
 
 
-def _of_nothing(rel: Aggregate) -> Rel | None:
-    """The one row of an aggregate without group keys over no rows (``AggregateValuesRule``), AVG taken apart."""
-    if any(c.function not in ("COUNT", "$SUM0", "SUM", "MIN", "MAX", "AVG") for c in rel.calls):
+def answer_mean_of_nothing(rel: Rel) -> Rel | None:
+    """The one row of an aggregate with AVG over no rows. Flink knows it only once AVG is taken apart, so calls that
+    nobody reads are gone by then."""
+    if not isinstance(rel, Aggregate) or rel.group or not _is_empty(rel.input):
         return None
-    if any(c.function == "AVG" for c in rel.calls):
-        apart = means_taken_apart(rel)
-        sums = _of_nothing(apart.input) if isinstance(apart.input, Aggregate) else None
-        return None if sums is None else replace(apart, input=sums)
+    apart = means_taken_apart(rel)
+    sums = _of_nothing(apart.input) if isinstance(apart.input, Aggregate) else None
+    return None if sums is None else replace(apart, input=sums)
+
+
+def _of_nothing(rel: Aggregate) -> Rel | None:
+    """The one row of an aggregate without group keys over no rows (``AggregateValuesRule``)."""
+    if any(c.function not in ("COUNT", "$SUM0", "SUM", "MIN", "MAX") for c in rel.calls):
+        return None
     row = tuple(Literal(c.type, 0 if c.function in ("COUNT", "$SUM0") else None) for c in rel.calls)
     return Values(rel.fields, (row,))
 

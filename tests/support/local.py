@@ -105,15 +105,16 @@ def fold(lines: Iterable[str]) -> list[str]:
 
 
 def upsert_fold(lines: Iterable[str], key: Sequence[int]) -> list[str]:
-    """The rows that printed changes leave in a table with a primary key, sorted: -U is not needed."""
+    """The rows that printed changes leave in a table with a primary key, sorted. -U is not needed; where a filter lets
+    it through without its +U, it deletes."""
     rows: dict[tuple[str, ...], str] = {}
     for line in lines:
         kind, row = line[:2], line[2:]
         values = _values(row)
         place = tuple(values[i] for i in key)
-        if kind == "-D":
+        if kind in ("-D", "-U"):
             rows.pop(place, None)
-        elif kind != "-U":
+        else:
             rows[place] = row
     return sorted(rows.values())
 
