@@ -295,8 +295,10 @@ class NamedWindowProperty(PlanModel):
 
 def property_type(named: NamedWindowProperty) -> LogicalType:
     """The type of the field that holds a window property."""
-    if named.property.kind in ("Rowtime", "Proctime"):
+    if named.property.kind == "Rowtime":
         return named.property.reference.type.not_null()
+    if named.property.kind == "Proctime":  # also beside a window by event time, whose type the reference has
+        return LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
     return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
 
 

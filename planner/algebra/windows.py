@@ -257,9 +257,10 @@ class LocalWindowAggregate(Single):
 
     @property
     def kept(self) -> Accumulators:
-        """The accumulators; of hopping windows, with the number of rows (``AggregateUtil``)."""
+        """The accumulators; of hopping windows, and where rows are retracted, with their number (``AggregateUtil``)."""
         flags = [self.retraction] * len(self.calls)
-        return phased_calls(self.calls, flags, self.retraction, self.input, self.position.window.kind == "HOP")
+        counted = self.retraction or self.position.window.kind == "HOP"
+        return phased_calls(self.calls, flags, self.retraction, self.input, counted)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -22,6 +22,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
+from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.comparison import is_not_true
 from stateplan.planner.expressions.normal import collapsed, equal, member
@@ -72,7 +73,7 @@ def filter_through_project(rel: Rel) -> Rel | None:
 
 
 def filter_through_aggregate(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Filter) or not isinstance(rel.input, (Aggregate, TableAggregate)):
+    if not isinstance(rel, Filter) or not isinstance(rel.input, (Aggregate, GroupWindowAggregate, TableAggregate)):
         return None
     aggregate = rel.input
     keys = len(aggregate.group)

@@ -192,6 +192,13 @@ class SliceAlarms:
             back *= 2
 
 
+def with_time(frame: pl.DataFrame, time: int | None) -> pl.DataFrame:
+    """The rows that have a time: without one, as an outer join leaves rows, they are in no window."""
+    if time is None or not frame[column(time)].null_count():
+        return frame
+    return frame.filter(frame[column(time)].is_not_null())
+
+
 def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -> Ints:
     """What the clock on the wall shows for each row.
 
@@ -208,7 +215,7 @@ def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -
 
 @dataclass(frozen=True)
 class SliceTransform(Frozen, Transform):
-    """Rows with the end of their slice as a further field, BIGINT.
+    """Rows with the end of their slice as a further field, BIGINT. A row without a time is in none.
 
     Attributes:
         slicing: the windows.
@@ -222,6 +229,7 @@ class SliceTransform(Frozen, Transform):
     width: int
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        frame = with_time(frame, self.time)
         local = local_times_of(frame, self.time, now, self.slicing.zone)
         ends = local if self.slicing.attached else self.slicing.slice_ends(local)
         return frame.with_columns(pl.Series(column(self.width), ends, dtype=pl.Int64))
@@ -255,12 +263,9 @@ class WindowTableFunctionTransform(Frozen, Transform):
     time_type: pl.DataType
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        times = frame[column(self.time)]
-        if times.null_count():
-            frame = frame.filter(times.is_not_null())
-            times = frame[column(self.time)]
+        frame = with_time(frame, self.time)
         slicing = self.slicing
-        rows, ends = slicing.windows(local_times(times, slicing.zone))
+        rows, ends = slicing.windows(local_times(frame[column(self.time)], slicing.zone))
         out = frame if len(rows) == frame.height and (rows == np.arange(len(rows))).all() else frame[rows]
         added = [
             timestamps(column(self.width), slicing.window_starts(ends)),

@@ -31,6 +31,7 @@ from stateplan.execnodes.runtime.kernels.window_slices import (
     closing_instants,
     local_times,
     local_times_of,
+    with_time,
 )
 
 END, DUE = "@end", "@due"
@@ -41,7 +42,7 @@ _SHORTEST, _LONGEST = 1_000, 60_000
 @dataclass(frozen=True)
 class LocalTimeTransform(Frozen, Transform):
     """Rows with their local time, ms, as a further field, BIGINT; of rows that are in sessions already start and end
-    of these.
+    of these. A row without a time is in none.
 
     Attributes:
         time: the field that is the time of a row, or the start of its session; None for processing time.
@@ -56,6 +57,7 @@ class LocalTimeTransform(Frozen, Transform):
     end: int | None = None
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        frame = with_time(frame, self.time)
         local = local_times_of(frame, self.time, now, self.zone)
         added = [pl.Series(column(self.width), local, dtype=pl.Int64)]
         if self.end is not None:
