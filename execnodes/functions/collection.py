@@ -145,6 +145,15 @@ def _map_union(operands: Sequence[Rex]) -> LogicalType:
 
 _A, _I = "ARRAY", "INTEGER"
 
+
+def _joined(operands: Sequence[Rex]) -> LogicalType:
+    """Raises SqlError SQL203 for an array of anything but texts."""
+    element = operands[0].type.children[0]
+    if not element.is_string:
+        raise SqlError("SQL203.joined", type=operands[0].type.summary())
+    return STRING.as_nullable(any_nullable(operands))
+
+
 register(
     [
         ScalarFunction(
@@ -178,7 +187,7 @@ register(
         ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
         ScalarFunction("ARRAY_MAX", (_A,), _extreme),
         ScalarFunction("ARRAY_MIN", (_A,), _extreme),
-        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), fixed(STRING), optional=1),
+        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), _joined, optional=1),
         ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
         ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
         ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),

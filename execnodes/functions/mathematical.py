@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.errors import Place
+from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
 from stateplan.execnodes.functions.typerules import decimal, decimal_round, varbinary
 from stateplan.execnodes.rex import Call, Literal, Rex
@@ -15,9 +15,25 @@ _LOGARITHMS = ("LN", "LOG10", "LOG2", "EXP")
 _ANGLES = ("SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH", "DEGREES", "RADIANS")
 
 
+ROUNDED_TO = (
+    *("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER"),
+    *("YEAR", "DECADE", "CENTURY", "MILLENNIUM"),
+)
+"""Units of FLOOR and CEIL."""
+
+
 def _whole(operands: Sequence[Rex]) -> LogicalType:
-    """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute."""
+    """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute.
+
+    Raises SqlError SQL203 for a number with a unit, and for a date or time without one or with another.
+    """
     t = operands[0].type
+    unit = operands[1].value if len(operands) > 1 and isinstance(operands[1], Literal) else None
+    if t.is_numeric and unit is not None:
+        raise SqlError("SQL203.rounding", type=t.summary(), unit=unit, expected="no unit")
+    if not t.is_numeric and unit not in ROUNDED_TO:
+        code = "SQL203.rounding" if unit is not None else "SQL203.rounding_of"
+        raise SqlError(code, type=t.summary(), unit=unit, expected=f"one of {', '.join(ROUNDED_TO)}")
     if t.root == "DECIMAL":
         return decimal(t.precision or 10, 0, t.nullable)
     return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t

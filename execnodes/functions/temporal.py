@@ -11,6 +11,7 @@ from stateplan.execnodes.functions.typerules import time, timestamp, timestamp_l
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BIGINT, DATE, INT, STRING, LogicalType
 
+_LTZ3 = timestamp_ltz(3)
 _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
 
 _SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
@@ -93,10 +94,49 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     return _divide(small, result, 7 * 86_400) if unit == "WEEK" else result
 
 
+_CLOCK = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
+_CALENDAR = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "ISOYEAR", "DECADE", "CENTURY"),
+    *("MILLENNIUM", "EPOCH"),
+)
+
+
+def _instant(operands: Sequence[Rex]) -> LogicalType:
+    """TO_TIMESTAMP_LTZ of a number and its precision, or of a text, a pattern and a zone. Raises SqlError SQL203."""
+    numeric = operands[0].type.is_numeric
+    if any(o.type.is_string == numeric for o in operands[1:]) or (numeric and len(operands) > 2):
+        raise SqlError("SQL203.instant", shown=", ".join(o.type.summary() for o in operands))
+    return _LTZ3
+
+
+_PARTS = {
+    "DATE": (*_CALENDAR, *_CLOCK),
+    "TIME_WITHOUT_TIME_ZONE": _CLOCK,
+    "INTERVAL_YEAR_MONTH": ("YEAR", "QUARTER", "MONTH"),
+    "INTERVAL_DAY_TIME": ("DAY", *_CLOCK),
+    **dict.fromkeys(
+        ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"),
+        (*_CALENDAR, *_CLOCK, "MICROSECOND", "NANOSECOND"),
+    ),
+}
+"""Type to the units that EXTRACT takes of it."""
+
+
+def _extracted(operands: Sequence[Rex]) -> LogicalType:
+    """Raises SqlError SQL203 for a unit that the type does not have."""
+    flag, operand = operands
+    unit = str(flag.value) if isinstance(flag, Literal) else ""
+    if unit not in _PARTS[operand.type.root]:
+        units = ", ".join(_PARTS[operand.type.root])
+        raise SqlError("SQL203.extracted", unit=unit, type=operand.type.summary(), expected=units)
+    return BIGINT.as_nullable(operand.type.nullable)
+
+
 def _extract(unit: str) -> Rewrite:
     flag = unit_literal(unit)
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
+        _extracted([flag, operands[0]])
         return Call(BIGINT.as_nullable(operands[0].type.nullable), (flag, operands[0]), "$EXTRACT$1")
 
     return rewrite
@@ -109,12 +149,11 @@ _SHORT = {
     "DAYOFWEEK": "DOW",
 }
 _MOMENT = "DATE|TIMESTAMP|TIME"
-_LTZ3 = timestamp_ltz(3)
 _C = "CHARACTER"
 
 register(
     [
-        ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), fixed(BIGINT)),
+        ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), _extracted),
         *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
         ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
         ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
@@ -123,9 +162,7 @@ register(
         ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
         ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
         ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
-        ScalarFunction(
-            "TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), forced_nullable(_LTZ3), optional=2
-        ),
+        ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), _instant, optional=2),
         ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
         ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, dynamic=True),
         ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),

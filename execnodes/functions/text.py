@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stateplan.execnodes.errors import SqlError
 from stateplan.execnodes.functions.table import (
     ScalarFunction,
     TypeRule,
@@ -13,7 +14,7 @@ from stateplan.execnodes.functions.table import (
     forced_nullable,
     register,
 )
-from stateplan.execnodes.functions.typerules import char, common_type, varbinary, varchar
+from stateplan.execnodes.functions.typerules import char, common_type, family, varbinary, varchar
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
 
@@ -34,8 +35,11 @@ def _as_varchar(index: int, nullable: bool | None = None) -> TypeRule:
 
 
 def _concatenated(operands: Sequence[Rex]) -> LogicalType:
-    """``a || b``: the lengths add up, CHAR stays CHAR."""
+    """``a || b``: the lengths add up, CHAR stays CHAR. Raises SqlError SQL203 for a text and bytes."""
     types = [o.type for o in operands]
+    if len({family(t) for t in types}) > 1:
+        shown = ", ".join(t.summary() for t in types)
+        raise SqlError("SQL203.concatenated", shown=shown)
     kind = "BINARY" if types[0].root.endswith("BINARY") else "CHAR"
     root = kind if all(t.root == kind for t in types) else f"VAR{kind}"
     length = min(sum(t.length or 1 for t in types), MAX_LENGTH)

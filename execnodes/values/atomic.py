@@ -357,7 +357,14 @@ class _Time(Codec):
     classes = (dt.time,)
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return exact(e.dt.to_string, "%H:%M:%S", self.type.precision or 0)
+        """One digit below the second where the others are zeros, as Flink has it."""
+        digits = self.type.precision or 0
+        if digits == 0:
+            return e.dt.to_string("%H:%M:%S")
+        fraction = calendar.first_digits(digits)(e.to_physical() % 10**9, 9)
+        zeros = fraction.str.strip_chars_end("0")
+        fraction = pl.when(zeros == ".").then(pl.lit(".0")).otherwise(zeros)
+        return pl.concat_str(e.dt.to_string("%H:%M:%S"), fraction)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return calendar.without_seconds(calendar.time_text(e, grouped_digits))

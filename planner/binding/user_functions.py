@@ -14,7 +14,7 @@ from stateplan.execnodes.functions.typerules import is_implicit
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.catalog.functions import FoundFunction, Functions
-from stateplan.planner.dialect import function_name
+from stateplan.planner.dialect import function_name, name_parts
 
 
 def user_function(node: exp.Expr, place: Place | None, functions: Functions | None) -> FoundFunction | None:
@@ -23,7 +23,7 @@ def user_function(node: exp.Expr, place: Place | None, functions: Functions | No
         return None
     name = node.name
     built_in = find_scalar(name) is not None or find_aggregate(name) is not None
-    return functions([name], place, built_in)
+    return functions(name_parts(node), place, built_in)
 
 
 def is_aggregate_call(node: exp.Expr, functions: Functions | None) -> bool:

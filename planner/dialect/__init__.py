@@ -14,7 +14,7 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
 
-from stateplan.planner.dialect.calls import function_name
+from stateplan.planner.dialect.calls import function_name, name_parts
 from stateplan.planner.dialect.generator import FlinkGenerator
 from stateplan.planner.dialect.parser import FlinkParser
 from stateplan.planner.dialect.tokenizer import FlinkTokenizer, scan
@@ -25,6 +25,7 @@ __all__ = [
     "data_type",
     "function_name",
     "logical_type",
+    "name_parts",
     "parse",
     "parse_expression",
     "parse_path",

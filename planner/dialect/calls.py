@@ -52,6 +52,9 @@ _ADD_UNITS = (*SPANS, *CLOCK_UNITS)
 _SQL_UNITS = tuple(f"SQL_TSI_{unit}" for unit in _ADD_UNITS[:8])
 
 
+PATH = "path"
+"""The argument of a call that has the parts of its name, where these are several."""
+
 NULL_TREATMENT = "nulls"
 """The argument of a call of ARRAY_AGG that says IGNORE or RESPECT, where it does."""
 
@@ -59,6 +62,11 @@ NULL_TREATMENT = "nulls"
 def ignores_nulls(call: exp.Expr) -> bool:
     """Whether a call is to pass over NULLs."""
     return call.args.get(NULL_TREATMENT) == "IGNORE"
+
+
+def name_parts(call: exp.Expr) -> list[str]:
+    """The parts of the name of a call, as written: catalog, database, function, or the last ones of them."""
+    return [part.name for part in call.args.get(PATH) or ()] or [call.name]
 
 
 def function_name(call: exp.Expr) -> str:
@@ -105,6 +113,8 @@ class CallParser(JsonCallParser):
         )
         if nulls is not None:
             node.set(NULL_TREATMENT, nulls)
+        if parts and len(parts) > 1:
+            node.set(PATH, parts)
         node.meta.update(line=start.line, col=start.col, start=start.start, end=last.end)
         return self._after_call(node, start)
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.calls import NO_PARENTHESES, NULL_TREATMENT
+from stateplan.planner.dialect.calls import NO_PARENTHESES, NULL_TREATMENT, PATH
 from stateplan.planner.dialect.keywords import RESERVED
 
 # Calls that are written with words between their arguments.
@@ -115,6 +115,7 @@ class FlinkGenerator(Generator):
 
     def anonymous_sql(self, expression: exp.Anonymous) -> str:
         name = self.sql(expression, "this") if isinstance(expression.this, exp.Expr) else str(expression.this)
+        name = ".".join(self.sql(part) for part in expression.args.get(PATH) or ()) or name
         word = name.upper()
         arguments = [self.sql(a) for a in expression.expressions]
         if expression.meta.get("brackets"):

@@ -143,3 +143,48 @@ def test_zones_as_arguments() -> None:
         ("2023-12-31 16:00:00.000", "2023-12-31 16:00:00"),
         ("2023-12-31 15:00:00.000", "2023-12-31 15:00:00"),
     ]
+
+
+def test_time_has_the_digits_that_flink_shows() -> None:
+    texts = ("10:20:30", "10:20:30.12", "10:20:30.101")
+    rows = ", ".join(f"('{text}')" for text in texts)
+    columns = ", ".join(f"CAST(CAST(s AS TIME({digits})) AS STRING)" for digits in (0, 1, 3))
+    assert _values(f"SELECT {columns} FROM (VALUES {rows}) AS t(s)") == [
+        ("10:20:30", "10:20:30.0", "10:20:30.0"),
+        ("10:20:30", "10:20:30.1", "10:20:30.12"),
+        ("10:20:30", "10:20:30.1", "10:20:30.101"),
+    ]
+
+
+def test_parts_of_urls() -> None:
+    rows = "('http://[::1]:80/p'), ('http:abc'), ('abc:def'), ('mailto:a@b'), ('jar:file:/a!/b')"
+    found = _values(f"SELECT PARSE_URL(u, 'HOST'), PARSE_URL(u, 'PROTOCOL') FROM (VALUES {rows}) AS t(u)")
+    assert found == [("[::1]", "http"), ("", "http"), (None, None), ("", "mailto"), ("", "jar")]
+
+
+def test_patterns_with_optional_sections() -> None:
+    pattern = "[yyyy-MM-dd][ HH:mm:ss]"
+    found = _values(
+        f"SELECT CAST(TO_TIMESTAMP(s, '{pattern}') AS STRING), DATE_FORMAT(TO_TIMESTAMP(s, '{pattern}'), '[yyyy]-MM') "
+        "FROM (VALUES ('2024-02-30'), ('2024-02-29 10:20:30'), (''), ('x')) AS t(s)"
+    )
+    assert found == [
+        ("2024-02-29 00:00:00.000", "2024-02"),
+        ("2024-02-29 10:20:30.000", "2024-02"),
+        ("1970-01-01 00:00:00.000", "1970-01"),
+        (None, None),
+    ]
+
+
+def test_simple_date_format_reads_as_java_does() -> None:
+    found = _values(
+        "SELECT UNIX_TIMESTAMP(s, 'yyyyMMdd'), UNIX_TIMESTAMP(s, ''), DATE_FORMAT(s, 'yyyy-MM-dd') "
+        "FROM (VALUES ('2024-02-29 00:00:00'), ('10000-01-01 00:00:00')) AS t(s)"
+    )
+    least = -(2**63)
+    assert found == [(1701475200, least, "2024-02-29"), (-30613075200, least, "10000-01-01")]
+
+
+def test_rounding_by_a_column_beyond_the_digits_of_the_type_is_null() -> None:
+    number = "CAST('99999999999999999999.999999999999999999' AS DECIMAL(38, 18))"
+    assert _values(f"SELECT ROUND(d, n) IS NULL, TRUNCATE(d, n) FROM (VALUES ({number}, 5)) AS t(d, n)")[0][0] is True

@@ -311,7 +311,9 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
         known = len(r.checks)
         result = cast_value(r, e, operand.type, call.type)
         del r.checks[known:]
-        if operand.type.root == "ARRAY" and _can_fail(operand.type.children[0], call.type.children[0]):
+        if operand.type.root == call.type.root == "ARRAY" and _can_fail(
+            operand.type.children[0], call.type.children[0]
+        ):
             return pl.when(~_lost_elements(result, e)).then(result)
         return result
     return cast_or_fail(r, e, operand.type, call.type)

@@ -24,7 +24,14 @@ def _where_known(operands: Sequence[pl.Expr], result: pl.Expr) -> pl.Expr:
 @renders("ARRAY")
 def array(r: Renderer, call: Call) -> pl.Expr:
     inner = call.type.children[0]
-    return pl.concat_list([convert(r.expr(o), o.type, inner).cast(inner.polars()) for o in call.operands])
+    return _list_of([convert(r.expr(o), o.type, inner).cast(inner.polars()) for o in call.operands], inner)
+
+
+def _list_of(values: Sequence[pl.Expr], t: LogicalType) -> pl.Expr:
+    """One list per row. Polars would join lists."""
+    if not isinstance(t.polars(), pl.List):
+        return pl.concat_list(values)
+    return pl.concat_list([pl.struct(v=e) for e in values]).list.eval(pl.element().struct.field("v"))
 
 
 @renders("MAP")
@@ -136,7 +143,8 @@ def position(r: Renderer, call: Call) -> pl.Expr:
 @renders("ARRAY_APPEND", "ARRAY_PREPEND")
 def append(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
-    added = value.cast(call.type.children[0].polars())
+    inner = call.type.children[0]
+    added = _list_of([value.cast(inner.polars())], inner)
     return _where_known([e], pl.concat_list([e, added] if call.name == "ARRAY_APPEND" else [added, e]))
 
 

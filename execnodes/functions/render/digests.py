@@ -124,9 +124,13 @@ def _url_decode(text: str) -> str | None:
     return unquote_to_bytes(text.replace("+", " ")).decode("utf-8", "replace")
 
 
+_SCHEMES = frozenset({"http", "https", "ftp", "file", "jar", "mailto"})
+"""Those that ``java.net.URL`` knows."""
+
+
 def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
     scheme, colon, rest = url.partition(":")
-    if not colon or not scheme.isalnum():
+    if not colon or scheme.lower() not in _SCHEMES:
         return None
     rest, hash_mark, reference = rest.partition("#")
     authority = None
@@ -135,8 +139,9 @@ def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
         authority, rest = rest[2:end], rest[end:]
     path, question, query = rest.partition("?")
     user, at, host = (authority or "").rpartition("@")
+    host_name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     parts = {
-        "HOST": host.partition(":")[0] if authority else None,
+        "HOST": host_name if authority else "",
         "PATH": path,
         "QUERY": query if question else None,
         "REF": reference if hash_mark else None,

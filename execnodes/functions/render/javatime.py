@@ -18,17 +18,27 @@ from stateplan.execnodes.functions.render.rowwise import rowwise
 
 @dataclass(frozen=True)
 class Token:
-    """``count`` times the pattern letter ``letter``, or literal ``text`` where the letter is empty."""
+    """``count`` times the pattern letter ``letter``, or literal ``text`` where the letter is empty. ``[`` and ``]`` as
+    letters are around what may be left out."""
 
     letter: str
     count: int
     text: str = ""
 
 
-def tokens(pattern: str) -> list[Token]:
-    """A pattern taken apart. Raises RunError RUN303 for a quote that is not closed."""
+def tokens(pattern: str, sections: bool = False) -> list[Token]:
+    """A pattern taken apart.
+
+    Args:
+        pattern: of Java.
+        sections: whether brackets are around what may be left out, as in a ``DateTimeFormatter``; for a
+            ``SimpleDateFormat`` they are text.
+
+    Raises:
+        RunError: RUN303, a quote that is not closed; RUN305, a bracket that is not opened.
+    """
     out: list[Token] = []
-    i = 0
+    i = depth = 0
     while i < len(pattern):
         c = pattern[i]
         if c == "'":
@@ -46,6 +56,12 @@ def tokens(pattern: str) -> list[Token]:
                 end += 2
             out.append(Token("", 0, pattern[i + 1 : end].replace("''", "'")))
             i = end + 1
+        elif sections and c in "[]":
+            depth += 1 if c == "[" else -1
+            if depth < 0:
+                raise _unknown(pattern, c)
+            out.append(Token(c, 0))
+            i += 1
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
             out.append(Token(c, count))
@@ -53,7 +69,7 @@ def tokens(pattern: str) -> list[Token]:
         else:
             out.append(Token("", 0, c))
             i += 1
-    return out
+    return [*out, *[Token("]", 0)] * depth]
 
 
 _CHRONO: dict[str, tuple[str, ...]] = {
@@ -89,10 +105,12 @@ def _unknown(pattern: str, letter: str) -> RunError:
 
 
 @lru_cache(maxsize=256)
-def _parts(pattern: str) -> tuple[Token | str, ...]:
+def _parts(pattern: str, sections: bool) -> tuple[Token | str, ...]:
     """Runs that chrono can write as one format, and single tokens that it cannot."""
     out: list[Token | str] = []
-    for token in tokens(pattern):
+    for token in tokens(pattern, sections):
+        if token.letter in ("[", "]"):
+            continue
         if not token.letter:
             piece: str | None = token.text.replace("%", "%%")
         elif token.count <= len(_CHRONO.get(token.letter, ())):
@@ -137,21 +155,25 @@ def _single(e: pl.Expr, below: pl.Expr | None, token: Token) -> pl.Expr:
     if token.letter == "Q":
         quarter = e.dt.quarter().cast(pl.String)
         return quarter.str.zfill(token.count) if token.count <= 2 else pl.format("Q{}", quarter)
-    return e.dt.year().cast(pl.String).str.zfill(token.count)
+    year = e.dt.year()
+    if token.letter == "y":  # of its era
+        year = pl.when(year <= 0).then(1 - year).otherwise(year)
+    return year.cast(pl.String).str.zfill(token.count)
 
 
-def format_moment(e: pl.Expr, pattern: str, below: pl.Expr | None = None) -> pl.Expr:
+def format_moment(e: pl.Expr, pattern: str, below: pl.Expr | None = None, *, sections: bool = False) -> pl.Expr:
     """A Datetime without zone, written by a constant Java pattern.
 
     Args:
         e: the Datetime.
         pattern: a Java pattern.
         below: nanoseconds to add, below those of ``e``.
+        sections: see :func:`tokens`.
 
     Raises:
         RunError: RUN303, for a letter that is not supported.
     """
-    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, below, p) for p in _parts(pattern)]
+    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, below, p) for p in _parts(pattern, sections)]
     if not parts:
         return pl.when(e.is_not_null()).then(pl.lit(""))
     return parts[0] if len(parts) == 1 else pl.concat_str(parts)
@@ -183,13 +205,26 @@ def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
     return int
 
 
+def _within(count: int) -> str:
+    """What matches a number with blanks and a sign before it in at most so many characters."""
+    numbers = []
+    for blanks in range(count):
+        left = count - blanks
+        signed = rf"-\d{{1,{left - 1}}}|" if left > 1 else ""
+        numbers.append(rf"[ \t]{{{blanks}}}(?:{signed}\d{{1,{left}}})")
+    return "|".join(numbers)
+
+
 @lru_cache(maxsize=256)
 def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, ...], bool]:
     """A regular expression with one group per pattern letter run, what each group gives, and whether there is a half
     of a day."""
-    found = tokens(pattern)
+    found = tokens(pattern, sections=not lenient)
     regex, fields = "", []
     for i, token in enumerate(found):
+        if token.letter in ("[", "]"):
+            regex += "(?:" if token.letter == "[" else ")?"
+            continue
         if not token.letter:
             regex += re.escape(token.text)
             continue
@@ -201,6 +236,8 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
             raise _unknown(pattern, token.letter)
         elif lenient and not adjacent:
             regex += r"[ \t]*(-?\d+)"
+        elif lenient:  # so many characters, of which the first ones are a number
+            regex += rf"(?=[\s\S]{{{token.count}}})((?>{_within(token.count)}))"
         elif adjacent or (not lenient and token.count > 1) or (token.letter == "S" and not lenient):
             regex += rf"(\d{{{token.count}}})"
         else:
@@ -227,6 +264,8 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     None for others."""
     regex = form = ""
     seen = set()
+    if "[" in pattern or "]" in pattern:
+        return None
     for token in tokens(pattern):
         if not token.letter:
             regex += re.escape(token.text)
@@ -245,12 +284,13 @@ def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
     """Pattern letters and what they stand for; None where the text does not fit."""
     regex, order, halved = _reader(pattern, lenient)
     match = regex.match(text)
-    if match is None:
+    if match is None or (lenient and not match.end()):
         return None
     fields = _START.copy()
     try:
         for (letter, read), value in zip(order, match.groups(), strict=True):
-            fields[letter] = read(value)
+            if value is not None:
+                fields[letter] = read(value)
     except (KeyError, ValueError):
         return None
     if halved:
@@ -269,6 +309,10 @@ def parse_strict(text: str, pattern: str) -> int | None:
     if fields is None:
         return None
     year, month, last = fields["y"], fields["M"], fields["d"]
+    whole_days = 0
+    if fields["H"] == 24 and not (fields["m"] or fields["s"] or fields["S"]):
+        given = {letter for letter, _ in _reader(pattern, False)[1]}
+        fields["H"], whole_days = 0, int({"y", "M", "d"} <= given)
     try:
         day = dt.date(year, month, min(last, calendar.monthrange(year, month)[1]) if 1 <= last <= 31 else 0)
         if "D" in fields:
@@ -276,7 +320,7 @@ def parse_strict(text: str, pattern: str) -> int | None:
         dt.time(fields["H"], fields["m"], fields["s"])
     except ValueError:
         return None
-    return _seconds((day - _EPOCH_DAY).days, fields) * 10**9 + fields["S"]
+    return _seconds((day - _EPOCH_DAY).days + whole_days, fields) * 10**9 + fields["S"]
 
 
 _JDBC = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (-?\d+):(-?\d+):(-?\d+)(?:\.(\d{1,9}))?)?", re.ASCII)
@@ -311,6 +355,10 @@ def _seconds(day: int, fields: dict[str, int]) -> int:
     return day * 86_400 + fields["H"] * 3600 + fields["m"] * 60 + fields["s"]
 
 
+_MOST_DAYS = 90_000_000
+"""About the days that Polars writes."""
+
+
 def parse_lenient(text: str, pattern: str) -> int | None:
     """Milliseconds since the epoch of a wall clock text, as ``SimpleDateFormat`` reads it: a prefix of the text, fields
     of any width, and values out of range carried over."""
@@ -318,10 +366,9 @@ def parse_lenient(text: str, pattern: str) -> int | None:
     if fields is None:
         return None
     month = fields["y"] * 12 + fields["M"] - 1
-    try:
-        day = (dt.date(month // 12, month % 12 + 1, 1) - _EPOCH_DAY).days + fields["d"] - 1
-    except ValueError:
-        return None
+    day = days_since_epoch(month // 12, month % 12 + 1, 1) + fields["d"] - 1
     if "D" in fields:
-        day = (dt.date(fields["y"], 1, 1) - _EPOCH_DAY).days + fields["D"] - 1
+        day = days_since_epoch(fields["y"], 1, 1) + fields["D"] - 1
+    if abs(day) > _MOST_DAYS:
+        return None
     return _seconds(day, fields) * 1000 + fields["S"] // 10**6

@@ -206,19 +206,23 @@ def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.E
     """The number of places differs by row: each value through its decimal form."""
     t = call.operands[0].type
     digits = r.expr(call.operands[1])
+    precision, scale = as_decimal(call.type) if t.root == "DECIMAL" else (0, 0)
 
     def one(x: Decimal | int | float, places: int) -> Decimal | int | float:
         if isinstance(x, float):
             return _round_double(x, places, mode)
         exact = Decimal(x)
         rounded = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
-        return (
-            int(rounded)
-            if isinstance(x, int)
-            else rounded.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_CONTEXT)
-        )
+        return int(rounded if isinstance(x, int) else rounded.scaleb(scale, context=_CONTEXT))
 
-    return rowwise(one, [value, digits], call.type.polars(), _LISTED)
+    if t.root != "DECIMAL":
+        return rowwise(one, [value, digits], call.type.polars(), _LISTED)
+
+    def unscaled(x: Decimal, places: int) -> Decimal | int | float | None:
+        found = one(x, places)
+        return found if abs(found) < 10**precision else None
+
+    return decimals.from_unscaled(rowwise(unscaled, [value, digits], pl.Int128(), _LISTED), call.type, certain=True)
 
 
 renders_all({"ROUND": partial(_round, mode=ROUND_HALF_UP), "TRUNCATE": partial(_round, mode=ROUND_DOWN)})

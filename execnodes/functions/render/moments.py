@@ -88,11 +88,16 @@ def instants(r: Renderer, clock: pl.Expr, t: LogicalType) -> pl.Expr:
     return by_micros(clock, wall, lambda moment: to_utc(moment, r.time_zone))
 
 
+_MOST_MONTHS = 240_000
+
+
 def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
-    """A Date (or Datetime) moved by months, to the last day of the month where the day does not exist."""
+    """A Date (or Datetime) moved by months, to the last day of the month where the day does not exist; NULL far beyond
+    the years that there are."""
     if isinstance(months, int):
-        return date.dt.offset_by(f"{months}mo")
-    return date.dt.offset_by(pl.format("{}mo", months))
+        return date.dt.offset_by(f"{months}mo") if abs(months) <= _MOST_MONTHS else pl.when(pl.lit(False)).then(date)
+    near = pl.when(months.is_between(-_MOST_MONTHS, _MOST_MONTHS)).then(months)
+    return date.dt.offset_by(pl.format("{}mo", near))
 
 
 def _months_of(call: Call) -> int | None:
@@ -111,7 +116,7 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     amount = r.expr(interval).to_physical() * sign
     if t.root == "DATE" and call.type.root == "DATE":
         days = amount.truncdiv(pl.lit(DAY, dtype=pl.Int64))
-        return (moment.to_physical().cast(pl.Int64) + days).cast(pl.Int32).cast(pl.Date)
+        return (moment.to_physical().cast(pl.Int64) + days).cast(pl.Int32, strict=False).cast(pl.Date)
     if t.root in ("DATE", "TIME_WITHOUT_TIME_ZONE"):
         return from_local_millis(r, local_millis(r, moment, t) + amount, call.type)
     unit = per_milli(t)

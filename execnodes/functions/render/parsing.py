@@ -13,6 +13,7 @@ import polars as pl
 
 from stateplan.execnodes.functions.render.base import Renderer
 from stateplan.execnodes.functions.render.decimals import from_unscaled
+from stateplan.execnodes.functions.render.javatime import days_since_epoch
 from stateplan.execnodes.functions.render.moments import instants
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.functions.typerules import as_decimal
@@ -83,25 +84,31 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def read_date(text: str) -> dt.date | None:
-    """``2024-1-31``, also without day or month, and with a time after a blank, which is dropped."""
+def read_date(text: str) -> int | None:
+    """Days since 1970 of ``2024-1-31``, also without day or month, and with a time after a blank, which is dropped."""
     space = text.find(" ")
     parts = (text[:space] if space > 0 else text).split("-", 2)
     try:
         year, month, day = (_whole(parts[i]) if i < len(parts) else 1 for i in range(3))
-        return dt.date(year, month, day)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    if year > 9999 or not 1 <= month <= 12:
+        return None
+    if not 1 <= day <= calendar.monthrange(year or 400, month)[1]:
+        return None
+    return days_since_epoch(year, month, day)
 
 
 def parse_date(e: pl.Expr) -> pl.Expr:
     """A DATE; see :func:`read_date`."""
     usual = e.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
     fast = pl.when(usual).then(e).str.to_date("%Y-%m-%d", strict=False)
-    return pl.when(usual).then(fast).otherwise(rowwise(read_date, [pl.when(~usual).then(e)], pl.Date(), _MOMENT))
+    slow = rowwise(read_date, [pl.when(~usual).then(e)], pl.Int32(), _MOMENT)
+    return pl.when(usual).then(fast).otherwise(slow.cast(pl.Date()))
 
 
-_TIME = re.compile(r"(\d{1,2})(?::(\d{1,2}))?(?::(\d{1,2})(?:\.(\d+))?)?", re.ASCII)
+_GAP = f"[{re.escape(''.join(map(chr, range(33))))}]*"
+_TIME = re.compile(rf"(\d+){_GAP}(?::{_GAP}(\d+){_GAP})?(?::{_GAP}(\d+)(?:\.(\d+))?)?", re.ASCII)
 
 
 def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
@@ -115,7 +122,7 @@ def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
         fraction = (match[4] or "")[: min(precision, 6)].ljust(6, "0")
         try:
             return dt.time(int(match[1]), int(match[2] or 0), int(match[3] or 0), int(fraction))
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     text = e.str.strip_chars()

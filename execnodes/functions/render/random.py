@@ -63,7 +63,7 @@ def rand_integer(r: Renderer, call: Call) -> pl.Expr:
     *seed, limit = call.operands
     bound = r.expr(limit).cast(pl.Int64)
     r.fail_where(bound <= 0, "RAND_INTEGER", "the bound {} is not positive", bound)
-    return (_fraction(r, seed[0] if seed else None) * bound).floor().cast(pl.Int32)
+    return (_fraction(r, seed[0] if seed else None) * bound).floor().cast(pl.Int64).cast(pl.Int32, wrap_numerical=True)
 
 
 def _fraction(r: Renderer, seed: Rex | None) -> pl.Expr:

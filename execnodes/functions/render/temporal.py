@@ -113,11 +113,14 @@ _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
-def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None) -> pl.Expr:
-    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row."""
+def _formatted(
+    r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None, *, sections: bool = False
+) -> pl.Expr:
+    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` is
+    for :func:`javatime.tokens`."""
     known = _DEFAULT if pattern is None else constant_text(pattern)
     if known is not None:
-        return javatime.format_moment(moment, known, below)
+        return javatime.format_moment(moment, known, below, sections=sections)
     assert pattern is not None
 
     @shielded
@@ -126,7 +129,8 @@ def _formatted(r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr
         rest = pl.col("n") if below is not None else None
         out = pl.lit(None, dtype=pl.String)
         for text in frame["p"].drop_nulls().unique().to_list():
-            out = pl.when(pl.col("p") == text).then(javatime.format_moment(pl.col("m"), text, rest)).otherwise(out)
+            shown = javatime.format_moment(pl.col("m"), text, rest, sections=sections)
+            out = pl.when(pl.col("p") == text).then(shown).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
     operands = [moment, r.expr(pattern), *([] if below is None else [below])]
@@ -147,7 +151,7 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
         e = coarse(e, t)
     if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         e = to_local(e, r.time_zone)
-    return _formatted(r, e, pattern, below)
+    return _formatted(r, e, pattern, below, sections=t.is_timestamp)
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:
@@ -288,9 +292,12 @@ def convert_tz(r: Renderer, call: Call) -> pl.Expr:
         millis = javatime.parse_lenient(text, _DEFAULT)
         if millis is None:
             return None
-        local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
-        known = local.replace(tzinfo=tz_of(java_time_zone(source)))
-        return known.astimezone(tz_of(java_time_zone(target))).replace(tzinfo=None).isoformat(" ", "seconds")
+        try:
+            local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
+            known = local.replace(tzinfo=tz_of(java_time_zone(source)))
+            return known.astimezone(tz_of(java_time_zone(target))).replace(tzinfo=None).isoformat(" ", "seconds")
+        except OverflowError:  # beyond the years that Python has
+            return None
 
     return rowwise(one, r.args(call), pl.String, "CONVERT_TZ")
 

@@ -287,6 +287,8 @@ def split_index(r: Renderer, call: Call) -> pl.Expr:
     text, separator, index = call.operands
     between, at = _constant(separator), _constant(index)
     if isinstance(between, int) and not isinstance(between, bool):
+        if not 1 <= between <= 255:
+            return pl.lit(None, dtype=pl.String())
         between = chr(between)
     if not isinstance(between, str) or not isinstance(at, int):
         return rowwise(_split_index, r.args(call), pl.String, "SPLIT_INDEX")
@@ -300,6 +302,8 @@ def split_index(r: Renderer, call: Call) -> pl.Expr:
 
 def _split_index(text: str, separator: str | int, index: int) -> str | None:
     if isinstance(separator, int):
+        if not 1 <= separator <= 255:
+            return None
         separator = chr(separator)
     parts = text.split(separator) if separator else re.split(r"\s", text)
     return parts[index] if text and 0 <= index < len(parts) else None
@@ -315,7 +319,9 @@ def split(r: Renderer, call: Call) -> pl.Expr:
 def _split_at(pattern: re.Pattern[str], text: str, most: int = 0) -> list[str]:
     """``String.split``: a match of no width at the beginning gives no empty text."""
     match = pattern.match(text)
-    if match is None or match.end() or not text:
+    if not text:
+        return [text]
+    if match is None or match.end():
         return pattern.split(text, most)
     return pattern.split(text, most + 1 if most else 0)[1:]
 
