@@ -29,7 +29,7 @@ def _plan(env: TableEnvironment, query: str) -> str:
     return env.explain_sql(query).partition("== State ==")[0]
 
 
-@pytest.mark.parametrize("name", ["default_database.F", "default_catalog.default_database.f", "`default_database`.`f`"])
+@pytest.mark.parametrize("name", ["default_database.f", "default_catalog.default_database.f", "`default_database`.`f`"])
 def test_scalar_function(env: TableEnvironment, name: str) -> None:
     query = "SELECT {}(a) AS b FROM (VALUES (1)) AS t(a)"
     assert _plan(env, query.format(name)) == _plan(env, query.format("f"))
