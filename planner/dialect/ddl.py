@@ -17,6 +17,11 @@ _LIKE_WHAT = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OP
 _LIKE_HOW = ("INCLUDING", "EXCLUDING", "OVERWRITING")
 # OVERWRITING does not go with what can only be there or not.
 _NO_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
+_LAID_OUT = {
+    "PARTITION": "the partitions of a table are its folders: an INSERT makes them",
+    "DISTRIBUTION": "no connector here divides a table into buckets",
+}
+"""Parts of a table that ALTER TABLE does not change, and why."""
 
 # What Flink can create, drop or alter and stateplan cannot.
 _NOT_HERE = {
@@ -374,8 +379,10 @@ class DdlParser(QueryParser):
         """What follows ALTER TABLE name, where that changes columns, watermarks or keys."""
         token = self._curr
         action = self._either(("ADD", "MODIFY", "DROP", "RENAME"))
-        if self._word_at(0) in ("PARTITION", "DISTRIBUTION"):
-            raise self._unsupported(f"ALTER TABLE ... {action} {self._curr.text.upper()}", token)
+        before = 3 if self._is("IF", "NOT", "EXISTS") else 2 if self._is("IF", "EXISTS") else 0
+        kind = self._word_at(before)
+        if kind in _LAID_OUT:
+            raise self._unsupported(f"ALTER TABLE ... {action} {kind}", token, _LAID_OUT[kind])
         if action == "RENAME":
             column = self._name("a name of a column, or TO", ("TO",))
             self._expect("TO")
