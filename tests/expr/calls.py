@@ -96,6 +96,10 @@ _FORMS: dict[str, tuple[str, ...]] = {
 }
 """The SQL of calls that are not written as ``NAME(a, b)``; the numbers are those of the arguments in the table."""
 
+_MOVED = [(moment, step) for moment in ("dt", "tm", "t3", "t9", "lz", "lz9") for step in ("iv", "im")]
+_PAIRS: dict[str, list[tuple[str, str]]] = {"+": [*_MOVED, *((b, a) for a, b in _MOVED)], "-": _MOVED}
+"""Arguments of different types that go together."""
+
 INTERNAL = ("/INT", "REINTERPRET", "PROCTIME_MATERIALIZE", "SOURCE_WATERMARK", "CURRENT_WATERMARK")
 """Functions that no SQL calls, or that ask for a time attribute."""
 
@@ -153,6 +157,7 @@ def calls() -> Iterator[tuple[str, str]]:
             first = [o[0] if o else "" for o in options]
             given = [first]
             given += [[*first[:i], name, *first[i + 1 :]] for i, names in enumerate(options) for name in names]
+            given += [list(pair) for pair in _PAIRS.get(function.name, ())]
             common = set.intersection(*(set(o) for o in options if o)) if any(options) else set()
             given += [[name if o else "" for o in options] for name in sorted(common)]
             for names in given:

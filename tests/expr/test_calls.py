@@ -50,6 +50,7 @@ def test_each_function_is_called() -> None:
         *("FLOOR(i TO YEAR)", "CEIL(dt)", "FLOOR(t3)", "FLOOR(t3 TO NANOSECOND)", "ARRAY_JOIN(an, s)", "y || s"),
         *("EXTRACT(WEEK FROM im)", "EXTRACT(YEAR FROM iv)", "EXTRACT(MICROSECOND FROM dt)", "EXTRACT(EPOCH FROM tm)"),
         *("YEAR(tm)", "TO_TIMESTAMP_LTZ(i, s)", "TO_TIMESTAMP_LTZ(s, i)", "TO_TIMESTAMP_LTZ(i, i, s)"),
+        *("TIMESTAMPADD(YEAR, i, tm)", "tm + im", "tm - im"),
     ],
 )
 def test_what_flink_refuses_is_refused_by_the_planner(sql: str) -> None:
