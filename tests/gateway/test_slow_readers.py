@@ -36,7 +36,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayHere]:
     rows = (json.dumps({"id": i, "s": f"{i:x<{WIDTH}}"}) for i in range(ROWS))
     (folder / "in" / "rows.json").write_text("\n".join(rows) + "\n")
     limits = Limits(idle_timeout=0, unread=MOST, results=50 * MIB)
-    with gateway_here(SqlGatewayService(limits, folder=folder / "state", keep_unknown=True)) as found:
+    service = SqlGatewayService(limits, folder=folder / "state", keep_unknown=True)
+    with gateway_here(service, send_buffer=64 << 10) as found:
         yield found
 
 

@@ -160,6 +160,7 @@ def gateway_here(
     service: SqlGatewayService,
     access: Access | None = None,
     tls: dict[str, Any] | None = None,
+    send_buffer: int | None = None,
     **guard: Any,
 ) -> Iterator[GatewayHere]:
     """Serves a service, which ends with it.
@@ -168,12 +169,15 @@ def gateway_here(
         service: what is served.
         access: who may use it.
         tls: arguments of uvicorn.
+        send_buffer: bytes that the operating system takes of an answer that nobody reads; None for its own choice.
         guard: more arguments of :class:`Guard`.
     """
     records = _Records()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(records)
     listener = bind("127.0.0.1", 0)
+    if send_buffer is not None:  # connections have what their listener has
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = listener.getsockname()[1]
     served = server(Guard(application(service), access or Access(), **{"unread": service.limits.unread, **guard}), tls)
     thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]}, daemon=True)
