@@ -36,6 +36,7 @@ class TtlHints:
     Attributes:
         late: the tables for late rows.
         derived: the name of the query or view in its FROM whose ranks take its hint, as it has no state itself.
+        plain: whether it only takes and changes rows of its FROM, without state.
         own: the names of all that is in its FROM.
         above: those of the SELECT that has this one in its FROM.
         taken: the names that queries in its FROM have taken.
@@ -61,6 +62,7 @@ class TtlHints:
         self.above = above
         self.taken: set[str] = set()
         self.derived: str | None = None
+        self.plain = False
         self.own: frozenset[str] = frozenset()
         self.joins = tuple(joins)
         self.late = dict(late or {})
@@ -148,7 +150,7 @@ class TtlHints:
         self.own = frozenset(item.alias_or_name for item in (first, *(join.this for join in joins)))
         stateful = any(node.args.get(part) for part in ("joins", "group", "having", "distinct", "limit", "qualify"))
         if not stateful and not any(i.find(exp.Window) or contains_aggregate(i, functions) for i in node.expressions):
-            self.derived = first.alias_or_name or None
+            self.derived, self.plain = first.alias_or_name or None, True
 
     def __bool__(self) -> bool:
         return bool(self.lifetimes)
@@ -169,7 +171,7 @@ class TtlHints:
     def late_above(self) -> InputHint | None:
         """What the SELECT around says of late rows, where it only takes rows of this one."""
         above = self.above
-        if above is None or above.derived is None:
+        if above is None or not above.plain:
             return None
         return above.of(above.derived) or above.late_above()
 
@@ -191,7 +193,7 @@ class TtlHints:
             return None
         lifetimes = {key: ttl for key, ttl in self.lifetimes.items() if key == self.derived}
         out = TtlHints(lifetimes, {}, self.source, late=late)
-        out.derived, out.own = self.derived, self.own
+        out.derived, out.own, out.plain = self.derived, self.own, True
         return out
 
     def text_of(self, name: str | None) -> str | None:

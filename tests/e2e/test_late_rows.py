@@ -204,6 +204,29 @@ def test_each_operator_has_its_table(tmp_path: Path) -> None:
     }
 
 
+FIRST = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY rt) AS n FROM e"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT /*+ LATE_ROWS('late') */ id FROM v",
+        "SELECT /*+ LATE_ROWS('v' = 'late') */ id FROM v",
+        "WITH w AS (SELECT COUNT(*) OVER (ORDER BY rt) n FROM e) SELECT /*+ LATE_ROWS('late') */ CAST(n AS INT) FROM w",
+        f"SELECT /*+ LATE_ROWS('d' = 'late') */ id FROM ({FIRST}) AS d WHERE n = 1",
+        f"SELECT /*+ LATE_ROWS('late'), STATE_TTL('d' = '1 d') */ id FROM ({FIRST}) AS d WHERE n = 1",
+    ],
+)
+def test_a_hint_reaches_what_a_select_without_state_reads(query: str, tmp_path: Path) -> None:
+    """As STATE_TTL does."""
+    inputs(tmp_path)
+    view = f"CREATE VIEW v AS SELECT id FROM ({FIRST}) WHERE n = 1;"
+    _, document = compiled(
+        tmp_path, f"{late_table_of('late')} {E} {view} {SNK.format('id INT')} INSERT INTO snk {query};"
+    )
+    assert len(late_of(lines(document.graph))) == 2
+
+
 def test_operators_with_other_tables_are_not_shared(tmp_path: Path) -> None:
     inputs(tmp_path)
     query = "SELECT /*+ LATE_ROWS('{}') */ id, COUNT(*) OVER (ORDER BY rt) AS n FROM e"
