@@ -41,6 +41,14 @@ def test_a_host_that_comes_back_with_new_executors_is_watched_anew() -> None:
     assert heard(Silence(2), "ab", "a.b", "a.b", "a", "a.b", "ab", "a.b") == ["", "", "b", "", "", "", ""]
 
 
+def test_a_setting_of_the_user_decides_for_its_family() -> None:
+    made = hosts.settings(())
+    assert {"spark.shuffle.io.connectionTimeout", "spark.locality.wait.node"} <= made.keys()
+    assert hosts.settings({"spark.network.timeout"}) == {"spark.locality.wait.node": "0s"}
+    assert "spark.locality.wait.node" not in hosts.settings({"spark.locality.wait"})
+    assert hosts.settings({"spark.network.timeout", "spark.locality.wait"}) == {}
+
+
 @pytest.fixture
 def stopped() -> Iterator[tuple[str, int]]:
     """Where a program listens that takes no connection and reads nothing, as one that a garbage collection has

@@ -13,7 +13,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,21 @@ from stateplan.execnodes.settings import value
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-PATIENT = "spark.network.timeout"
-"""The setting that says how long Spark waits for the network; a user who sets it has decided."""
-
-SETTINGS = {
+_NETWORK = {
     "spark.shuffle.io.connectionTimeout": "5s",
     "spark.shuffle.io.connectionCreationTimeout": "3s",
     "spark.shuffle.io.retryWait": "1s",
     "spark.shuffle.io.maxRetries": "20",
 }
-"""Settings of Spark on a cluster. A task that reads from a host asks again after seconds, and hears from the driver
-then that the host is gone. It asks a host that is only busy for as long as before, two minutes."""
+"""Settings for ``spark.network.timeout``. A task that reads from a host asks again after seconds, and hears from the
+driver then that the host is gone. It asks a host that is only busy for as long as before, two minutes."""
+
+_PLACES = {"spark.locality.wait.node": "0s"}
+"""The same, for ``spark.locality.wait``. A task with state waits for the executor that had it: three seconds, also for
+one that is gone, and then three more for its host, where it would find no state."""
+
+_FAMILIES = {"spark.network.timeout": _NETWORK, "spark.locality.wait": _PLACES}
+"""The setting of a user that decides for others."""
 
 _INTERVAL = "heartbeat.interval"
 _THRESHOLD = "heartbeat.rpc-failure-threshold"
@@ -43,6 +47,16 @@ Address = tuple[str, int]
 """An IP address and a port."""
 
 _log = logging.getLogger("stateplan")
+
+
+def settings(given: Container[str]) -> dict[str, str]:
+    """Settings of a Spark on a cluster, by which a job goes on soon after a host is lost.
+
+    Args:
+        given: the keys that a user has set.
+    """
+    families = [settings for key, settings in _FAMILIES.items() if key not in given]
+    return {key: text for family in families for key, text in family.items()}
 
 
 class Silence:

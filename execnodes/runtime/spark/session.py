@@ -303,8 +303,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
-    patient = hosts.PATIENT in options or hosts.PATIENT in known
-    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else {} if patient else hosts.SETTINGS)
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*known, *options}))
     settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
