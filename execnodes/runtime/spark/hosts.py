@@ -129,17 +129,19 @@ def _watch(executors: _Executors, interval: float, threshold: int) -> None:
     silence = Silence(threshold)
     while True:
         began = time.monotonic()
+        if executors.ended():
+            return
         try:
             places = executors.places()
-        except Exception:  # Py4J's, or PySpark's: this Spark has ended
-            return
-        hosts = dict(places.values())
-        gone = silence.gone(hosts, answering(hosts, interval))
-        for executor, (host, _) in places.items():
-            if host in gone:
-                said = f"the host {host} has not answered for {interval * threshold:g} s"
-                _log.warning("%s: executor %s is given up", said, executor)
-                executors.give_up(executor, host, said)
+            hosts = dict(places.values())
+            gone = silence.gone(hosts, answering(hosts, interval))
+            for executor, (host, _) in places.items():
+                if host in gone:
+                    said = f"the host {host} has not answered for {interval * threshold:g} s"
+                    _log.warning("%s: executor %s is given up", said, executor)
+                    executors.give_up(executor, host, said)
+        except Exception as failure:  # Py4J's, or the system's for want of connections: the next look may do better
+            _log.info("the hosts of executors were not looked at: %s", failure)
         time.sleep(max(0.05, began + interval - time.monotonic()))
 
 
@@ -156,11 +158,15 @@ class _Executors:
             raise TypeError(f"its scheduler is a {self._backend.getClass().getName()}")
         self._lost("")
 
+    def ended(self) -> bool:
+        """Whether this Spark has ended, or its process."""
+        try:
+            return bool(self._scala.isStopped())
+        except Exception:  # Py4J's, without the process
+            return True
+
     def places(self) -> dict[str, tuple[str, Address]]:
-        """Each executor that Spark has, with its host and the address where it listens. Raises what Py4J does where
-        Spark has ended."""
-        if self._scala.isStopped():
-            raise RuntimeError("Spark has ended")
+        """Each executor that Spark has, with its host and the address where it listens."""
         ids = str(self._scala.getExecutorIds().mkString(",")).split(",")
         known = {executor: self._places[executor] for executor in ids if executor in self._places}
         missing = [executor for executor in ids if executor and executor not in known]
