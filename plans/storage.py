@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.execnodes.errors import CheckpointError, Place, PlanError
+from stateplan.execnodes.errors import CheckpointError, Place, PlanError, StateplanError
 from stateplan.execnodes.files import (
     HADOOP,
     SCHEMES,
@@ -95,7 +95,8 @@ def _remote(url: str) -> tuple[Any, str]:
             try:
                 found = hadoop_path(url, {})
             except CheckpointError as refused:
-                raise _error("PLAN007.hadoop", url, what=refused.message) from refused
+                cause = refused.__cause__ if refused.code == "CKPT001" else None
+                raise _error("PLAN007.hadoop", url, what=first_line(cause) if cause else refused.message) from refused
             return found.fs, found.path
         raise _refused(url, error) from None
 
@@ -110,7 +111,7 @@ def _explained(url: str, doing: str) -> Iterator[None]:
     name = shown(url)
     try:
         yield
-    except PlanError:
+    except StateplanError:
         raise
     except FileNotFoundError:
         if doing == "written":

@@ -311,6 +311,16 @@ def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch
     assert plan.value.code == "PLAN007"
 
 
+def test_a_file_system_of_hadoop_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for read in (storage.read_bytes, lambda url: hadoop.checkpoint_path(url, {})):
+        with pytest.raises(RunError, match="where there is no program bin/java") as raised:
+            read("hdfs://a/x")
+        assert raised.value.code == "RUN010"
+
+
 @pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (UNKNOWN, REFUSED, SILENT, OTHER), strict=True)))
 def test_an_object_store(
     unasked: None, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, place: str, kind: str

@@ -19,7 +19,7 @@ from stateplan.execnodes.files import UrlError, absolute, has_scheme, place_of, 
 from stateplan.execnodes.paths import AnyPath, RemotePath
 from stateplan.execnodes.runtime.spark.lost import is_of_spark, lost_by
 from stateplan.execnodes.runtime.spark.master import site
-from stateplan.execnodes.runtime.spark.session import known_settings, quietly, running_context
+from stateplan.execnodes.runtime.spark.session import known_settings, quietly, require_java, running_context
 from stateplan.execnodes.runtime.spark.tweaks import reason
 from stateplan.execnodes.unreached import REASONS, first_answer
 
@@ -77,10 +77,11 @@ def default_file_system(options: Mapping[str, str]) -> str:
 
 
 def _jvm() -> Any:
-    """The JVM of Spark, or one that has its libraries."""
+    """The JVM of Spark, or one that has its libraries. Raises RunError RUN010."""
     from pyspark import SparkContext
 
     if SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other way to the JVM
+        require_java()
         with quietly():
             SparkContext._ensure_initialized()  # noqa: SLF001
     return SparkContext._jvm  # noqa: SLF001

@@ -298,8 +298,7 @@ def known_settings() -> dict[str, str]:
 def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
     from pyspark.sql import SparkSession as SparkSession
 
-    if SUBMITTED not in os.environ:
-        _require_java()
+    require_java()
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     local = is_local(master)
@@ -369,8 +368,11 @@ def _yielding(start: Callable[[], SparkSession]) -> SparkSession:
         return starter.submit(run).result()
 
 
-def _require_java() -> None:
-    """Raises RunError RUN010 where Spark's start script would find no Java: it goes by JAVA_HOME, then by the PATH."""
+def require_java() -> None:
+    """Raises RunError RUN010 where Spark's start script would find no Java: it goes by JAVA_HOME, then by the PATH.
+    ``spark-submit`` has found one."""
+    if SUBMITTED in os.environ:
+        return
     home = os.environ.get("JAVA_HOME")
     if home and not shutil.which("java", path=os.path.join(home, "bin")):
         other = shutil.which("java")
