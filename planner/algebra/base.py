@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.types import LogicalType
@@ -154,3 +154,16 @@ class WatermarkAbility:
 
 
 Ability: TypeAlias = ProjectAbility | FilterAbility | PartitionAbility | LimitAbility | WatermarkAbility
+
+
+@dataclass(frozen=True)
+class RankStrategy:
+    """How rows are ranked: ``AppendFast`` (nothing is retracted), ``UpdateFast`` (updates by ``keys``, which only move
+    rows up) or ``Retract``."""
+
+    name: Literal["AppendFast", "UpdateFast", "Retract"]
+    keys: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        keys = f"[{','.join(map(str, self.keys))}]" if self.name == "UpdateFast" else ""
+        return f"{self.name}Strategy{keys}"

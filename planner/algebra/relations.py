@@ -25,6 +25,7 @@ from stateplan.planner.algebra.base import (
     Pair,
     PartitionAbility,
     ProjectAbility,
+    RankStrategy,
     Rel,
     Several,
     Single,
@@ -353,19 +354,6 @@ class Window(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         return (*self.input.fields, (self.name, self.type))
-
-
-@dataclass(frozen=True)
-class RankStrategy:
-    """How rows are ranked: ``AppendFast`` (nothing is retracted), ``UpdateFast`` (updates by ``keys``, which only move
-    rows up) or ``Retract``."""
-
-    name: Literal["AppendFast", "UpdateFast", "Retract"]
-    keys: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        keys = f"[{','.join(map(str, self.keys))}]" if self.name == "UpdateFast" else ""
-        return f"{self.name}Strategy{keys}"
 
 
 def with_rank(below: tuple[Field, ...], name: str | None) -> tuple[Field, ...]:
