@@ -90,7 +90,7 @@ def _read(text: str, dtype: pl.DataType) -> Any:
         if dtype.time_zone is not None:
             found = found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
         return found.cast(dtype).item()
-    if isinstance(dtype, pl.Int128):  # a TIMESTAMP of nanoseconds
+    if dtype == pl.Int128:  # a TIMESTAMP of nanoseconds
         column = pl.Series("x", [text.replace("T", " ")])
         micros = pl.col("x").str.to_datetime(time_unit="us", strict=True)
         return column.to_frame().select(of_text(micros, pl.col("x"))).item()

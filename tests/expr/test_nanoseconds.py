@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stateplan import TableEnvironment
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.runtime.hashing import hash_rows
+from stateplan.execnodes.runtime.inspect.state_rows import RowRequest, arrow_schema, table_rows
 from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateColumn, StateTable
 from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.runtime.state.runs import HASH, TOMBSTONE, encode_frame, in_memory
@@ -163,3 +164,19 @@ def test_state_is_stored_and_read() -> None:
     )
     read = RunCache(None).of("here").load("r", lambda: encode_frame(frame))
     assert in_memory(read.frame, _TABLE).equals(frame)
+
+
+def test_state_is_shown() -> None:
+    """With the classes of Polars' types too, as those within lists are."""
+    inner = pl.List(pl.Struct({"v": pl.Int128}))
+    table = StateTable("s", 0, ("k",), ("k",), {"k": _COLUMNS["k"], "v": StateColumn(inner, "v")})
+    count = codec(parse_type("TIMESTAMP(9)")).constant(LAST)
+    frame = pl.DataFrame(
+        {"k": [count], "v": [[{"v": count}]], ACCESS_TIME: [1], HASH: [0], TOMBSTONE: [False]},
+        schema={**table.schema, ACCESS_TIME: pl.Int64(), HASH: pl.UInt64(), TOMBSTONE: pl.Boolean()},
+    )
+    request = RowRequest(table, {"k": "k", "v": "v"}, 0)
+    shown = table_rows(request, [frame], None)
+    moment = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
+    assert shown.select("k", "v").rows() == [(moment, [{"v": moment}])]
+    assert [str(f.type) for f in arrow_schema(request)][:2] == ["timestamp[us]", "list<item: struct<v: timestamp[us]>>"]

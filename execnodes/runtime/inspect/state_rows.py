@@ -123,7 +123,7 @@ def _portable(dtype: pl.DataType) -> pl.DataType:
         return pl.List(_portable(dtype.inner))  # type: ignore[arg-type]
     if isinstance(dtype, pl.Struct):
         return pl.Struct({f.name: _portable(f.dtype) for f in dtype.fields})  # type: ignore[arg-type]
-    if isinstance(dtype, pl.Int128):  # a TIMESTAMP of nanoseconds
+    if dtype == pl.Int128:  # a TIMESTAMP of nanoseconds
         return pl.Datetime("us")
     return pl.String() if isinstance(dtype, pl.Null) else dtype
 
