@@ -70,8 +70,7 @@ def _sum(operands: Sequence[Rex], place: Place | None, name: str) -> Rex:
         return _plain(name, operands, _numeric(operands, decimal_plus))
     if name == "+" and _is_interval(a) and _is_datetime(b):
         a, b = b, a
-    months_of_day = a.type.root == "TIME_WITHOUT_TIME_ZONE" and b.type.root == "INTERVAL_YEAR_MONTH"
-    if _is_datetime(a) and _is_interval(b) and not months_of_day:
+    if _is_datetime(a) and _is_interval(b):
         zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
         return _plain(name, (a, b), a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
     if _is_interval(a) and a.type.root == b.type.root:

@@ -48,10 +48,6 @@ def _add(operands: Sequence[Rex], place: Place | None) -> Rex:
     count, value = operands[1], operands[2]
     base, size = _ADD_UNITS[unit]
     interval = interval_type(base)
-    if value.type.root == "TIME_WITHOUT_TIME_ZONE" and interval.root == "INTERVAL_YEAR_MONTH":
-        raise SqlError(
-            "SQL203.unit", name="TIMESTAMPADD of a TIME", unit=unit, place=place, expected=", ".join(UNIT_MILLIS)
-        )
     step: Rex
     if isinstance(count, Literal) and isinstance(count.value, int):
         step = Literal(interval, str(count.value * size))

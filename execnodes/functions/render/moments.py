@@ -109,6 +109,8 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     """A date, time or timestamp plus or minus an interval."""
     value, interval = call.operands
     moment, t = r.expr(value), value.type
+    if interval.type.root == "INTERVAL_YEAR_MONTH" and t.root == "TIME_WITHOUT_TIME_ZONE":
+        return pl.when(r.expr(interval).is_not_null()).then(moment)
     if interval.type.root == "INTERVAL_YEAR_MONTH":
         known = _months_of(call)
         months = known * sign if known is not None else r.expr(interval) * sign
