@@ -102,7 +102,11 @@ def difference(case: Case, rows: bool, late: bool) -> str:
     try:
         compiled(case.script)
     except StateplanError as error:
-        return BOTH_REFUSE if refused else f"only here refused\n    {error.code} {error}".rstrip()
+        return (
+            BOTH_REFUSE
+            if refused or _said(case, "failed.txt")
+            else f"only here refused\n    {error.code} {error}".rstrip()
+        )
     if refused:
         return f"only Flink refuses\n    {_cause(refused)}"
     return _row_difference(case, late) if rows else ""

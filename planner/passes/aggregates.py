@@ -344,8 +344,9 @@ def _parts(c: AggCall, rel: Aggregate) -> list[AggCall]:
 
 
 def _keys(c: AggCall, group: tuple[int, ...], bucket: Mapping[int, int]) -> tuple[int, ...]:
-    """The keys by which a call is aggregated first: with one bucket field all by it, with several each by its own."""
-    if len(bucket) == 1:
+    """The keys by which a call is aggregated first: with one bucket field all by it, with several each by its own. A
+    DISTINCT call of a key of the group has no bucket: each bucket would count the value once."""
+    if len(bucket) == 1 and not (c.distinct and c.args and not set(c.args) & set(bucket)):
         return (*group, *bucket.values())
     own = [bucket[a] for a in c.args if a in bucket] if c.distinct or c.function in _BY_VALUE else []
     return (*group, *own)

@@ -51,3 +51,11 @@ def test_what_is_told_of_windows_is_kept_in_state(above: str, expected: list[int
         "COUNT(*) AS n FROM a GROUP BY HOP(et, INTERVAL '10' SECOND, INTERVAL '10' SECOND)"
     )
     assert sorted(row[1] for row in rows_left(env, above)) == expected
+
+
+def test_distinct_values_of_a_key_count_once_when_split(env: TableEnvironment) -> None:
+    for key, text in (("mini-batch.enabled", "true"), ("mini-batch.allow-latency", "1 s"), ("mini-batch.size", "9")):
+        env.execute_sql(f"SET 'table.exec.{key}' = '{text}'")
+    env.execute_sql("SET 'table.optimizer.distinct-agg.split.enabled' = 'true'")
+    query = "SELECT k, COUNT(DISTINCT k), COUNT(DISTINCT et), SUM(k) FROM a GROUP BY k"
+    assert rows_left(env, query) == [(1, 1, 2, 2), (2, 1, 1, 2)]
