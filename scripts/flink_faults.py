@@ -48,6 +48,7 @@ FAULTS: dict[str, Callable[[Answer], bool]] = {
     "two time attributes reach a sink, which it sees only when the job starts": _says(
         "should be used as the event-time timestamp for the table sink"
     ),
+    "a row without a time fails the job": _says("RowTime field should not be null"),
     "a row without a time is in the windows of 1970": lambda a: bool(
         re.search(r"19(69-12-31|70-01-01)T", a.said("changelog.txt")) and "GroupWindowAggregate" in a.plan
     ),
