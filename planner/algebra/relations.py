@@ -398,6 +398,11 @@ class Rank(Single):
         return len(self.order) == 1 and self.input.fields[self.order[0][0]][1].kind is not None
 
     @property
+    def is_corrected(self) -> bool:
+        """Whether it takes back first rows that Flink leaves."""
+        return self.is_deduplication and self.takes_back and not self.keeps_last and not self.is_by_time
+
+    @property
     def keeps_last(self) -> bool:
         """Whether a later row replaces the one that is kept (``RankUtil.keepLastDeduplicateRow``)."""
         return len(self.order) == 1 and not self.order[0][1]

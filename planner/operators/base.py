@@ -16,7 +16,7 @@ from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.base import InputHint
-from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, Sort, rel_type, replace_inputs
+from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rank, Rel, Sort, rel_type, replace_inputs
 from stateplan.planner.algebra.table_functions import is_asynchronous, is_python
 from stateplan.planner.digest.expressions import OF_PHYSICAL_PLAN, OF_PLAN, Notation
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, execution_type
@@ -255,7 +255,23 @@ def not_consumed(who: str, node: Physical, accepted: Kinds, place: Place | None,
             break
         culprit = below
     words = " and ".join(w for k, w in (("UPDATE", "update"), ("DELETE", "delete")) if k in extra)
-    return SqlError("SQL140", who=who, words=words, describe=describe(culprit), place=place, expected=expected)
+    rel = culprit.rel
+    corrected = isinstance(rel, Rank) and rel.is_corrected and culprit.input.is_insert_only
+    return SqlError(
+        "SQL140",
+        who=who,
+        words=words,
+        describe=describe(culprit),
+        place=place,
+        expected=expected,
+        hint=_AS_FLINK if corrected else None,
+    )
+
+
+_AS_FLINK = (
+    "order by a time attribute alone; Flink plans this as if no row were ever replaced, which "
+    "SET 'table.optimizer.flink-faults' = 'as-flink' does too"
+)
 
 
 # distribution

@@ -54,6 +54,7 @@ def test_over_does_not_take_rows_that_are_replaced(tmp_path: Path) -> None:
     with pytest.raises(StateplanError, match="update") as refused:
         session(tmp_path).execute_sql(query)
     assert refused.value.code == "SQL140"
+    assert "'as-flink' does too" in str(refused.value)
 
 
 @pytest.mark.parametrize("order", ["et", "pt"])

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT = "table.exec.local.max-input-size"
 
 
-class SparkError(Exception):
+class SparkError(BaseException):
     """Raised where a job of Spark would have begun."""
 
 
