@@ -94,4 +94,4 @@ def test_files_that_only_spark_reaches(spark: object, tmp_path: Path) -> None:
     assert said[3:5] == [f"+I[7, table.parquet, {size}]", f"+I[8, table.parquet, {size}]"]
     assert said[5] == "OPT040 None"
     assert said[6] == "DATA111 viewfs://cluster/checkpoints/in/damaged.json"
-    assert said[7] == "DATA101 it needs pyarrow (and Hadoop's native library libhdfs)"
+    assert said[7] == "DATA107 install the package pyarrow (and Hadoop's native library libhdfs)"
