@@ -27,14 +27,29 @@ class _MissingError(Exception):
     """The path leads nowhere, or the text is not JSON."""
 
 
-_STEP = re.compile(r"""\.([A-Za-z_$][\w$-]*)|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|(\[\*\]|\.\*)""")
+_STEP = re.compile(
+    r"""\.(?!\*)([^\s.\[(]++)(?!\()  # a name; of a function where "(" follows
+    |\[\s*'((?:[^'\\]|\\.)*)'\s*\]|\[\s*"((?:[^"\\]|\\.)*)"\s*\]
+    |\[\s*(-?\d+)\s*\]
+    |(\[\s*\*\s*\]|\.\*)""",
+    re.VERBOSE,
+)
+_OTHER = re.compile(r"\.\.|\[\s*\?|\[[^\]]*[,:][^\]]*\]|\.\w+\(")
+"""How a step begins that Flink's JsonPath has and that is not here: of any depth, a filter, a slice, a function."""
 
 
 @lru_cache(maxsize=512)
 def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
-    """Whether the path is lax, and its steps: names, indexes, None for all. Raises RunError RUN303."""
+    """Whether the path is lax, and its steps: names, indexes (from the end where negative), None for all.
+
+    Raises:
+        RunError: RUN303, for a path that Flink reads and that is not supported.
+        _MissingError: it is no path.
+    """
     mode = re.match(r"\s*(lax|strict)\s+", text, re.I)
     rest = text[mode.end() :].strip() if mode else text.strip()
+    if rest and rest[0] not in "$@.[":
+        rest = f"$.{rest}"
     steps: list[str | int | None] = []
     pos = 1
     while pos < len(rest):
@@ -44,8 +59,10 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
         name = next((g for g in match.groups()[:3] if g is not None), None)
         steps.append(name if name is not None else int(match[4]) if match[4] else None)
         pos = match.end()
-    if not rest.startswith("$") or pos != len(rest):
+    if rest.startswith("$") and pos < len(rest) and _OTHER.match(rest, pos):
         raise RunError("RUN303.path", text=text)
+    if not rest.startswith("$") or rest[pos:] not in ("", "[" if steps else ""):
+        raise _MissingError
     return bool(mode and mode[1].lower() == "lax"), tuple(steps)
 
 
@@ -76,7 +93,7 @@ def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
         if step is None:
             return _each(value, steps[i + 1 :])
         if isinstance(step, int):
-            if not isinstance(value, list) or step >= len(value):
+            if not isinstance(value, list) or not -len(value) <= step < len(value):
                 raise _MissingError
         elif not isinstance(value, dict) or step not in value:
             raise _MissingError
