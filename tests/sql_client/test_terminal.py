@@ -279,7 +279,7 @@ def test_jobs_in_the_background(start: Start, tmp_path: Path) -> None:
     assert "+I[" not in shell.until(lambda text: len(counts(text)) == 3)
     shell.type("q")
     shown = run(shell, "SHOW JOBS;", "in set")
-    assert re.search(rf"\| {job} \| insert-into_\S+printed \|  RUNNING \|", shown), shown
+    assert re.search(rf"\| {job} \| insert-into_\S+printed \| RUNNING \|", shown), shown
     run(shell, f"STOP JOB '{job}';", "OK")
     shell.until(f"job {job} canceled")
     shell.until(lambda text: "1 job running" not in text)
