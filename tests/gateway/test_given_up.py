@@ -145,7 +145,8 @@ def test_start_failure_and_end_of_a_job_are_in_the_log(tmp_path: Path, caplog: p
 
 def test_sql_tells_what_a_job_failed_of(session: InProcessSession) -> None:
     env = session.environment
-    entry = JobEntry("b" * 32, "job", "INSERT", 1, ended=2, status="FAILED", error="[DATA301] no number\n  hint")
+    now = int(time.time() * 1000)  # SHOW JOBS tells of the last ones of this process
+    entry = JobEntry("b" * 32, "job", "INSERT", now, ended=now, status="FAILED", error="[DATA301] no number\n  hint")
     env.session.jobs.list(entry)
     result = env.execute_sql(f"DESCRIBE JOB '{entry.id}'")
     assert result.columns[-1] == "error"
