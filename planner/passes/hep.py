@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stateplan.planner.algebra.relations import Rel, replace_inputs
+from stateplan.planner.algebra.relations import Rel, replace_inputs, walk
 
 Rule: TypeAlias = Callable[[Rel], "Rel | None"]
 
@@ -24,26 +24,39 @@ class InTimeZone:
         return lambda rel: self.rule(rel, time_zone)
 
 
-_MOST = 2000
+_ROUNDS = 2000
+_PER_NODE = 20
+"""So many changes, and for each node of the tree, are taken for rules that come to an end."""
 
 
-def _apply_one(rel: Rel, rules: Sequence[Rule]) -> Rel | None:
-    """``rel`` with the first applicable rule applied to its lowest applicable node; None when no rule applies."""
+def _apply_one(rel: Rel, rules: Sequence[Rule], settled: dict[int, Rel]) -> Rel | None:
+    """``rel`` with the first applicable rule applied to its lowest applicable node; None when no rule applies.
+
+    Args:
+        rel: the tree.
+        rules: in order.
+        settled: trees that no rule applies to, by their identity: a rule sees nothing above its node, so they need no
+            second look. It gets those that are found.
+    """
+    if id(rel) in settled:
+        return None
     for i, below in enumerate(rel.inputs):
-        changed = _apply_one(below, rules)
+        changed = _apply_one(below, rules, settled)
         if changed is not None:
             return replace_inputs(rel, [changed if k == i else other for k, other in enumerate(rel.inputs)])
     for rule in rules:
         replaced = rule(rel)
         if replaced is not None:
             return replaced
+    settled[id(rel)] = rel
     return None
 
 
 def collection(rel: Rel, rules: Sequence[Rule]) -> Rel:
     """All rules together, bottom up, starting over after each change."""
-    for _ in range(_MOST):
-        changed = _apply_one(rel, rules)
+    settled: dict[int, Rel] = {}
+    for _ in range(_ROUNDS + _PER_NODE * sum(1 for _ in walk(rel))):
+        changed = _apply_one(rel, rules, settled)
         if changed is None:
             return rel
         rel = changed
