@@ -18,6 +18,7 @@ from stateplan.execnodes.ttl import format_ttl
 from stateplan.planner.algebra.relations import Aggregate, Join, Sink
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import describe_physical
+from stateplan.planner.operators.base import update
 from stateplan.planner.physical import Physical, changelog_mode
 from stateplan.planner.session.advice import advice_of_statement, could_be_two
 from stateplan.plans.advice import ExplainDetail, advice_text
@@ -60,10 +61,15 @@ def explain_text(
         shown = explain(PlanDocument.from_graph(graph), options, of_plan)
     else:
         shown = explain_graph(graph, uids(graph), options)
-    tops = [below for plan in plans for below in plan.inputs] if query else plans
+    tops = [_for_nobody(below) for plan in plans for below in plan.inputs] if query else plans
     if query:
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
     return "\n".join([*_physical(tops, plans, graph, options, details), *sections(shown, not is_batch(options))])
+
+
+def _for_nobody(top: Physical) -> Physical:
+    """The plan of a query as Flink explains it: nobody asks its top for the rows before updates. Its results do."""
+    return update(top, "ONLY_UPDATE_AFTER") or top
 
 
 def _physical(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_query_has_no_sink() -> None:
     assert text.startswith("== Optimized Physical Plan With Advice ==\nGroupAggregate(advice=[1], groupBy=[a], ")
     assert "Sink(" not in text
     assert text.count("\n== ") == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "modes"),
+    [
+        ("SELECT a, COUNT(*) FROM t GROUP BY a", ["I,UA", "I"]),
+        (
+            "SELECT a, MAX(c) FROM (SELECT a, b, COUNT(*) AS c FROM t GROUP BY a, b) GROUP BY a",
+            ["I,UA,D", "I,UB,UA", "I"],
+        ),
+        (
+            "SELECT t.a, x.c FROM t LEFT JOIN (SELECT a, COUNT(*) AS c FROM t GROUP BY a) x ON t.a = x.a",
+            ["I,UA,D", "I", "I,UA", "I"],
+        ),
+        (
+            "SELECT a, b FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) n FROM t) WHERE n <= 2",
+            ["I,UA,D", "I"],
+        ),
+    ],
+)
+def test_nobody_asks_a_query_for_the_rows_before_updates(query: str, modes: list[str]) -> None:
+    """As Flink 2.3 printed them, from the top, each once for operators that have the same."""
+    physical = one(query, "CHANGELOG_MODE").partition("\n== Optimized Execution Plan ==")[0]
+    found = re.findall(r"changelogMode=\[([^\]]*)\]", physical)
+    assert [mode for mode, _ in groupby(found)] == modes
 
 
 def test_several_sinks() -> None:
