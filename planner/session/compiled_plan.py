@@ -198,6 +198,7 @@ class StatementSet:
 
     def execute(self) -> TableResult:
         """Runs all INSERTs as one job, and empties the set. Raises StateplanError."""
+        self._session.check_no_open_set()
         result = self._session.starter.inserts(self._all(), "STATEMENT SET")
         self._inserts.clear()
         return result

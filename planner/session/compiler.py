@@ -14,6 +14,7 @@ from sqlglot import exp
 from stateplan.execnodes.connectors.results import Results
 from stateplan.execnodes.errors import CatalogError, Place, PlanError, SqlError
 from stateplan.execnodes.redaction import redacted
+from stateplan.execnodes.runtime.failures import coded
 from stateplan.execnodes.settings import Configuration, is_batch, value
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
@@ -209,8 +210,9 @@ class Compiler:
 
 @contextmanager
 def _within_depth(source: str) -> Iterator[None]:
-    """Raises SqlError SQL009, for a statement that is nested too deep."""
+    """Raises SqlError SQL009, for a statement that is nested too deep, and what a library raises with its code."""
     try:
-        yield
+        with coded():
+            yield
     except RecursionError:
         raise too_deep(source) from None

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.settings import Configuration
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.session.host import Host
 from stateplan.planner.session.jobs import Jobs
+from stateplan.planner.session.results import TableResult, ok
+from stateplan.planner.session.script import Insert, Inserts
 
 if TYPE_CHECKING:
     from stateplan.execnodes.runtime.job import OnProgress
     from stateplan.execnodes.runtime.spark.session import SparkSession
     from stateplan.planner.session.compiler import Compiler
-    from stateplan.planner.session.script import Insert
     from stateplan.planner.session.starter import JobStarter
 
 
@@ -48,6 +50,19 @@ class Session:
         from stateplan.planner.session.compiler import Compiler
 
         return Compiler(self.catalog, self.config)
+
+    def check_no_open_set(self, place: Place | None = None) -> None:
+        """Raises SqlError SQL007, for what is not allowed between BEGIN STATEMENT SET and END."""
+        if self.statement_set is not None:
+            raise SqlError("SQL007.open_set", place=place)
+
+    def insert(self, insert: Insert) -> TableResult:
+        """Starts an INSERT, or adds it to the open statement set. Raises StateplanError."""
+        if self.statement_set is None:
+            return self.starter.inserts(Inserts((insert,), insert.sql), "INSERT")
+        self.compiler.prepare(insert)
+        self.statement_set.append(insert)
+        return ok("INSERT")
 
     @cached_property
     def starter(self) -> JobStarter:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.results import ResultChannel
 from stateplan.execnodes.node_tables import table_of, with_secrets
+from stateplan.execnodes.runtime.failures import coded
 from stateplan.execnodes.settings import Configuration, of_mode
 from stateplan.execnodes.types import BIGINT
 from stateplan.execnodes.zone import local_time_zone
@@ -54,6 +55,7 @@ class JobStarter:
     on_progress: OnProgress | None = None
     spark: SparkSession | None = None
 
+    @coded()
     def inserts(self, inserts: Inserts, statement: str, around: Around | None = None) -> TableResult:
         """Starts INSERTs as one job, ``around`` the start once they are planned. Raises StateplanError."""
         plan = self.compiler.inserts(inserts)
@@ -64,6 +66,7 @@ class JobStarter:
             job = self._start(document, plan.graph, notes, record, plan.secrets)
         return self._sink_result(job, notes, statement, document)
 
+    @coded()
     def query(self, query: exp.Expr, source: str) -> TableResult:
         """Starts a query that was read from ``source``; its rows are collected from the result. Raises
         StateplanError."""
@@ -86,6 +89,7 @@ class JobStarter:
             local_time_zone(self.config.to_dict()),
         )
 
+    @coded()
     def document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
 

@@ -47,8 +47,8 @@ _Runner = Callable[[Context, Any], TableResult]
 def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
     node = statement.node
-    if session.statement_set is not None and not isinstance(node, _IN_STATEMENT_SET):
-        raise SqlError("SQL007.open_set", place=statement.place)
+    if not isinstance(node, _IN_STATEMENT_SET):
+        session.check_no_open_set(statement.place)
     runner = _RUNNERS.get(type(node))
     if runner is None:
         if is_query(node):
@@ -201,13 +201,7 @@ def _query(c: Context, node: exp.Expr) -> TableResult:
 
 
 def _insert(c: Context, node: exp.Insert) -> TableResult:
-    open_set = c.session.statement_set
-    if open_set is not None:
-        insert = Insert.read(node, c.source)
-        c.session.compiler.prepare(insert)
-        open_set.append(insert)
-        return ok("INSERT")
-    return c.session.starter.inserts(Inserts.of(node, c.source), "INSERT")
+    return c.session.insert(Insert.read(node, c.source))
 
 
 def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:

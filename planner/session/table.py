@@ -25,7 +25,7 @@ from stateplan.planner.session.describe import type_text
 from stateplan.planner.session.habits import OF_TABLE, Hinted
 from stateplan.planner.session.notebook import html_table
 from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import Insert, Inserts, ScriptStatement, is_query, read_statement
+from stateplan.planner.session.script import Insert, ScriptStatement, is_query, read_statement
 from stateplan.planner.session.session import Session
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Table(Hinted):
         Raises:
             StateplanError: when the job cannot be started.
         """
+        self._session.check_no_open_set()
         with self._here():
             return self._session.starter.query(self._statement.node, self._statement.source)
 
@@ -79,7 +80,7 @@ class Table(Hinted):
         """
         insert = self.insert(table_path, overwrite)
         with self._here():
-            return self._session.starter.inserts(Inserts((insert,), insert.sql), "INSERT")
+            return self._session.insert(insert)
 
     def insert(self, table_path: str, overwrite: bool = False) -> Insert:
         """The INSERT of the rows into a table. Raises SqlError for what is no name."""
@@ -229,6 +230,7 @@ def view_of(session: Session, path: str, query: str | Table) -> None:
             raise CatalogError("CAT071", path=path)
         session.catalog.create(query.view(session.catalog.qualify(parts_of(name))))
         return
+    session.check_no_open_set()
     read = _read_query(query)
     node = nodes.CreateView(this=name, expression=read.node, temporary=True)
     session.catalog.refresh()

@@ -93,3 +93,15 @@ def test_end_needs_a_beginning(env: Session) -> None:
         "[SQL007] no statement set is open\n  --> line 1, column 1\n  END\n  ^^^\n"
         "  expected: END after BEGIN STATEMENT SET"
     )
+
+
+def test_tables_of_python_know_of_an_open_set(env: Session) -> None:
+    table = env.sql_query("SELECT 1 AS a, 'x' AS b")
+    env.execute_sql("BEGIN STATEMENT SET")
+    assert table.execute_insert("s").rows == [("OK",)]
+    for call in (table.execute, lambda: env.create_temporary_view("v", "SELECT 1")):
+        with pytest.raises(StateplanError, match="SQL007"):
+            call()
+    assert env.ran == []
+    env.execute_sql("END")
+    assert len(env.ran[0]) == 1
