@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -30,11 +29,6 @@ from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from stateplan.execnodes.runtime.kernel import Kernel, Transform
-
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""
 
@@ -54,30 +48,6 @@ class CompiledTtl(NamedTuple):
 
     ttl: int
     origin: Literal["hint", "function", "option", "default"]
-
-
-@dataclass(frozen=True)
-class Stateless:
-    """A node that is translated to transforms of the rows of every input, in order; none where it changes no row."""
-
-    transforms: tuple[Transform, ...] = ()
-
-
-@dataclass(frozen=True)
-class Stateful:
-    """A node that is translated to a kernel.
-
-    Attributes:
-        kernel: what it computes.
-        keys: per input, the fields that decide the key group of a row.
-        before: transforms of the rows of every input, in order.
-        schemas: the columns of the inputs where they are not those of the plan.
-    """
-
-    kernel: Kernel
-    keys: tuple[tuple[int, ...], ...]
-    before: tuple[Transform, ...] = ()
-    schemas: tuple[dict[str, pl.DataType], ...] | None = None
 
 
 def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
@@ -348,14 +318,6 @@ class ExecNode(PlanModel):
             if name in own and getattr(self, name) != default
         }
         return {key: value for key, value in {**self.absent_means(), **said}.items() if key not in cosmetic}
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        """What runs for this node, given the ROW types of its inputs and the session's options.
-
-        Raises:
-            PlanError: PLAN035, when this version of stateplan cannot run the node.
-        """
-        raise self.not_supported(self.title)
 
     def not_supported(self, what: str) -> PlanError:
         """The error for something this version of stateplan cannot run: ``what``, in words."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
 from stateplan.execnodes.node_text import joined_names, projection_text, rex_text
-from stateplan.execnodes.nodes.base import ExecNode, Stateless, projected_types
+from stateplan.execnodes.nodes.base import ExecNode, projected_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import TRUE
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("calc")
@@ -29,14 +27,6 @@ class Calc(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return projected_types(self.projection, inputs[0])
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-
-        projection = self.projection or (TRUE,)
-        return Stateless(
-            (CalcTransform(projection, self.condition, local_time_zone(session), self.label, joined_names(inputs)),)
-        )
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

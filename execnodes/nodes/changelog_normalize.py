@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
 from stateplan.execnodes.node_text import joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
+from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("changelog-normalize", states=("changelogNormalizeState",))
@@ -41,14 +40,6 @@ class ChangelogNormalize(StatefulNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-
-        kernel = ChangelogNormalizeKernel(
-            inputs[0], self.unique_keys, self.generate_update_before, self.filter_condition, local_time_zone(session)
-        )
-        return Stateful(kernel, (self.unique_keys,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, AbsentMeans, Flag, Index
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList
+from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel
 
 
 @exec_node("deduplicate", states=("deduplicateState",))
@@ -44,32 +40,6 @@ class Deduplicate(StatefulNode):
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         first = not self.keep_last_row and not self.is_rowtime
         return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-
-        keys = self.unique_keys
-        if self.is_rowtime:
-            return Stateful(self._by_rowtime(inputs[0]), (keys,))
-        return Stateful(DeduplicateKernel(inputs[0], keys, self.keep_last_row, self.generate_update_before), (keys,))
-
-    def _by_rowtime(self, row: LogicalType) -> Kernel:
-        """The kernel by event time. A plan of before Flink 2.3 says nothing about ``outputInsertOnly``: updates then.
-
-        Raises:
-            PlanError: PLAN046, when no field of the input is a rowtime attribute.
-        """
-        from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import (
-            RowtimeDeduplicateKernel,
-            RowtimeFirstRowKernel,
-        )
-
-        rowtime = next((i for i, f in enumerate(row.fields) if f.type.kind == "ROWTIME"), None)
-        if rowtime is None:
-            raise PlanError("PLAN046", id=self.id)
-        if self.output_insert_only and not self.keep_last_row:
-            return RowtimeFirstRowKernel(row, self.unique_keys, rowtime)
-        return RowtimeDeduplicateKernel(row, self.unique_keys, rowtime, self.keep_last_row, self.generate_update_before)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         which, clock = "last" if self.keep_last_row else "first", "event" if self.is_rowtime else "processing"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, RowKind, joined
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
@@ -28,11 +28,6 @@ class DropUpdateBefore(ExecNode):
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         mode = joined(inputs)
         return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernels.changelog_functions import DropUpdateBeforeTransform
-
-        return Stateless((DropUpdateBeforeTransform(),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return "leaves out the old rows of updates"

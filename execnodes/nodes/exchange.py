@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from stateplan.execnodes.model import to_json
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import RequiredDistribution
 from stateplan.execnodes.types import LogicalType
@@ -37,9 +37,6 @@ class Exchange(ExecNode):
 
     def meaning(self) -> dict[str, object]:
         return {"distribution": to_json(self.distribution)}
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        return Stateless()
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         if self.distribution.type == "HASH":

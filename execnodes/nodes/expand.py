@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import model_validator
@@ -10,10 +10,9 @@ from pydantic import model_validator
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("expand")
@@ -40,11 +39,6 @@ class Expand(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return tuple(rex.type for rex in self.projects[0]) if self.projects else None
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.calc import ExpandTransform
-
-        return Stateless((ExpandTransform.of(self.projects, local_time_zone(session)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"passes on each row {len(self.projects)} times, with the keys of one grouping set each"

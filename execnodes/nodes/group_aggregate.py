@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -12,13 +12,10 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, custom_error
 from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import ExecNode, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 _STATES = ("groupAggregateState",)
 
@@ -62,23 +59,6 @@ class Grouping(Aggregation, StatefulNode):
 
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
-
-    def _kernel_class(self) -> Callable[..., GroupAggregateKernel]:
-        from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-
-        return GroupAggregateKernel
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        kernel = self._kernel_class()(
-            inputs[0],
-            self.grouping,
-            self.agg_calls,
-            self.agg_call_need_retractions,
-            self.generate_update_before,
-            self.need_retraction,
-            lists_expire=self.ttl_configs(session)[0].is_plain,
-        )
-        return Stateful(kernel, (self.grouping,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

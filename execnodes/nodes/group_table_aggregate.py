@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from typing import Self
 
 from pydantic import model_validator
 
@@ -15,9 +15,6 @@ from stateplan.execnodes.nodes.base import StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Grouping
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 
 @exec_node("group-table-aggregate", states=("groupAggregateState",))
@@ -49,11 +46,6 @@ class GroupTableAggregate(Grouping):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before)
-
-    def _kernel_class(self) -> Callable[..., GroupAggregateKernel]:
-        from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-
-        return GroupTableAggregateKernel
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

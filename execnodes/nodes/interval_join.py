@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
 from stateplan.execnodes.node_text import field_names, join_terms, names_text
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
+from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.ttl import format_ttl
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 class WindowBounds(PlanModel):
@@ -53,25 +52,6 @@ class IntervalJoin(InsertOnlyNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
         return (*left, *right)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.interval_join import IntervalJoinKernel
-
-        spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
-        if spec.join_type in ("SEMI", "ANTI"):
-            raise self.not_supported(f"an interval join of type {spec.join_type}")
-        kernel = IntervalJoinKernel(
-            inputs[0],
-            inputs[1],
-            spec,
-            bounds.is_event_time,
-            bounds.left_lower_bound,
-            bounds.left_upper_bound,
-            bounds.left_time_index,
-            bounds.right_time_index,
-            local_time_zone(session),
-        )
-        return Stateful(kernel, (spec.left_keys, spec.right_keys))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from stateplan.execnodes.changelog import ChangelogMode, joined, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
 from stateplan.execnodes.node_text import join_terms
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import shift
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import LogicalType, with_a_field
-from stateplan.execnodes.zone import local_time_zone
+from stateplan.execnodes.types import LogicalType
 
 UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
 
@@ -50,26 +48,6 @@ class Join(StatefulNode):
         if self.join_spec.join_type in ("INNER", "SEMI"):
             return joined(inputs)
         return updating(update_before)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.join import JoinKernel
-
-        left, right = map(with_a_field, inputs)
-        spec = self.join_spec
-        if spec.non_equi_condition is not None and not inputs[0].fields:
-            spec = spec.model_copy(update={"non_equi_condition": shift(spec.non_equi_condition, 1)})
-        left_ttl, right_ttl = self.ttls(session)
-        kernel = JoinKernel(
-            left,
-            right,
-            spec,
-            self.left_upsert_keys,
-            self.right_upsert_keys,
-            time_zone=local_time_zone(session),
-            watched=(left_ttl > 0, right_ttl > 0),
-            upserts=(self.upserts(0), self.upserts(1)),
-        )
-        return Stateful(kernel, (self.join_spec.left_keys, self.join_spec.right_keys))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import ChangelogMode, named
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
 from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, RetryOptions, TemporalTable
 from stateplan.execnodes.types import LogicalType, row_type
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("lookup-join", states=("lookupJoinState",))
@@ -65,29 +64,6 @@ class LookupJoin(StatefulNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return (*field_types(inputs[0]), *field_types(self.found_type))
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
-        from stateplan.execnodes.runtime.lookup import LookupTransform, lookup_table
-
-        transform = LookupTransform(
-            lookup_table(self.temporal_table.lookup_table_source, session, self.retry_options),
-            inputs[0],
-            self.temporal_table.output_type,
-            self.found_type,
-            {int(field): key for field, key in self.lookup_keys.items()},
-            self.join_type == "LEFT",
-            self.projection_on_temporal_table,
-            self.filter_on_temporal_table,
-            self.pre_filter_condition,
-            self.join_condition,
-            local_time_zone(session),
-            self.upserts(0) and not self.require_upsert_materialize,
-        )
-        if not self.require_upsert_materialize:
-            return Stateless((transform,))
-        key = self.input_upsert_key or tuple(range(len(inputs[0].fields)))
-        return Stateful(LookupJoinKernel(inputs[0], self.found_type, key, transform), (key,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         table, fields = field_names(self.temporal_table.output_type), field_names(inputs[0]) if inputs else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from stateplan.execnodes.model import COSMETIC, Index, PlanModel
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
@@ -31,9 +31,6 @@ class MiniBatchAssigner(ExecNode):
     KEEPS_FIELDS: ClassVar[bool] = True
 
     mini_batch_interval: Annotated[MiniBatchInterval, COSMETIC]
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        return Stateless()
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"marks mini-batches of {self.mini_batch_interval.interval} ms; every micro-batch is one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
@@ -12,10 +12,9 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import joined_names, rex_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 
@@ -91,29 +90,6 @@ class MultiJoin(StatefulNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-
-        keys = tuple(p.required_distribution.keys for p in self.input_properties)
-        pairs = tuple(
-            tuple(
-                (p.left_input_id, p.left_field_index, p.right_field_index)
-                for p in self.join_attribute_map.get(str(i), ())
-                if p.left_input_id >= 0
-            )
-            for i in range(len(inputs))
-        )
-        kernel = MultiJoinKernel(
-            tuple(inputs),
-            self.join_types,
-            self.join_conditions,
-            pairs,
-            keys,
-            tuple(k or () for k in self.input_unique_keys),
-            local_time_zone(session),
-        )
-        return Stateful(kernel, keys)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_v
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.model import to_json
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList
+from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
@@ -69,9 +69,6 @@ class OpaqueNode(StatefulNode):
 
     def meaning(self) -> dict[str, Any]:
         return {key: value for key, value in self.fields.items() if key != "generateUpdateBefore"}
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        raise self.not_supported(f"{self.title} ({FLINK_NODES[self.name].about})")
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"{FLINK_NODES[self.name].about} (not supported yet)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,7 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, Stateful, TimeBoundNode, field_types
+from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, TimeBoundNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import InputRef, Rex
@@ -20,9 +20,6 @@ from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.ttl import outlives
 from stateplan.execnodes.types import LogicalType
-
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernels.common.walks import Frame
 
 
 def range_ttl(preceding: int) -> int:
@@ -115,16 +112,16 @@ class OverNode(TimeBoundNode):
         given, group = super().ttls(session), self._bounded_range
         if group is None:
             return given
-        if self._time_kind != "PROCTIME":
+        if self.time_kind != "PROCTIME":
             return given
-        needed = range_ttl(self._preceding(group) or 0)
+        needed = range_ttl(self.preceding(group) or 0)
         return (needed if outlives(given[0], needed) else given[0],)
 
     def retention(self, index: int) -> int:
-        return 0 if self._bounded_range is None else self._preceding(self._bounded_range) or 0
+        return 0 if self._bounded_range is None else self.preceding(self._bounded_range) or 0
 
     @property
-    def _time_kind(self) -> str | None:
+    def time_kind(self) -> str | None:
         """Which time attribute orders the rows; None for another field."""
         group = self.over_spec.groups[0] if self.over_spec.groups else None
         (order,) = (group.order_by.fields[:1] if group else ()) or (None,)
@@ -132,13 +129,13 @@ class OverNode(TimeBoundNode):
         return fields[order.index].type.kind if order is not None and order.index < len(fields) else None
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        return updating(True) if self._time_kind is None else INSERT_ONLY
+        return updating(True) if self.time_kind is None else INSERT_ONLY
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
-        return self._time_kind is None
+        return self.time_kind is None
 
     def takes(self, position: int) -> ChangelogMode | None:
-        return None if self._time_kind is None else INSERT_ONLY
+        return None if self.time_kind is None else INSERT_ONLY
 
     def field_refs(self) -> Iterator[FieldRef]:
         yield from super().field_refs()
@@ -152,60 +149,13 @@ class OverNode(TimeBoundNode):
         calls = (call for group in self.over_spec.groups for call in group.agg_calls)
         return (*field_types(inputs[0]), *(call.type for call in calls))
 
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
-        from stateplan.execnodes.runtime.kernels.over_non_time import NonTimeOverKernel
-
-        spec = self.over_spec
-        if len(spec.groups) != 1:
-            raise self.not_supported("OVER with different windows")
-        (group,) = spec.groups
-        if len(group.order_by.fields) != 1 or not group.order_by.fields[0].is_ascending:
-            raise self.not_supported("OVER in another order than one field, ascending")
-        order = group.order_by.fields[0]
-        kind = inputs[0].fields[order.index].type.kind
-        frame = self._frame(group)
-        keys = spec.partition.fields
-        types = tuple(c.type for c in spec.constants)
-        made = (inputs[0], keys, group.agg_calls, frame, self._constants(len(inputs[0].fields)), types)
-        if kind is not None:
-            by_time = RowtimeOverKernel(*made, order.index) if kind == "ROWTIME" else ProctimeOverKernel(*made)
-            return Stateful(by_time, (keys,))
-        if frame.bounded:
-            raise self.not_supported("an OVER frame with a bound in the order of a field that is not a time attribute")
-        if any(call.function == "LAG" for call in group.agg_calls):
-            raise self.not_supported("LAG in the order of a field that is not a time attribute")
-        return Stateful(NonTimeOverKernel(*made, order.index, order.null_is_last), (keys,))
-
-    def _frame(self, group: OverGroup) -> Frame:
-        from stateplan.execnodes.runtime.kernels.common.walks import Frame
-
-        lower = group.lower_bound
-        if group.upper_bound.kind != "CURRENT_ROW" or lower.is_following or lower.kind == "UNBOUNDED_FOLLOWING":
-            raise self.not_supported("an OVER frame with rows after the current one")
-        if lower.kind == "UNBOUNDED_PRECEDING":
-            return Frame(group.is_rows)
-        preceding = self._preceding(group)
-        if preceding is None or preceding < 0:
-            raise self.not_supported("an OVER frame with a bound that is not a constant")
-        return Frame(group.is_rows, preceding)
-
-    def _preceding(self, group: OverGroup) -> int | None:
+    def preceding(self, group: OverGroup) -> int | None:
         """How many rows before the current one, or milliseconds, the frame begins; None where that is no constant."""
         if group.lower_bound.kind == "CURRENT_ROW":
             return 0
         offset = self.over_spec.constant(group.lower_bound.offset)
         text = str(offset.value) if isinstance(offset, Constant) else ""
         return int(text) if text.lstrip("-").isdecimal() else None
-
-    def _constants(self, width: int) -> dict[str, Any]:
-        """The constants that are arguments, by column."""
-        from stateplan.execnodes.changelog import column
-        from stateplan.execnodes.runtime.transforms.calc import evaluate
-
-        spec = self.over_spec
-        used = {a for group in spec.groups for call in group.agg_calls for a in call.arg_list if a >= width}
-        return {column(a): evaluate(spec.constants[a - width]) for a in sorted(used)}
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.over_spec
@@ -258,12 +208,3 @@ class PythonOverAggregate(OverNode):
         INSERT INTO prices SELECT id, median(price) OVER (
           PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
     """
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        for group in self.over_spec.groups:
-            if group.lower_bound.kind == "UNBOUNDED_PRECEDING" or self._time_kind is None:
-                raise self.not_supported("a Python function over a frame without a bound, or not in the order of time")
-            for call in group.agg_calls:
-                if call.distinct or (call.user_function is not None and call.user_function.vector == "general"):
-                    raise self.not_supported("OVER with DISTINCT or with a function of Python that takes row by row")
-        return super().translate(inputs, session)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
@@ -12,7 +12,7 @@ from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RowTypeField, custom_error
 from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Aggregation, check_flags
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
@@ -52,19 +52,6 @@ class LocalGroupAggregate(Aggregation):
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
 
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-
-        types = field_types(inputs[0])
-        partials = Partials.of(
-            inputs[0],
-            [types[k] for k in self.grouping],
-            self.agg_calls,
-            self.agg_call_need_retractions,
-            self.need_retraction,
-        )
-        return Stateless((LocalTransform(partials, self.grouping),))
-
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
         whose = groups_text(self.grouping, names)
@@ -95,24 +82,6 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         return updating(self.generate_update_before, deletes=self.need_retraction)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.partials import Partials
-        from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-
-        types = field_types(inputs[0])
-        partials = Partials.of(
-            self.local_agg_input_row_type,
-            [types[k] for k in self.grouping],
-            self.agg_calls,
-            self.agg_call_need_retractions,
-            self.need_retraction,
-            self.generate_update_before,
-            self.STATE_NAMES[0],
-            self.ttl_configs(session)[0].is_plain,
-        )
-        schema = partials.whole_schema()
-        return Stateful(GlobalGroupAggregateKernel(partials), (partials.kernel.grouping,), schemas=(schema,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.local_agg_input_row_type.fields]
@@ -154,35 +123,6 @@ class IncrementalGroupAggregate(StatefulNode):
                     f"/finalAggGrouping/{position}",
                 )
         return self
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.partials import Partials
-        from stateplan.execnodes.runtime.kernels.phased_aggregates import IncrementalGroupAggregateKernel, final_call
-        from stateplan.execnodes.types import row_type
-
-        types = field_types(inputs[0])
-        calls, flags = self.partial_original_agg_calls, self.partial_agg_call_need_retractions
-        keys = [types[k] for k in self.partial_agg_grouping]
-        partials = Partials.of(
-            self.partial_local_agg_input_row_type,
-            keys,
-            calls,
-            flags,
-            self.partial_agg_need_retraction,
-            state_name=self.STATE_NAMES[0],
-            lists_expire=self.ttl_configs(session)[0].is_plain,
-        )
-        row = row_type([(f"f{i}", t) for i, t in enumerate([*keys, *(c.type for c in calls)])])
-        final = Partials.of(
-            row,
-            [types[k] for k in self.final_agg_grouping],
-            tuple(final_call(c, len(keys) + i) for i, c in enumerate(calls)),
-            flags,
-            self.partial_agg_need_retraction,
-        )
-        kept = tuple(self.partial_agg_grouping.index(k) for k in self.final_agg_grouping)
-        kernel = IncrementalGroupAggregateKernel(partials, final, kept)
-        return Stateful(kernel, (partials.kernel.grouping,), schemas=(partials.whole_schema(),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.partial_local_agg_input_row_type.fields]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import RexField
 from stateplan.execnodes.node_text import joined_names, projection_text
-from stateplan.execnodes.nodes.base import ExecNode, Stateless, projected_types
+from stateplan.execnodes.nodes.base import ExecNode, projected_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 class _FunctionCalc(ExecNode):
@@ -23,14 +22,6 @@ class _FunctionCalc(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return projected_types(self.projection, inputs[0])
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
-        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-
-        limits = limits_of({**session, **(self.configuration or {})})
-        projection = tuple(with_limits(rex, limits) for rex in self.projection)
-        return Stateless((CalcTransform(projection, None, local_time_zone(session), self.label, joined_names(inputs)),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"computes {self.HOW} {projection_text(self.projection, joined_names(inputs), self.output_type)}"

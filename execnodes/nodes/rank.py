@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
-    ConstantRange,
-    ConstantRangeWithoutEnd,
     PartitionSpec,
     RankRange,
     RankStrategy,
     RankType,
     SortSpec,
-    UndefinedStrategy,
     UpdateFastStrategy,
-    VariableRange,
     order_text,
     range_text,
 )
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import BIGINT, LogicalType
-
-_NO_END = 2**63 - 1
-"""The end of a range where a query gave none."""
 
 
 class RankBase(StatefulNode):
@@ -57,44 +50,6 @@ class RankBase(StatefulNode):
 
     def takes(self, position: int) -> ChangelogMode | None:
         return INSERT_ONLY if isinstance(self.rank_strategy, AppendFastStrategy) else None
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.topn import LocalTopN, TopN
-        from stateplan.execnodes.runtime.kernels.rank import rank_kernel
-
-        given = self.rank_range
-        if self.rank_type != "ROW_NUMBER":
-            raise self.not_supported(f"{self.rank_type}()")
-        if isinstance(given, ConstantRangeWithoutEnd) or (
-            not isinstance(given, VariableRange) and given.end >= _NO_END
-        ):
-            raise self.not_supported("a rank range without an end")
-        if isinstance(self.rank_strategy, UndefinedStrategy):
-            raise self.not_supported("a rank without a strategy")
-        kernel = rank_kernel(
-            inputs[0],
-            self.partition.fields,
-            self.order_by,
-            given,
-            self.rank_strategy,
-            self.output_row_number,
-            self.generate_update_before,
-        )
-        before: tuple[LocalTopN, ...] = ()
-        append = isinstance(self.rank_strategy, AppendFastStrategy)
-        # Rows that cannot be among the first are reads all the same.
-        if (
-            append
-            and isinstance(given, ConstantRange)
-            and isinstance(kernel, TopN)
-            and not self._ages_by_reads(session)
-        ):
-            before = (LocalTopN(kernel, given.end),)
-        return Stateful(kernel, (self.partition.fields,), before)
-
-    def _ages_by_reads(self, session: Mapping[str, str]) -> bool:
-        """Whether the event times of rows that are read and not kept count."""
-        return any(c.reads_refresh and c.by_event_time for c in self.ttl_configs(session))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from stateplan.execnodes.changelog import ChangelogMode, named
-from stateplan.execnodes.errors import PlanError, RunError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
 from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, Stateless, StateList
+from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
 from stateplan.execnodes.types import LogicalType
 
-if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.kernel import Kernel
-
-_ENFORCERS = (
-    ("table.exec.sink.not-null-enforcer", "ERROR"),
-    ("table.exec.sink.type-length-enforcer", "IGNORE"),
-    ("table.exec.sink.nested-constraint-enforcer", "IGNORE"),
-)
 _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D", "~DELETE": "-D"}
 
 
@@ -98,38 +89,6 @@ class Sink(StatefulNode):
             if isinstance(ability, WritingMetadata):
                 fields += [(f.name, f.type) for f in ability.consumed_type.fields[len(fields) :]]
         return tuple(fields)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
-        from stateplan.execnodes.runtime.transforms.field_names import field_names
-
-        spec = self.dynamic_table_sink.table
-        fields = self.written
-        if fields and len(fields) != len(inputs[0].fields):
-            raise PlanError("PLAN064.sink", node=self, given=len(inputs[0].fields), width=len(fields))
-        options = {**session, **(self.configuration or {})}
-        nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
-        if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
-            raise RunError("RUN022", summary=spec.summary)
-        check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
-        names_given = field_names([f.type for f in inputs[0].fields], [t for _, t in fields]) if fields else ()
-        checks = (*names_given, *((check,) if check.demands_something else ()))
-        table = spec.resolved_table
-        if not self.require_upsert_materialize or table is None:
-            return Stateless(checks)
-        from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
-
-        names = [name for name, _ in fields]
-        primary = table.table_schema.primary_key
-        if primary is None:
-            raise PlanError("PLAN069", id=self.id, summary=spec.summary)
-        key = tuple(names.index(name) for name in primary.columns)
-        upsert_key = self.input_upsert_key or ()
-        kernel: Kernel = SinkMaterializerKernel(inputs[0], key, upsert_key)
-        strategy = self.conflict_strategy
-        if strategy is not None and strategy.behavior in ("ERROR", "NOTHING"):
-            kernel = SinkConflictKernel(inputs[0], key, upsert_key, spec.summary, strategy.behavior == "ERROR")
-        return Stateful(kernel, (key,), checks)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

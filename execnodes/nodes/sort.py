@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.nodes.base import Stateful, TimeBoundNode
+from stateplan.execnodes.nodes.base import TimeBoundNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
@@ -29,11 +29,6 @@ class Sort(TimeBoundNode):
     KEEPS_FIELDS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.sort import SortKernel
-
-        return Stateful(SortKernel(inputs[0], self.order_by), ((),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"emits the rows at the end of the input by {order_text(self.order_by, joined_names(inputs))}"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from stateplan.execnodes.changelog import ChangelogMode
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
 from stateplan.execnodes.node_text import field_names, join_terms, names_text
-from stateplan.execnodes.nodes.base import Stateful, StatefulNode, StateList, field_types
+from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("temporal-join", inputs=2, states=("leftState", "rightState"))
@@ -43,20 +42,6 @@ class TemporalJoin(StatefulNode):
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return update_before and position == 0
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-
-        spec = self.join_spec
-        keys = (spec.left_keys, spec.right_keys)
-        given: dict[str, Any] = {"time_zone": local_time_zone(session), "upserts": self.upserts(0)}
-        if self.right_time_attribute_index < 0 or self._by_processing_time(inputs):
-            return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, **given), keys)
-        times = (self.left_time_attribute_index, self.right_time_attribute_index)
-        return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, **given), keys)
-
-    def _by_processing_time(self, inputs: Sequence[LogicalType]) -> bool:
-        return inputs[0].fields[self.left_time_attribute_index].type.kind == "PROCTIME"
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, Stateless
+from stateplan.execnodes.nodes.base import InsertOnlyNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
@@ -35,16 +35,6 @@ class TemporalSort(InsertOnlyNode):
         """Whether rows wait: those of a micro-batch have the same processing time."""
         index, fields = self.order_by.fields[0].index, self.output_type.fields
         return index >= len(fields) or fields[index].type.kind != "PROCTIME"
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless | Stateful:
-        from stateplan.execnodes.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
-
-        first, *rest = self.order_by.fields
-        if inputs[0].fields[first.index].type.kind != "PROCTIME":
-            return Stateful(RowtimeSortKernel(inputs[0], self.order_by), ((),))
-        if not rest:
-            return Stateless()
-        return Stateful(ProctimeSortKernel(inputs[0], SortSpec(fields=tuple(rest))), ((),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"emits the rows by {order_text(self.order_by, joined_names(inputs))}"

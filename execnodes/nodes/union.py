@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
 
@@ -21,13 +21,6 @@ class Union(ExecNode):
 
     ORDERED_INPUTS: ClassVar[bool] = False
     KEEPS_FIELDS: ClassVar[bool] = True
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.field_names import field_names
-
-        wanted = [f.type for f in self.output_type.fields]
-        renaming = (field_names([f.type for f in given.fields], wanted) for given in inputs)
-        return Stateless(next(filter(None, renaming), ()))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"passes on the rows of its {len(inputs) or len(self.input_properties)} inputs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
@@ -10,7 +10,7 @@ from pydantic import model_validator
 from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.model import RexField, custom_error
-from stateplan.execnodes.nodes.base import ExecNode, Stateless, field_types
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import LogicalType
@@ -42,9 +42,6 @@ class Values(ExecNode):
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return field_types(self.output_type)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        return Stateless()
 
     def meaning(self) -> dict[str, Any]:
         return {"tuples": [[value.to_json() for value in row] for row in self.tuples]}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Index, RexField
 from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
-from stateplan.execnodes.nodes.base import ExecNode, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import local_time_zone
 
 
 @exec_node("watermark-assigner")
@@ -29,13 +28,6 @@ class WatermarkAssigner(ExecNode):
 
     watermark_expr: Annotated[RexField, Ref()]
     rowtime_field_index: Annotated[Index, Ref()]
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateless:
-        from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
-
-        name = inputs[0].fields[self.rowtime_field_index].name
-        zone = local_time_zone(session)
-        return Stateless((WatermarkTransform(self.watermark_expr, self.rowtime_field_index, name, zone),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         rowtime = names_text([self.rowtime_field_index], field_names(inputs[0]) if inputs else ())

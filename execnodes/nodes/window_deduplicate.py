@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful
-from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.nodes.base import InsertOnlyNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
+from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 
 @exec_node("window-deduplicate", states=("windowDeduplicateState",))
@@ -36,22 +35,6 @@ class WindowDeduplicate(InsertOnlyNode):
 
     def retention(self, index: int) -> int:
         return window_length(self.windowing.window)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel
-
-        windowing = self.windowing
-        if not isinstance(windowing, WindowAttached):
-            raise self.not_supported("a window deduplication of rows that are in no windows yet")
-        kernel = WindowDeduplicateKernel(
-            inputs[0],
-            self.partition_keys,
-            self.order_key,
-            self.keep_last_row,
-            windowing.window_end,
-            slicing_of(self, windowing, session),
-        )
-        return Stateful(kernel, (self.partition_keys,))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         keys = names_text(self.partition_keys, joined_names(inputs))

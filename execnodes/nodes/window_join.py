@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import join_terms
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
-from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
-from stateplan.execnodes.zone import local_time_zone
+from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 
 @exec_node("window-join", inputs=2, states=("leftState", "rightState"))
@@ -38,22 +36,6 @@ class WindowJoin(InsertOnlyNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         left, right = map(field_types, inputs)
         return left if self.join_spec.join_type in ("SEMI", "ANTI") else (*left, *right)
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.window_join import WindowJoinKernel
-
-        spec, left, right = self.join_spec, self.left_windowing, self.right_windowing
-        if not isinstance(left, WindowAttached) or not isinstance(right, WindowAttached):
-            raise self.not_supported("a window join of rows that are in no windows yet")
-        kernel = WindowJoinKernel(
-            inputs[0],
-            inputs[1],
-            spec,
-            (left.window_end, right.window_end),
-            slicing_of(self, left, session),
-            local_time_zone(session),
-        )
-        return Stateful(kernel, (spec.left_keys, spec.right_keys))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.join_spec

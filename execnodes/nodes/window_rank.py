@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import InsertOnlyNode, Stateful, field_types
-from stateplan.execnodes.nodes.window_table_function import slicing_of
+from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.ranking import (
-    ConstantRange,
     PartitionSpec,
     RankRange,
     RankType,
@@ -21,7 +19,7 @@ from stateplan.execnodes.ranking import (
 )
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.types import BIGINT, LogicalType
-from stateplan.execnodes.windows import WindowAttached, Windowing, window_length, window_text
+from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 
 @exec_node("window-rank", states=("windowRankState",))
@@ -49,30 +47,6 @@ class WindowRank(InsertOnlyNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         types = field_types(inputs[0])
         return (*types, BIGINT.not_null()) if self.output_row_number else types
-
-    def translate(self, inputs: Sequence[LogicalType], session: Mapping[str, str]) -> Stateful:
-        from stateplan.execnodes.runtime.kernels.common.topn import LocalTopN
-        from stateplan.execnodes.runtime.kernels.window_rank import WindowRankKernel
-
-        windowing, given = self.windowing, self.rank_range
-        if self.rank_type != "ROW_NUMBER":
-            raise self.not_supported(f"{self.rank_type}() within windows")
-        if not isinstance(given, ConstantRange):
-            raise self.not_supported("a rank within windows whose range is not constant")
-        if not isinstance(windowing, WindowAttached):
-            raise self.not_supported("a rank within windows of rows that are in no windows yet")
-        keys = self.partition_spec.fields
-        kernel = WindowRankKernel(
-            inputs[0],
-            tuple(dict.fromkeys((*keys, windowing.window_end))),
-            self.sort_spec,
-            given,
-            self.output_row_number,
-            False,
-            windowing.window_end,
-            slicing_of(self, windowing, session),
-        )
-        return Stateful(kernel, (keys,), (LocalTopN(kernel, given.end),))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

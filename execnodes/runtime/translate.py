@@ -21,7 +21,7 @@ from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import shown
 from stateplan.execnodes.node_tables import with_secrets
-from stateplan.execnodes.nodes.base import ExecNode, Stateful, Stateless
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
@@ -45,6 +45,7 @@ from stateplan.execnodes.runtime.jobgraph import (
 from stateplan.execnodes.runtime.kernel import Reading, Transform
 from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.execnodes.runtime.operators import Stateful, Stateless, operator_of
 from stateplan.execnodes.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.execnodes.runtime.readers import check_readers
 from stateplan.execnodes.runtime.rowtimes import event_time_columns, event_time_type
@@ -132,7 +133,7 @@ class _Translation:
                 continue
             with self.graph.placing(node):
                 told = node.reading(modes[i.id] for i in inputs) if modes else node
-                part = told.translate([i.output_type for i in inputs], self.options)
+                part = operator_of(told, [i.output_type for i in inputs], self.options)
             self.parts[node.id] = part
             if isinstance(node, Sink):
                 self.sinks[node.id] = len(self.sinks)

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from stateplan.execnodes.field_refs import marked_refs
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import Stateful, Stateless
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
+from stateplan.execnodes.runtime.operators.base import Stateful, Stateless
 from stateplan.execnodes.types import LogicalType
 
 Path: TypeAlias = tuple[str, ...]

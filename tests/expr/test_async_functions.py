@@ -15,6 +15,7 @@ from stateplan.execnodes.functions.render.user import user_values
 from stateplan.execnodes.functions.user import AsyncLimits, UserFunction
 from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc
 from stateplan.execnodes.rex import Call
+from stateplan.execnodes.runtime.operators import operator_of
 from stateplan.execnodes.runtime.user_functions import Shipped
 from stateplan.execnodes.types import BIGINT
 from stateplan.planner.catalog.udf import AsyncScalarFunction, udf, udtf
@@ -128,7 +129,7 @@ def test_the_operator_takes_the_options_of_the_session() -> None:
     node = PythonAsyncCalc.model_validate(data)
     bound = replace(function, body=Shipped("f", function.body))
     calls = tuple(replace(e, function=bound) if isinstance(e, Call) else e for e in node.projection)
-    made = node.replace(projection=calls).translate([], {f"{PREFIX}max-concurrent-operations": "2"})
+    made = operator_of(node.replace(projection=calls), [], {f"{PREFIX}max-concurrent-operations": "2"})
     (transform,) = made.transforms
     found = [e.function for e in transform.projection if isinstance(e, Call)]  # type: ignore[attr-defined]
     assert [f.asynchronous.concurrent for f in found] == [2]

@@ -25,6 +25,7 @@ from stateplan.execnodes.runtime.kernels.common.automaton import Automaton, Vari
 from stateplan.execnodes.runtime.kernels.common.match_expressions import Condition
 from stateplan.execnodes.runtime.kernels.common.match_scalars import Inexact, compiled
 from stateplan.execnodes.runtime.kernels.match import MatchKernel
+from stateplan.execnodes.runtime.operators import operator_of
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import BIGINT, INT, LogicalType
 from stateplan.planner.session.environment import TableEnvironment
@@ -54,7 +55,7 @@ def kernel_of(tail: str, order: str = "ts, id") -> MatchKernel:
     clause = f"PARTITION BY k ORDER BY {order} MEASURES {MEASURES}, MATCH_ROWTIME() AS rt {tail}"
     graph = session.compile_plan_sql(f"INSERT INTO s SELECT * FROM t MATCH_RECOGNIZE ({clause}) AS m").document.graph
     (node,) = [n for n in graph.nodes if isinstance(n, Match)]
-    made = node.translate(graph.input_types(node), {}).kernel
+    made = operator_of(node, graph.input_types(node), {}).kernel
     assert isinstance(made, MatchKernel)
     return made
 
@@ -259,7 +260,7 @@ def measuring() -> MatchKernel:
     query = f"INSERT INTO s SELECT COUNT(*) FROM t MATCH_RECOGNIZE ({clause}) AS m"
     graph = session.compile_plan_sql(query).document.graph
     (node,) = [n for n in graph.nodes if isinstance(n, Match)]
-    made = node.translate(graph.input_types(node), {}).kernel
+    made = operator_of(node, graph.input_types(node), {}).kernel
     assert isinstance(made, MatchKernel)
     return made
 

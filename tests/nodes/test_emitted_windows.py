@@ -11,10 +11,10 @@ from stateplan.execnodes.changelog import INSERT_ONLY, RowKind, updating
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.fingerprint import fingerprints
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import Stateful
 from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate
 from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.execnodes.runtime.kernels.window_emission import WindowEmissionKernel
+from stateplan.execnodes.runtime.operators import Stateful, operator_of
 from tests.nodes.node_plans import frozen
 
 EARLY = {"table.exec.emit.early-fire.enabled": "true", "table.exec.emit.early-fire.delay": "1 s"}
@@ -40,7 +40,7 @@ def test_flinks_plan_says_it_in_the_description() -> None:
     node, graph = node_of(frozen("stream-exec-group-window-aggregate_1", "emitted-early"))
     assert node.changelog_mode([INSERT_ONLY], True) == updating(True, deletes=False)
     assert RowKind.UPDATE_BEFORE not in (node.changelog_mode([INSERT_ONLY], False) or ())
-    part = node.translate([i.output_type for i in graph.inputs(node)], EARLY)
+    part = operator_of(node, [i.output_type for i in graph.inputs(node)], EARLY)
     assert isinstance(part, Stateful) and isinstance(part.kernel, WindowEmissionKernel)
     assert part.kernel.emission.early == 1000 and part.kernel.emission.late is None
 
@@ -48,7 +48,7 @@ def test_flinks_plan_says_it_in_the_description() -> None:
 def test_without_it_windows_are_emitted_once() -> None:
     node, graph = node_of(plan())
     assert node.changelog_mode([INSERT_ONLY], True) == INSERT_ONLY
-    part = node.translate([i.output_type for i in graph.inputs(node)], {})
+    part = operator_of(node, [i.output_type for i in graph.inputs(node)], {})
     assert isinstance(part, Stateful) and isinstance(part.kernel, WindowAggregateKernel)
 
 
@@ -70,7 +70,7 @@ def test_state_is_not_shared_between_ways_of_emission() -> None:
 def test_options_that_do_not_fit(emit: str, options: dict[str, str], code: str, words: str) -> None:
     node, graph = node_of(plan(emit))
     with pytest.raises(StateplanError) as caught:
-        node.translate([i.output_type for i in graph.inputs(node)], options)
+        operator_of(node, [i.output_type for i in graph.inputs(node)], options)
     assert caught.value.code == code and words in str(caught.value)
 
 
@@ -91,6 +91,6 @@ def test_lateness_is_the_ttl_of_state_where_no_other_is_given() -> None:
         ({"table.exec.state.ttl": "1 h"}, 3_600_000),
         ({"table.exec.state.ttl": "1 h", "table.exec.emit.allow-lateness": "5 s"}, 5000),
     ):
-        part = node.translate([i.output_type for i in graph.inputs(node)], LATE | options)
+        part = operator_of(node, [i.output_type for i in graph.inputs(node)], LATE | options)
         assert isinstance(part, Stateful) and isinstance(part.kernel, WindowEmissionKernel)
         assert part.kernel.emission.lateness == lateness

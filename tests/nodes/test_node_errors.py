@@ -8,6 +8,7 @@ import pytest
 
 from stateplan.execnodes.errors import PlanError, StateplanError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.operators import operator_of
 from stateplan.execnodes.types import parse_type
 from tests.nodes.node_plans import REMOVE, aggregate_plan, edited, frozen, join_plan
 
@@ -219,7 +220,7 @@ def test_nodes_that_do_not_run_here_are_checked_as_far_as_they_are_known() -> No
     assert graph.node(5).unknown_keys == ("/leftJoinKey",)
     assert graph.to_json() == plan
     with pytest.raises(PlanError, match="delta-join") as caught:
-        graph.node(5).translate(graph.input_types(5), {})
+        operator_of(graph.node(5), graph.input_types(5), {})
     assert caught.value.code == "PLAN035"
 
 

@@ -12,6 +12,7 @@ from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
 from stateplan.execnodes.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate, range_ttl
+from stateplan.execnodes.runtime.operators import operator_of
 from tests.nodes.node_plans import FROZEN
 
 ALL_CHANGES = frozenset(RowKind)
@@ -107,7 +108,7 @@ def lag_by_value() -> dict[str, Any]:
 def test_windows_that_cannot_be_run(change: str, words: str) -> None:
     node, graph = node_of(broken(change))
     with pytest.raises(StateplanError, match=words) as caught:
-        node.translate([i.output_type for i in graph.inputs(node)], {})
+        operator_of(node, [i.output_type for i in graph.inputs(node)], {})
     assert caught.value.code == "PLAN035"
 
 

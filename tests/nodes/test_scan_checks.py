@@ -8,6 +8,7 @@ import pytest
 
 from stateplan.execnodes.errors import PlanError, RunError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.runtime.operators import operator_of
 from stateplan.execnodes.runtime.plan_tables import check_scan
 from tests.nodes.node_plans import edited, frozen
 
@@ -30,7 +31,7 @@ def test_distinct_values_of_nothing_are_not_summed() -> None:
     graph = ExecGraph.from_json(plan)
     local = graph.node(node["id"])
     with pytest.raises(RunError, match="SUM of 0 arguments cannot be run"):
-        local.translate(graph.input_types(local), {})
+        operator_of(local, graph.input_types(local), {})
 
 
 def test_a_sink_gets_a_value_for_each_column() -> None:
@@ -40,7 +41,7 @@ def test_a_sink_gets_a_value_for_each_column() -> None:
     graph = ExecGraph.from_json(plan)
     node = graph.node(sink["id"])
     with pytest.raises(PlanError) as raised, graph.placing(node):
-        node.translate(graph.input_types(node), {})
+        operator_of(node, graph.input_types(node), {})
     assert raised.value.code == "PLAN064"
     assert raised.value.place is not None and raised.value.place.pointer == graph.pointer(node)
 

@@ -8,7 +8,7 @@ import pytest
 
 from stateplan.execnodes.changelog import RowKind
 from stateplan.execnodes.errors import PlanError, SqlError, StateplanError
-from stateplan.execnodes.nodes.base import Stateful
+from stateplan.execnodes.runtime.operators import Stateful, operator_of
 from stateplan.execnodes.runtime.translate import translate
 from stateplan.execnodes.runtime.user_functions import bind_functions
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
@@ -195,7 +195,7 @@ def test_a_plan_of_flink_takes_states_and_ttls_from_the_function(shop: TableEnvi
     bound = bind_functions(document.graph, shop.functions.of_plan).node(node.id)
     assert bound.state_names == ("memory", "last")
     assert bound.ttls({"table.exec.state.ttl": "5 min"}) == (3_600_000, 300_000)
-    translated = bound.translate([document.graph.inputs(node)[0].output_type], {})
+    translated = operator_of(bound, [document.graph.inputs(node)[0].output_type], {})
     assert isinstance(translated, Stateful)
     assert [t.name for t in translated.kernel.tables] == ["memory", "last"]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from stateplan.execnodes.changelog import KIND
 from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.nodes.base import Stateless
 from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.runtime.operators import Stateless, operator_of
 from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
 from stateplan.execnodes.types import parse_type, row_type
 
@@ -139,11 +139,11 @@ def test_the_plan_decides_before_the_session() -> None:
     inputs = [row_type([("a", parse_type("VARCHAR(2)"))])]
     key = "table.exec.sink.not-null-enforcer"
     for node, session, nulls in ((sink(), {}, "ERROR"), (sink(), {key: "drop"}, "DROP")):
-        part = node.translate(inputs, session)
+        part = operator_of(node, inputs, session)
         assert isinstance(part, Stateless)
         (check,) = part.transforms
         assert check.nulls == nulls  # type: ignore[attr-defined]
-    (check,) = sink(**{key: "ERROR"}).translate(inputs, {key: "DROP"}).transforms  # type: ignore[union-attr]
+    (check,) = operator_of(sink(**{key: "ERROR"}), inputs, {key: "DROP"}).transforms  # type: ignore[union-attr]
     assert check.nulls == "ERROR"  # type: ignore[attr-defined]
 
 
@@ -153,5 +153,5 @@ def test_collections_cannot_be_made_to_fit() -> None:
         "table.exec.sink.nested-constraint-enforcer": "ROWS_AND_COLLECTIONS",
     }
     with pytest.raises(RunError) as error:
-        sink().translate([row_type([("a", parse_type("VARCHAR(2)"))])], options)
+        operator_of(sink(), [row_type([("a", parse_type("VARCHAR(2)"))])], options)
     assert error.value.code == "RUN022"

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.runtime.operators import operator_of
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
 
@@ -300,7 +301,7 @@ def _translate_nodes(document: PlanDocument) -> None:
         try:
             with document.placing(), graph.placing(node):
                 if graph.inputs(node):
-                    node.translate(graph.input_types(node), {})
+                    operator_of(node, graph.input_types(node), {})
         except StateplanError as error:
             judge(error)
 
