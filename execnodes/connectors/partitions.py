@@ -18,6 +18,7 @@ from stateplan.execnodes.connectors.formats.base import Decoder
 from stateplan.execnodes.connectors.protocol import Partition
 from stateplan.execnodes.errors import DataError, Place, StateplanError
 from stateplan.execnodes.files import absolute, checked, filesystem_of, local_path
+from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
 from stateplan.execnodes.types import STRING, LogicalType
 
 if TYPE_CHECKING:
@@ -170,15 +171,13 @@ class Partitioner:
         """The folder of each partition of ``frame`` and its rows, of the columns that files hold as ``c0, c1, ...``."""
         import polars as pl
 
-        from stateplan.execnodes.rex import Call, InputRef
-        from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+        from stateplan.execnodes.functions.render import Renderer
 
         positions = {name: i for i, (name, _) in enumerate(self.fields)}
         refs = [InputRef(self.fields[positions[k]][1], positions[k]) for k in self.keys]
-        texts = CalcTransform(tuple(Call(STRING, (r,), internal_name="$CAST$1", syntax="SPECIAL") for r in refs))
         names = [f"@{k}" for k in columns(len(self.keys))]
-        values = texts(frame.drop(KIND, strict=False), 0)
-        values.columns = names
+        texts = (Renderer("UTC").expr(_cast(ref, STRING)) for ref in refs)
+        values = frame.select(text.alias(name) for text, name in zip(texts, names, strict=True))
         kept = [f"c{positions[name]}" for name, _ in self.in_files]
         rows = frame.select(
             *(pl.col(c).alias(n) for c, n in zip(kept, columns(len(kept)), strict=True)),
@@ -192,11 +191,24 @@ class Partitioner:
 def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any:
     if text is None or declared.is_string:
         return text
-    from stateplan.execnodes.rex import Call, Literal
-    from stateplan.execnodes.runtime.transforms.calc import evaluate
+    import polars as pl
 
+    from stateplan.execnodes.functions.render import Renderer
+
+    renderer = Renderer("UTC")
+    value = renderer.expr(_cast(Literal(STRING.not_null(), text), declared)).cast(declared.polars())
+    problem = DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=Place(file=path))
     try:
-        return evaluate(Call(declared, (Literal(STRING.not_null(), text),), internal_name="$CAST$1", syntax="SPECIAL"))
-    except StateplanError:
-        place = Place(file=path)
-        raise DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=place) from None
+        row = pl.DataFrame({"@": [0]}).select(
+            value.alias("v"), *(c.condition.alias(f"c{i}") for i, c in enumerate(renderer.checks))
+        )
+    except (pl.exceptions.PolarsError, StateplanError):
+        raise problem from None
+    found, *failed = row.row(0)
+    if any(failed):
+        raise problem
+    return found
+
+
+def _cast(value: Rex, target: LogicalType) -> Rex:
+    return Call(target, (value,), internal_name="$CAST$1", syntax="SPECIAL")

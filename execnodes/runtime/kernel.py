@@ -13,15 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.runtime.metrics.ages import Use
 from stateplan.execnodes.types import LogicalType
 
@@ -185,13 +186,6 @@ def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | 
     if frame.height == 0:
         return None
     return frame[list(columns)] if columns else frame[:1]
-
-
-class Frozen:
-    """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
 
 class Alarms(Protocol):

@@ -13,8 +13,9 @@ import polars as pl
 from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.formats.json_encode import JsonWriter
 from stateplan.execnodes.connectors.rejects import Reject
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.rex import Call, InputRef
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Frozen, Transform
+from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Transform
 from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.side_outputs import ERROR_COLUMNS, LATE_COLUMNS

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.rex import Literal
 from stateplan.execnodes.types import INT, STRING, LogicalType
 from stateplan.execnodes.values.atomic import ATOMIC, Codec, FieldStyle, NoValueError, Opaque, of_class, quoted
 from stateplan.execnodes.values.java_hash import hash_map_order, java_order
@@ -247,10 +246,3 @@ def plan_value(t: LogicalType, value: Any) -> Any:
         return found.constant(value)
     except (ValueError, ArithmeticError, TypeError, AttributeError) as cause:
         raise PlanError("PLAN079.plan_value_2", value=value, t=t.summary()) from cause
-
-
-def constant(literal: Literal) -> Any:
-    """:func:`plan_value` of a literal; None for NULL, and the name of a symbol."""
-    if literal.value is None or literal.symbol is not None:
-        return literal.value
-    return plan_value(literal.type, literal.value)

@@ -38,7 +38,7 @@ from stateplan.execnodes.connectors.formats.json_rows import excerpt
 from stateplan.execnodes.connectors.formats.schema_registry import Registry
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import open_input
-from stateplan.execnodes.runtime.kernel import Frozen
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import build_series
 

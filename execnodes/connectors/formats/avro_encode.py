@@ -25,7 +25,7 @@ from stateplan.execnodes.connectors.formats.avro_values import MisfitError, writ
 from stateplan.execnodes.connectors.formats.base import Fields
 from stateplan.execnodes.connectors.formats.schema_registry import Registry
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernel import Frozen
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.fields import raw_dtype
 

@@ -26,7 +26,7 @@ from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.connectors.rejects import reject
 from stateplan.execnodes.errors import DataError, Place
 from stateplan.execnodes.files import Lines, line_chunks
-from stateplan.execnodes.runtime.kernel import Frozen
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.strict import strict_value
 

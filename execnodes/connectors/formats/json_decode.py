@@ -27,7 +27,7 @@ from stateplan.execnodes.connectors.formats.json_rows import BadEvent, Number, R
 from stateplan.execnodes.connectors.formats.messages import Messages
 from stateplan.execnodes.connectors.options import OptionValues
 from stateplan.execnodes.files import Lines, line_chunks
-from stateplan.execnodes.runtime.kernel import Frozen
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.types import LogicalType, row_type
 
 _SMALL_PIECE = 16 << 10

@@ -24,8 +24,8 @@ from typing import Any
 from stateplan.execnodes.connectors.formats.base import Fields, skipping
 from stateplan.execnodes.connectors.rejects import reject
 from stateplan.execnodes.errors import DataError, Place
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.readable import counted
-from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.types import CONSTRUCTED, LogicalType
 from stateplan.execnodes.values.fields import (
     INTEGER_BITS,

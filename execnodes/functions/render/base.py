@@ -19,7 +19,7 @@ from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.values.codecs import constant
+from stateplan.execnodes.values.codecs import plan_value
 
 NOW = "@now"
 WATERMARK = "@watermark"
@@ -64,6 +64,13 @@ def by_values(function: Callable[..., pl.Expr]) -> Render:
 def renders_by_values(table: Mapping[str, Callable[..., pl.Expr]]) -> None:
     """Registers functions that need only the values of their operands."""
     renders_all({name: by_values(function) for name, function in table.items()})
+
+
+def constant(literal: Literal) -> Any:
+    """:func:`plan_value` of a literal; None for NULL, and the name of a symbol."""
+    if literal.value is None or literal.symbol is not None:
+        return literal.value
+    return plan_value(literal.type, literal.value)
 
 
 def constant_text(rex: Rex) -> str | None:

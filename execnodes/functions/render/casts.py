@@ -13,7 +13,7 @@ from polars.datatypes import DataTypeClass
 
 from stateplan.execnodes.errors import RunError
 from stateplan.execnodes.functions.render import decimals
-from stateplan.execnodes.functions.render.base import Renderer, exact_quotient
+from stateplan.execnodes.functions.render.base import Renderer, constant, exact_quotient
 from stateplan.execnodes.functions.render.moments import (
     DAY,
     floor_div,
@@ -34,7 +34,7 @@ from stateplan.execnodes.functions.render.parsing import (
 from stateplan.execnodes.functions.typerules import as_decimal, family, same_type
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import INT, MAX_LENGTH, LogicalType
-from stateplan.execnodes.values.codecs import codec, constant
+from stateplan.execnodes.values.codecs import codec
 from stateplan.execnodes.values.nanoseconds import count_in, has_fine, rescaled
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")

@@ -19,7 +19,8 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column
-from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.frozen import Frozen
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.kernels.common.net import Bools, Ints, within
 from stateplan.execnodes.values.clocks import instants_of, wall_clock
 

@@ -12,11 +12,12 @@ import polars as pl
 
 from stateplan.execnodes.changelog import KIND, column
 from stateplan.execnodes.errors import DataError, Place, RunError, StateplanError, find_encoded
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.execnodes.functions.render.random import random_columns
 from stateplan.execnodes.node_text import rex_text
 from stateplan.execnodes.rex import InputRef, Rex, reads_watermark
-from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.runtime.state.small_frames import without
 
 _CHECK = "@check"

@@ -15,7 +15,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.frozen import Frozen
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.types import LogicalType
 
 Bools = npt.NDArray[np.bool_]

@@ -9,8 +9,9 @@ from functools import cached_property
 import polars as pl
 
 from stateplan.execnodes.changelog import column
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.functions.render.casts import by_position
-from stateplan.execnodes.runtime.kernel import Frozen, Transform
+from stateplan.execnodes.runtime.kernel import Transform
 from stateplan.execnodes.types import LogicalType
 
 

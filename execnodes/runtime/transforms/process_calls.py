@@ -12,6 +12,7 @@ import polars as pl
 
 from stateplan.execnodes.changelog import INSERT_ONLY, KIND, RowKind, column, columns
 from stateplan.execnodes.errors import DataError
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.functions.process import (
     ProcessContext,
     ProcessDeclaration,
@@ -20,7 +21,7 @@ from stateplan.execnodes.functions.process import (
 from stateplan.execnodes.functions.user import UserFunction
 from stateplan.execnodes.functions.values import column_of, python_values, row_cells, vector_column
 from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.runtime.kernel import Frames, Frozen, Transform
+from stateplan.execnodes.runtime.kernel import Frames, Transform
 from stateplan.execnodes.runtime.transforms.calc import CalcTransform
 from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.values.row import Row

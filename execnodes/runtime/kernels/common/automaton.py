@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import Frozen
+from stateplan.execnodes.frozen import Frozen
 
 START = 2**63 - 1
 """The first row of a match that has not begun: later than all."""

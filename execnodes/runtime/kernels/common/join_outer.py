@@ -15,9 +15,10 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.execnodes.changelog import KIND, RowKind, columns
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import Frames, Frozen, Step
+from stateplan.execnodes.runtime.kernel import Frames, Step
 from stateplan.execnodes.runtime.kernels.common.join_state import CountedRows, PlainRows, Side, completed
 from stateplan.execnodes.runtime.kernels.common.net import (
     Bools,

@@ -18,8 +18,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column
 from stateplan.execnodes.errors import StateplanError
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-from stateplan.execnodes.runtime.kernel import Frozen
 from stateplan.execnodes.runtime.kernels.common.accumulators import Changes, Fold, aligned
 from stateplan.execnodes.runtime.kernels.common.functions import ACCUMULATORS, accumulator
 from stateplan.execnodes.runtime.kernels.common.match_scalars import Inexact, Scalar, compiled, total

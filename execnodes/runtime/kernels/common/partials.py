@@ -18,7 +18,8 @@ import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
 from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frozen, Transform
+from stateplan.execnodes.frozen import Frozen
+from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Transform
 from stateplan.execnodes.runtime.kernels.common.accumulators import (
     Changes,
     Fold,

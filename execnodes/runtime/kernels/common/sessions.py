@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from stateplan.execnodes.changelog import column, columns
+from stateplan.execnodes.frozen import Frozen
 from stateplan.execnodes.runtime.kernel import (
     NO_WATERMARK,
     WINDOWS,
     Awaited,
     EventTimeKernel,
-    Frozen,
     StateColumn,
     StateTable,
     Transform,

@@ -1,0 +1,13 @@
+"""Dataclasses that keep what they have computed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+
+class Frozen:
+    """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
