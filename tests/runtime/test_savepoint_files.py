@@ -216,9 +216,11 @@ def test_what_was_not_planned_is_forgotten(tmp_path: Path) -> None:
         for n in range(1 if source == 1 else 4):
             put(folder / f"spark/sources/{source}/{n}", "v1")
             put(folder / f"spark/sources/{source}/.{n}.crc", "")
-    put(folder / "spark/sources/0/9.compact", "v1")
+    for name in ("1.compact", ".1.compact.crc", "4.compact", ".4.compact.crc", "5.tmp"):
+        put(folder / f"spark/sources/0/{name}", "v1")
     SparkCheckpoint.of(folder).forget_unplanned()
     left = {str(p.relative_to(folder / "spark/sources")) for p in (folder / "spark/sources").rglob("*") if p.is_file()}
-    assert {name for name in left if name.startswith("0/")} == {"0/0", "0/.0.crc", "0/1", "0/.1.crc", "0/9.compact"}
+    kept = {"0", ".0.crc", "1", ".1.crc", "1.compact", ".1.compact.crc", "5.tmp"}
+    assert {name[2:] for name in left if name.startswith("0/")} == kept
     assert {"1/0", "2/3"} <= left
     SparkCheckpoint.of(tmp_path / "nowhere").forget_unplanned()

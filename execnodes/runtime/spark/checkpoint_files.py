@@ -146,11 +146,13 @@ class SparkCheckpoint:
         except ValueError:
             return
         for source in range(len(planned.sources)):
-            end = planned.log_offset(source)
-            for number in _numbers(self.folder / "sources" / str(source)) if end >= 0 else ():
-                if number > end:
-                    for name in (f".{number}.crc", str(number)):
-                        (self.folder / "sources" / str(source) / name).unlink(missing_ok=True)
+            log, end = self.folder / "sources" / str(source), planned.log_offset(source)
+            # Spark keeps what it has made a compact entry of for longer than that, so the compact one may go too.
+            for entry in ordered(log.glob("[0-9]*")) if end >= 0 else ():
+                number = entry.name.removesuffix(COMPACT)
+                if number.isdecimal() and int(number) > end:
+                    for path in (log / f".{entry.name}.crc", entry):
+                        path.unlink(missing_ok=True)
 
     def forget_sources(self) -> None:
         """Removes the logs of all sources, of a checkpoint that is unused."""
