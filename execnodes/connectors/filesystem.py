@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from stateplan.execnodes.changelog import INSERT_ONLY
 from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
 from stateplan.execnodes.connectors.listing import FileEntry, matches, require_path, table_files
-from stateplan.execnodes.connectors.noted import Mark, Standing, refusal
+from stateplan.execnodes.connectors.noted import Mark, Standing, refusal, written_before
 from stateplan.execnodes.connectors.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.execnodes.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.execnodes.connectors.protocol import (
@@ -349,34 +349,26 @@ class _Folder(Sink):
     def begin(self) -> None:
         Staging.at(self.folder, self.uid).begin()
 
-    def prepare(self, epoch: int) -> str | None:
-        said: str | None = None
+    def prepare(self, epoch: int) -> None:
         expected, folder = self.ledger.expected(self.folder), f"the folder {shown(self.folder)}"
         staging = Staging.at(self.folder, self.uid)
 
         def check(found: Mark | None) -> None:
-            nonlocal said
-            first = epoch == 0 and found is None and self.ledger.input and not self.ledger.asked
-
             def refuse(how: Standing) -> RunError | None:
-                nonlocal said
                 if how is not Standing.LOST:
                     return refusal(how, folder, found, epoch, expected)
-                said = (
+                self.ledger.tell(
                     f"{folder} has lost what this job wrote up to micro-batch {expected}; the job goes on with {epoch}"
                 )
                 self.ledger.noted = None
                 return None
 
-            self.ledger.is_done(epoch, found, self.folder, refuse)
-            if first and staging.others():
-                said = (
-                    f"{folder} has rows that this statement wrote with another checkpoint: rows of the same input are "
-                    "there twice from now on. Go on with that checkpoint, or remove the rows"
-                )
+            def others() -> str | None:
+                return written_before(folder, keyed=False) if staging.others() else None
+
+            self.ledger.is_done(epoch, found, self.folder, refuse, others)
 
         staging.clean(epoch, check)
-        return said
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         parts = [("", frame)] if self.partitioner is None else self.partitioner.split(frame)

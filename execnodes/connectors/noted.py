@@ -114,6 +114,7 @@ class Ledger:
         self.input = ""
         self.noted: Noted | None = None
         self.asked = False
+        self._said: list[str] = []
 
     def expected(self, place: str) -> int | None:
         """The last micro-batch that the table at a place must have; None for none."""
@@ -127,8 +128,22 @@ class Ledger:
         """From now on the table at a place must have a micro-batch."""
         self.noted = Noted.at(place, epoch)
 
+    def tell(self, sentence: str) -> None:
+        """Has a sentence told to the user."""
+        self._said.append(sentence)
+
+    def told(self) -> list[str]:
+        """What is to be told since the last call."""
+        said, self._said = self._said, []
+        return said
+
     def is_done(
-        self, epoch: int, found: Mark | None, place: str, refuse: Callable[[Standing], StateplanError | None]
+        self,
+        epoch: int,
+        found: Mark | None,
+        place: str,
+        refuse: Callable[[Standing], StateplanError | None],
+        others: Callable[[], str | None] = lambda: None,
     ) -> bool:
         """Whether a system has the micro-batch in hand already.
 
@@ -138,6 +153,8 @@ class Ledger:
             place: of its table.
             refuse: the error for a standing other than NEW and DONE; None for one that is no error here, which counts
                 as NEW.
+            others: asks the system, when a checkpoint without micro-batches begins to write, whether the same
+                statement has written with another one. Gives what is told to the user, as :func:`written_before`.
 
         Raises:
             StateplanError: what ``refuse`` gives.
@@ -146,6 +163,10 @@ class Ledger:
         error = None if how in (Standing.NEW, Standing.DONE) else refuse(how)
         if error is not None:
             raise error
+        if epoch == 0 and found is None and self.input and not self.asked:
+            sentence = others()
+            if sentence is not None:
+                self.tell(sentence)
         self.asked = True
         if found is not None:
             self.note(place, found.epoch)
@@ -174,6 +195,31 @@ class Noting:
     @noted.setter
     def noted(self, noted: Noted | None) -> None:
         self.ledger.noted = noted
+
+
+def statement_of(uid: str) -> str:
+    """What the ids of a sink have in common whatever the checkpoint; empty for an id that has nothing of one."""
+    return uid.rpartition("-")[0]
+
+
+def is_of_other_checkpoint(found: str, uid: str) -> bool:
+    """Whether an id is that of the sink ``uid`` with another checkpoint."""
+    return found != uid and statement_of(found) == statement_of(uid) != ""
+
+
+def written_before(what: str, keyed: bool) -> str:
+    """What is told where a statement has written with another checkpoint, such as one that was removed.
+
+    Args:
+        what: it has written to, such as "the folder /data/out".
+        keyed: whether a row replaces the one with its key.
+    """
+    then = (
+        "A row replaces the one with its key, and rows whose keys do not come again stay"
+        if keyed
+        else "Rows of the same input are there twice from now on, unless the earlier ones were removed"
+    )
+    return f"this statement has written to {what} with another checkpoint before. {then}"
 
 
 def refusal(how: Standing, what: str, found: Mark | None, epoch: int, expected: int | None) -> RunError:

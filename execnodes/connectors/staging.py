@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.connectors.listing import COMMITTED, epoch_of, note_of, part_name
-from stateplan.execnodes.connectors.noted import Mark
+from stateplan.execnodes.connectors.noted import Mark, is_of_other_checkpoint
 from stateplan.execnodes.errors import Place, RunError
 from stateplan.execnodes.files import (
     below_roots,
@@ -126,12 +126,9 @@ class Staging(ABC):
             self._complete(batch_id, again)
 
     def others(self) -> bool:
-        """Whether the folder has files of the same sink with another checkpoint: their ids begin alike."""
-        operator = self.uid.rpartition("-")[0]
+        """Whether the same statement has written to the folder with another checkpoint."""
         with self._writing():
-            return bool(operator) and any(
-                uid.rpartition("-")[0] == operator and uid != self.uid for uid in self._committers()
-            )
+            return any(is_of_other_checkpoint(uid, self.uid) for uid in self._committers())
 
     def clean(self, batch_id: int, check: Callable[[Mark | None], object] | None = None) -> bool:
         """Brings the folder into order before a micro-batch is written, for the first time or again.

@@ -245,11 +245,16 @@ class SinkDriver:
             sink.writer.ledger.input = read
             sentence = sink.writer.prepare(batch_id)
             if sentence:
-                said.append(f"table {sink.name}: {sentence}")
+                sink.writer.ledger.tell(sentence)
+            said += self._told(sink)
         return said
 
-    def commit(self, reports: Sequence[Report], batch_id: int) -> None:
-        """Makes a micro-batch visible, of which all parts are reported."""
+    @staticmethod
+    def _told(sink: SinkSpec) -> list[str]:
+        return [f"table {sink.name}: {sentence}" for sentence in sink.writer.ledger.told()]
+
+    def commit(self, reports: Sequence[Report], batch_id: int) -> list[str]:
+        """Makes a micro-batch visible, of which all parts are reported. Returns sentences for the user."""
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
@@ -257,6 +262,7 @@ class SinkDriver:
         if self.record is not None:
             self.record.keep({sink.uid: sink.writer for sink in self.sinks})
         self._clear()
+        return [sentence for sink in self.sinks for sentence in self._told(sink)]
 
     def close(self) -> None:
         for writer in self.writers:

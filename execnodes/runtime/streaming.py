@@ -272,7 +272,8 @@ class _Run:
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             done = reports(packed)
-            self.sinks.commit(done, batch_id)
+            for sentence in self.sinks.commit(done, batch_id):
+                self.ttls.tell(sentence)
             self.readers.end(batch_id, for_driver(done))
             record = self.metrics.end(batch_id)
             self.sources.advance(self.metrics.parts)

@@ -104,6 +104,24 @@ def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
         assert "has micro-batch 7" in raised.value.message
 
 
+@pytest.mark.parametrize(("keys", "word"), [((), "twice"), (("k",), "stay")])
+def test_rows_of_a_checkpoint_that_is_gone_are_told_of(tmp_path: Path, keys: tuple[str, ...], word: str) -> None:
+    def run(uid: str, read: str, epoch: int = 0, **more: bool) -> str:
+        target = sink_of(tmp_path / "t", keys=keys, uid=uid, **more)
+        target.ledger.input = input_digest(read.encode()) if read else ""
+        write(target, epoch, frame((epoch, uid)))
+        return " ".join(target.ledger.told())
+
+    assert run("sink-one", "a") == ""
+    assert run("other-two", "b") == "", "another statement"
+    assert word in run("sink-two", "c")
+    assert run("sink-two", "c") == "", "again, after a failure"
+    assert run("sink-two", "d", 1) == ""
+    assert run("sink-three", "f", 5) == "", "it goes on from a savepoint"
+    assert run("sink-four", "") == "", "without a checkpoint"
+    assert run("sink-five", "g", overwrite=True) == "", "the rows are replaced"
+
+
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_a_micro_batch_that_has_read_something_else_is_refused(tmp_path: Path, keys: tuple[str, ...]) -> None:
     def run(epoch: int, read: str, *values: tuple[int, str]) -> None:

@@ -229,6 +229,26 @@ def test_a_micro_batch_that_runs_again_is_written_once(database: Database) -> No
     other.close()
 
 
+@pytest.mark.parametrize(("key", "word"), [((), "twice"), (("id",), "stay")])
+def test_rows_of_a_checkpoint_that_is_gone_are_told_of(database: Database, key: tuple[str, ...], word: str) -> None:
+    database.execute(f"CREATE TABLE log (id int {'PRIMARY KEY' if key else ''})")
+
+    def run(uid: str, read: str, epoch: int = 0) -> str:
+        target = sink(database, "log", "id INT", key, uid)
+        target.ledger.input = input_digest(read.encode()) if read else ""
+        write(target, epoch, changes("id INT", (epoch,)))
+        target.close()
+        return " ".join(target.ledger.told())
+
+    assert run("sink-one", "a") == ""
+    assert run("other-two", "b") == "", "another statement"
+    assert word in run("sink-two", "c")
+    assert run("sink-two", "c") == "", "again, after a failure"
+    assert run("sink-two", "d", 1) == ""
+    assert run("sink-three", "e", 5) == "", "it goes on from a savepoint"
+    assert run("sink-four", "") == "", "without a checkpoint"
+
+
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_connection_that_breaks_at_the_commit(
     totals: Database, monkeypatch: pytest.MonkeyPatch, behind: bool

@@ -45,18 +45,17 @@ def test_a_digest_survives_as_a_number() -> None:
     assert Mark.of(7, None) == Mark(7)
 
 
-def write(
-    folder: Path | str, epoch: int, read: str, value: int, ledger: Ledger | None = None, uid: str = "uid"
-) -> str | None:
+def write(folder: Path | str, epoch: int, read: str, value: int, ledger: Ledger | None = None, uid: str = "uid") -> str:
+    """What the user is told."""
     sink = _Folder(str(folder), uid, "txt", Lines())  # type: ignore[arg-type]
     if ledger is not None:
         sink.ledger.noted = ledger.noted
     sink.ledger.input = read
-    said = sink.prepare(epoch)
+    sink.prepare(epoch)
     sink.commit([sink.write(pl.DataFrame({"c0": [value]}), epoch, "0")], epoch)
     if ledger is not None:
         ledger.noted = sink.ledger.noted
-    return said
+    return " ".join(sink.ledger.told())
 
 
 def rows(folder: Path) -> list[str]:
@@ -84,7 +83,7 @@ def test_a_folder_that_was_removed_is_told_of_and_one_that_was_set_back_is_refus
     write(out, 0, "a", 1, ledger)
     out.rename(tmp_path / "away")
     said = write(out, 1, "b", 2, ledger)
-    assert said is not None and "micro-batch 0" in said
+    assert "micro-batch 0" in said
     assert rows(out) == ["2"]
     out.rename(tmp_path / "newer")
     (tmp_path / "away").rename(out)
@@ -96,13 +95,13 @@ def test_a_folder_that_was_removed_is_told_of_and_one_that_was_set_back_is_refus
 @pytest.mark.parametrize("place", ["local", "memory"])
 def test_rows_of_a_checkpoint_that_is_gone_are_told_of(place: str, tmp_path: Path) -> None:
     out = tmp_path / "out" if place == "local" else f"memory://{tmp_path.name}/out"
-    assert write(out, 0, "a", 1, uid="sink-one") is None
-    assert write(out, 0, "b", 1, uid="other-two") is None, "another statement"
-    said = write(out, 0, "c", 1, uid="sink-two")
-    assert said is not None and "another checkpoint" in said
-    assert write(out, 1, "d", 2, uid="sink-two") is None
-    assert write(out, 5, "e", 2, uid="sink-three") is None, "it goes on from a savepoint"
-    assert write(out, 0, "", 2, uid="sink-four") is None, "without a checkpoint"
+    assert write(out, 0, "a", 1, uid="sink-one") == ""
+    assert write(out, 0, "b", 1, uid="other-two") == "", "another statement"
+    assert "twice" in write(out, 0, "c", 1, uid="sink-two")
+    assert write(out, 0, "c", 1, uid="sink-two") == "", "again, after a failure"
+    assert write(out, 1, "d", 2, uid="sink-two") == ""
+    assert write(out, 5, "e", 2, uid="sink-three") == "", "it goes on from a savepoint"
+    assert write(out, 0, "", 2, uid="sink-four") == "", "without a checkpoint"
 
 
 def test_a_marker_of_an_earlier_version_counts(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from stateplan.execnodes.changelog import KIND, RowKind, column
 from stateplan.execnodes.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.execnodes.connectors.delta.table import Facts, Location
 from stateplan.execnodes.connectors.extras import require
-from stateplan.execnodes.connectors.noted import Mark, Standing
+from stateplan.execnodes.connectors.noted import Ledger, Mark, Standing, input_digest, statement_of, written_before
 from stateplan.execnodes.connectors.protocol import Sink
 from stateplan.execnodes.connectors.staging import Staging
 from stateplan.execnodes.errors import DataError, RunError, nearest
@@ -154,14 +154,28 @@ class Target:
         """Names the application transaction whose number is the digest of what the last micro-batch read."""
         return f"{self.uid}/input"
 
-    def noted(self, hand: Mark, places: Sequence[str] = ()) -> CommitProperties:
-        """What a commit notes: the micro-batch that it holds, and the partitions that it replaces."""
+    @property
+    def writer_uid(self) -> str:
+        """Names the application transaction whose number tells which checkpoint of the statement has begun to write
+        last."""
+        return f"{statement_of(self.uid)}/writer"
+
+    @property
+    def writer(self) -> int:
+        """That number for this checkpoint."""
+        return int(input_digest(self.uid.encode()), 16)
+
+    def noted(self, ledger: Ledger, epoch: int, places: Sequence[str] = ()) -> CommitProperties:
+        """What a commit notes: the micro-batch that it holds, the partitions that it replaces, and, the first time, the
+        checkpoint."""
         from deltalake import CommitProperties, Transaction
 
-        ids = [self.uid, *(f"{self.uid}/{place}" for place in places)]
-        made = [Transaction(text, hand.epoch) for text in ids]
-        read = [Transaction(self.input_uid, hand.number)] if hand.input else []
-        return CommitProperties(app_transactions=[*read, *made])
+        hand = ledger.hand(epoch)
+        made = {self.input_uid: hand.number} if hand.input else {}
+        if ledger.noted is None:
+            made[self.writer_uid] = self.writer
+        made |= dict.fromkeys((self.uid, *(f"{self.uid}/{place}" for place in places)), epoch)
+        return CommitProperties(app_transactions=[Transaction(text, number) for text, number in made.items()])
 
 
 class DeltaSink(Sink):
@@ -232,8 +246,15 @@ class DeltaSink(Sink):
                 return RunError("RUN176.other", name=self.location.name, epoch=epoch)
             return None if Facts.of(table).forgets_writers else self._behind(last)
 
+        def others() -> str | None:
+            with self.location.reaching():
+                writer = table.transaction_version(self.target.writer_uid)
+            if writer is None or writer == self.target.writer or self.target.overwrite:
+                return None
+            return written_before(f"the Delta table {shown(self.location.path)}", keyed=bool(self.target.key))
+
         found = None if last is None else Mark.of(last, read)
-        return self.ledger.is_done(epoch, found, self.location.uri, refuse)
+        return self.ledger.is_done(epoch, found, self.location.uri, refuse, others)
 
     def _begun(self, table: DeltaTable) -> bool:
         """Whether a micro-batch of this sink is in the table."""
@@ -310,7 +331,7 @@ class AppendSink(DeltaSink):
                 removed, places = self._replaced(table, files)
                 actions += removed
             if actions:
-                noted = self.target.noted(self.ledger.hand(epoch), places)
+                noted = self.target.noted(self.ledger, epoch, places)
                 keys = list(self.target.partitions)
                 table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=noted)
             return bool(actions)
@@ -407,7 +428,7 @@ class MergeSink(DeltaSink):
             rows = pl.DataFrame(schema={column(i): t.polars() for i, (_, t) in enumerate(self.target.fields)})
         else:
             rows = rows.filter(pl.col(KIND).is_in([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)]))
-        properties = self.target.noted(self.ledger.hand(epoch))
+        properties = self.target.noted(self.ledger, epoch)
         write_deltalake(table, self._table(rows, False), mode="overwrite", commit_properties=properties)
 
     def _without_strangers(self, table: DeltaTable, rows: pl.DataFrame) -> pl.DataFrame:
@@ -443,7 +464,7 @@ class MergeSink(DeltaSink):
             same,
             source_alias="source",
             target_alias="target",
-            commit_properties=self.target.noted(self.ledger.hand(epoch)),
+            commit_properties=self.target.noted(self.ledger, epoch),
         )
         merge = merge.when_matched_delete(gone).when_matched_update(columns, f"NOT {gone}")
         merge.when_not_matched_insert(columns, f"NOT {gone}").execute()

@@ -31,7 +31,13 @@ from stateplan.execnodes.connectors.jdbc.postgres import (
     quoted,
     rows,
 )
-from stateplan.execnodes.connectors.noted import Mark, Standing
+from stateplan.execnodes.connectors.noted import (
+    Mark,
+    Standing,
+    is_of_other_checkpoint,
+    statement_of,
+    written_before,
+)
 from stateplan.execnodes.connectors.protocol import Sink, SinkTable
 from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.execnodes.types import LogicalType
@@ -375,15 +381,37 @@ class JdbcSink(Sink):
             noted = {str(uid): int(number) for uid, number in cursor.fetchall()}
             for uid, number in rows(connection, f"SELECT uid, epoch FROM {table} WHERE uid = $1", [self._input_uid]):
                 noted[str(uid)] = int(number)
+
+        def others() -> str | None:
+            asked = f"SELECT uid FROM {table} WHERE starts_with(uid, $1) AND epoch >= 0"
+            with self._noting(connection, target):
+                found = [str(uid) for (uid,) in rows(connection, asked, [statement_of(self.uid)])]
+            if not any(is_of_other_checkpoint(uid, self.uid) for uid in found):
+                return None
+            what = f"table '{target.table.path}' of {self.server.summary}"
+            return written_before(what, keyed=bool(self.primary_key))
+
         try:
-            self._is_done(target, epoch, noted)
+            self._is_done(target, epoch, noted, others)
         except StateplanError:
             connection.rollback()
             raise
         connection.commit()
 
-    def _is_done(self, target: Target, epoch: int, noted: Mapping[str, int]) -> bool:
+    def _is_done(
+        self,
+        target: Target,
+        epoch: int,
+        noted: Mapping[str, int],
+        others: Callable[[], str | None] = lambda: None,
+    ) -> bool:
         """Whether the database has a micro-batch, by what its table of epochs says.
+
+        Args:
+            target: the table.
+            epoch: of the micro-batch.
+            noted: numbers in the table of epochs by their ids.
+            others: as in :meth:`Ledger.is_done`.
 
         Raises:
             RunError: RUN150, it has other micro-batches than the checkpoint.
@@ -398,7 +426,7 @@ class JdbcSink(Sink):
             return self._behind(target, last)
 
         found = Mark.of(last, noted.get(self._input_uid)) if last >= 0 else None
-        return self.ledger.is_done(epoch, found, self._place, refuse)
+        return self.ledger.is_done(epoch, found, self._place, refuse, others)
 
     def _behind(self, target: Target, found: int) -> RunError:
         """The database has micro-batches up to one, and the job has written more."""

@@ -189,7 +189,7 @@ class TransactionalSink(KafkaSink):
 
         if not self._open:
             where = (self.topic, self.topics, self.pattern)
-            self._open.append(Transactions(self.brokers, self.name, *where, self.partitioner))
+            self._open.append(Transactions(self.brokers, self.name, *where, self.partitioner, self.rows.upsert))
         return self._open[0]
 
 

@@ -21,7 +21,14 @@ from stateplan.execnodes.connectors.kafka.client import Brokers, Complaints
 from stateplan.execnodes.connectors.kafka.encode import TOPIC
 from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
 from stateplan.execnodes.connectors.kafka.producer import LATE, Outbox
-from stateplan.execnodes.connectors.noted import Ledger, Mark, Standing, refusal
+from stateplan.execnodes.connectors.noted import (
+    Ledger,
+    Mark,
+    Standing,
+    is_of_other_checkpoint,
+    refusal,
+    written_before,
+)
 from stateplan.execnodes.errors import DataError, RunError, StateplanError
 
 if TYPE_CHECKING:
@@ -57,6 +64,7 @@ class Transactions:
         topics: of the sink; empty with ``pattern``.
         pattern: that they match.
         partitioner: which partition messages go to.
+        keyed: whether a message says what the row with its key is now.
         stopped: whether the job is being stopped, so that nothing may wait any longer.
     """
 
@@ -66,6 +74,7 @@ class Transactions:
     topics: tuple[str, ...]
     pattern: str | None
     partitioner: Partitioner
+    keyed: bool = False
     stopped: bool = False
     _outbox: Outbox | None = None
     _coming: Future[Outbox] | None = None
@@ -169,7 +178,23 @@ class Transactions:
             # Brokers forget the offsets of a group that has been idle for long.
             return None if how is Standing.LOST else refusal(how, f"table {self.brokers.table}", found, epoch, expected)
 
-        return ledger.is_done(epoch, found, self.name, refuse)
+        return ledger.is_done(epoch, found, self.name, refuse, self._others)
+
+    def _others(self) -> str | None:
+        """What is told where the brokers know a group of the same statement with another checkpoint. They name the
+        groups that the user may see."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        complaints, wait = Complaints(), self.brokers.time_out
+        admin = AdminClient({**self.brokers.settings(producer=False), "error_cb": complaints})
+        try:
+            found = admin.list_consumer_groups(request_timeout=wait).result().valid
+        except KafkaException:
+            return None
+        if not any(is_of_other_checkpoint(group.group_id, self.name) for group in found):
+            return None
+        return written_before(f"table {self.brokers.table}", self.keyed)
 
     def commit(self, parts: Callable[[], Iterable[Part]], epoch: int, ledger: Ledger) -> None:
         """Sends the messages of a micro-batch in a transaction; nothing if it is committed.
