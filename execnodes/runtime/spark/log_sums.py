@@ -142,6 +142,29 @@ def _entries(spark: SparkCheckpoint, source: int, after: int, end: int) -> Itera
     if after >= end:
         return
     log = _log_of(spark, source)
+    for name, data in _files(log, after, end):
+        begin = data.find(b"\n") + 1 or len(data) + 1
+        if not re.fullmatch(rb"v\d+", data[: begin - 1]):
+            raise ValueError(f"{name} does not begin with its version")
+        stop = len(data.rstrip())
+        while stop >= begin:  # a compact file ends with what is new, and may be long
+            start = max(begin, data.rfind(b"\n", begin, stop) + 1)
+            entry = json.loads(data[start:stop])
+            if not isinstance(entry, dict) or not {"path", "timestamp", "batchId"} <= entry.keys():
+                raise ValueError(f"{name} has a line that names no file")
+            if entry["batchId"] <= after:
+                break
+            if entry["batchId"] <= end:
+                yield entry
+            stop = start - 1
+
+
+def _files(log: AnyPath, after: int, end: int) -> list[tuple[str, bytes]]:
+    """The files of a log of a source that have what it says behind an entry and up to another one, and their content.
+    Raises OSError."""
+    if after >= 0:
+        with contextlib.suppress(FileNotFoundError):
+            return _newest(log, after, end)
     whole = sorted(int(p.name.removesuffix(COMPACT)) for p in log.glob(f"[0-9]*{COMPACT}")) if log.is_dir() else []
     # A compact file has all before it, and what it has may be removed.
     names = [f"{next(n for n in whole if n >= end)}{COMPACT}"] if whole and whole[-1] >= end else []
@@ -149,13 +172,17 @@ def _entries(spark: SparkCheckpoint, source: int, after: int, end: int) -> Itera
         base = whole[-1] if whole and whole[-1] > after else after
         names = [f"{base}{COMPACT}"] if base > after else []
         names += [str(number) for number in range(base + 1, end + 1)]
-    for name in names:
-        version, *lines = (log / name).read_bytes().splitlines() or [b""]
-        if not re.fullmatch(rb"v\d+", version):
-            raise ValueError(f"{name} does not begin with its version")
-        for line in lines:
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or not {"path", "timestamp", "batchId"} <= entry.keys():
-                raise ValueError(f"{name} has a line that names no file")
-            if after < entry["batchId"] <= end:
-                yield entry
+    return [(name, (log / name).read_bytes()) for name in names]
+
+
+def _newest(log: AnyPath, after: int, end: int) -> list[tuple[str, bytes]]:
+    """The same where the log ends with the entry ``end``, without a look at what else it has. Raises
+    FileNotFoundError, it does not; OSError."""
+    found: list[tuple[str, bytes]] = []
+    for number in range(end, after, -1):
+        try:
+            found.append((str(number), (log / str(number)).read_bytes()))
+        except FileNotFoundError:
+            name = f"{number}{COMPACT}"
+            return [(name, (log / name).read_bytes()), *found]
+    return found
