@@ -1,7 +1,7 @@
 """Damages the checkpoint of a job in every way, and starts the job again: are the rows right, or is it refused?
 
-    python -m benchmarks.damage [--job rows|windows] [--pairs 100] [--seed 1] [--part 1/4] [--only REGEX]
-        [--pending yes]
+    python -m benchmarks.damage [--job rows|windows] [--pairs 100] [--seed 1] [--only REGEX] [--pending yes]
+        [--folder DIR] [--minutes 5]
 
 Each file and each folder of the checkpoint is removed, cut, emptied, changed in one byte (with its checksum beside it,
 and without), and replaced by the one of an older copy; then so many pairs of damages together. After each damage, more
@@ -9,6 +9,10 @@ input comes, and the job starts again from a copy of the damaged checkpoint and 
 job in peace, or an error with a code other than those for failures that nobody has explained, within a minute. Prints
 how many gave what. Exit code 1 when there were wrong rows, errors without an explanation, or jobs that did not end.
 With ``--pending``, the last micro-batch before the damage is not known to be done.
+
+All jobs run in one JVM, one after another. Damages of checksums are tried by the dozen, and one by one only if the rows
+are not right then. With ``--folder``, the checkpoints and what was found are kept there, and
+the next call goes on with the damages that were not tried; ``--minutes`` is after how many a call ends.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ LIMIT = 60.0
 
 UNEXPLAINED = re.compile(r"RUN001|BUG\d+")
 
-FILES = (3, 3, 2)
+FILES = (3, 3, 1)
 """How many files of input come before the older copy, before the damage, and after it."""
 
 JOBS = {
@@ -199,6 +203,23 @@ class Case:
         return True
 
 
+SUMS = re.compile(r"\S+ (\S+/)?\.[^/]+\.crc")
+"""Damages that a job should bear: of checksums that Hadoop has beside a file."""
+_DOZEN = 12
+
+
+def groups(chosen: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    """Those to be tried at once: a damage of many checksums, or one that is none of that."""
+    sums: dict[str, list[Case]] = {}
+    for case in chosen:
+        if len(case.steps) == 1 and SUMS.fullmatch(str(case)):
+            sums.setdefault(case.steps[0][0], []).append(case)
+        else:
+            yield [case]
+    for found in sums.values():
+        yield from (found[n : n + _DOZEN] for n in range(0, len(found), _DOZEN))
+
+
 def cases(checkpoint: Path, pairs: int, seed: int) -> Iterator[Case]:
     """Each damage of each place, and so many random pairs of them."""
     single = [(damage, place) for place in places(checkpoint) for damage in DAMAGES]
@@ -217,13 +238,38 @@ class Trial:
     Args:
         job: of :data:`JOBS`.
         folder: to work in.
-        pending: whether the last micro-batch of the sound checkpoint is planned, and not known to be done.
     """
 
-    def __init__(self, job: str, folder: Path, pending: bool = False) -> None:
+    def __init__(self, job: str, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.rows, self.sound, self.older = folder / "rows", folder / "sound", folder / "older"
+        self.peace = folder / "peace"
+
+    @staticmethod
+    def at(folder: Path, job: str, pending: bool = False) -> Trial:
+        """The one in a folder, which is made where there is none.
+
+        Args:
+            folder: to work in.
+            job: of :data:`JOBS`.
+            pending: whether the last micro-batch of the sound checkpoint is planned, and not known to be done.
+        """
+        made = folder / "made"
+        trial = Trial(job, folder)
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            trial._make(pending)
+            made.touch()
+        return trial
+
+    @property
+    def wanted(self) -> list[str]:
+        """The rows in the end."""
+        return written(self.peace)
+
+    def _make(self, pending: bool) -> None:
         before, then, later = FILES
+        job = self.job
         give(self.rows, 0, before)
         run(job, self.rows, self.sound)
         shutil.copytree(self.sound, self.older)
@@ -235,10 +281,8 @@ class Trial:
             for name in (f"{newest}", f".{newest}.crc"):
                 (commits / name).unlink()
         give(self.rows, before + then, later)
-        peace = folder / "peace"
-        shutil.copytree(self.sound, peace)
-        run(job, self.rows, peace)
-        self.wanted = written(peace)
+        shutil.copytree(self.sound, self.peace)
+        run(job, self.rows, self.peace)
 
     def outcome(self, case: Case, copy: Path) -> str | None:
         """What becomes of the job after a damage; None where nothing was damaged."""
@@ -247,6 +291,16 @@ class Trial:
         if not case.apply(copy / "checkpoint", self.older / "checkpoint"):
             return None
         return self.judged(copy)
+
+    def outcomes(self, chosen: Sequence[Case], copy: Path) -> dict[str, str | None]:
+        """What becomes of the job after each of some damages. If the rows are right after all of them, they are right
+        after each."""
+        if (
+            len(chosen) > 1
+            and self.outcome(Case(tuple(step for c in chosen for step in c.steps)), copy) == "right rows"
+        ):
+            return {str(case): "right rows" for case in chosen}
+        return {str(case): self.outcome(case, copy) for case in chosen}
 
     def judged(self, copy: Path) -> str:
         """What becomes of the job at a place."""
@@ -268,35 +322,53 @@ class Trial:
         return f"wrong rows: {lost.total()} lost, {more.total()} more"
 
 
+class Findings:
+    """What became of damages, by damage, in a file that grows by a line for each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else ()
+        self.known: dict[str, str | None] = dict(map(json.loads, lines))
+
+    def add(self, case: str, found: str | None) -> None:
+        self.known[case] = found
+        with self._path.open("a") as out:
+            out.write(json.dumps([case, found]) + "\n")
+
+    @property
+    def bad(self) -> list[str]:
+        """The damages that must not end as they did."""
+        told = ((case, found) for case, found in self.known.items() if found is not None)
+        return [f"{case}: {found}" for case, found in told if not found.startswith(("right", "refused"))]
+
+    def counts(self) -> Counter[str]:
+        return Counter(found.split(":")[0] for found in self.known.values() if found is not None)
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     job, only = given.get("--job", "rows"), re.compile(given.get("--only", ""))
-    part, parts = map(int, given.get("--part", "1/1").split("/"))
-    counts, bad = Counter[str](), list[str]()
-    with work_folder("damage") as folder:
-        trial = Trial(job, Path(folder) / job, pending="--pending" in given)
-        copy = Path(folder) / "copy"
-        number = -1
-        for case in cases(trial.sound / "checkpoint", int(given.get("--pairs", 0)), int(given.get("--seed", 1))):
-            if not only.search(str(case)):
+    until = time.monotonic() + 60 * float(given.get("--minutes", "inf"))
+    with work_folder("damage") as temporary:
+        folder = Path(given.get("--folder", temporary)) / (job + ("-pending" if "--pending" in given else ""))
+        trial = Trial.at(folder, job, pending="--pending" in given)
+        findings, left = Findings(folder / "found"), 0
+        all_ = cases(trial.sound / "checkpoint", int(given.get("--pairs", 0)), int(given.get("--seed", 1)))
+        for some in groups([c for c in all_ if only.search(str(c)) and str(c) not in findings.known]):
+            if time.monotonic() > until:
+                left += len(some)
                 continue
-            number += 1
-            if number % parts != part - 1:
-                continue
-            found = trial.outcome(case, copy)
-            if found is None:
-                continue
-            counts[found.split(":")[0]] += 1
-            if counts.total() % 50 == 0:
-                print(counts.total(), dict(counts), flush=True)
-            if not found.startswith(("right", "refused")):
-                bad.append(f"{case}: {found}")
-                print(bad[-1], flush=True)
+            before = len(findings.bad)
+            for case, found in trial.outcomes(some, folder / "copy").items():
+                findings.add(case, found)
+            for line in findings.bad[before:]:
+                print(line, flush=True)
+    counts = findings.counts()
     for what, count in counts.most_common():
         print(f"{count:6} {what}")
-    print(f"{counts.total():6} damages, {len(bad)} of them bad")
-    return 1 if bad else 0
+    print(f"{counts.total():6} damages, {len(findings.bad)} of them bad; {left} are left")
+    return 1 if findings.bad else 0
 
 
 if __name__ == "__main__":
