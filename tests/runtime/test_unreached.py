@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -297,7 +298,7 @@ def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch
     path = SimpleNamespace(getFileSystem=lambda _: system)
     uri = SimpleNamespace(getScheme=lambda: "hdfs", getAuthority=lambda: "a", getPath=lambda: "/x")
     system = SimpleNamespace(
-        makeQualified=lambda _: SimpleNamespace(toUri=lambda: uri), getFileStatus=lambda _: time.sleep(2)
+        makeQualified=lambda _: SimpleNamespace(toUri=lambda: uri), getFileStatus=lambda _: time.sleep(0.6)
     )
     jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace(fs=SimpleNamespace()))))
     jvm.org.apache.hadoop.fs.Path = lambda _: path
@@ -321,9 +322,17 @@ def test_a_file_system_of_hadoop_without_java(monkeypatch: pytest.MonkeyPatch, t
         assert raised.value.code == "RUN010"
 
 
+@pytest.fixture(scope="module")
+def aws() -> Any:
+    """What reads the descriptions of Amazon's services, once for all tests."""
+    from aiobotocore.session import AioSession
+
+    return AioSession()
+
+
 @pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (UNKNOWN, REFUSED, SILENT, OTHER), strict=True)))
 def test_an_object_store(
-    unasked: None, places: dict[str, str], monkeypatch: pytest.MonkeyPatch, place: str, kind: str
+    unasked: None, places: dict[str, str], aws: Any, monkeypatch: pytest.MonkeyPatch, place: str, kind: str
 ) -> None:
     from s3fs import S3FileSystem
 
@@ -331,7 +340,7 @@ def test_an_object_store(
     S3FileSystem.clear_instance_cache()
     monkeypatch.setattr(unreached, "PATIENCE", 0.3 if place == "silent" else 20)
     limits = {"retries": {"total_max_attempts": 1}}
-    made = S3FileSystem(key="a", secret="b", endpoint_url=f"http://{places[place]}", config_kwargs=limits)
+    made = S3FileSystem(key="a", secret="b", endpoint_url=f"http://{places[place]}", config_kwargs=limits, session=aws)
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda url, **_: (made, url.removeprefix("s3://")))
     with pytest.raises(DataError) as table:
         filesystem_of(f"s3://{place}/table")
@@ -344,7 +353,7 @@ def test_an_object_store(
 TABLES = {
     "jdbc": (
         "CREATE TABLE t (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://{0}/db', 'table-name' = 't', "
-        "'connection.max-retry-timeout' = '2 s')",
+        "'connection.max-retry-timeout' = '1 s')",
         ("RUN140", "RUN146"),
     ),
     "kafka": (
