@@ -134,6 +134,14 @@ def other_digit(path: Path, older: Path) -> bool:
     return _changed(path, lambda data: re.sub(rb"\d(?=\D*$)", lambda m: b"%d" % ((int(m[0]) + 1) % 10), data, count=1))
 
 
+def lengthen(path: Path, older: Path) -> bool:
+    """Has the first block of a changelog of state say that it is a gigabyte longer, and removes the checksum."""
+    if path.suffix != ".changelog":
+        return False
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    return _changed(path, lambda data: data[:12] + bytes([data[12] ^ 0x40]) + data[13:])
+
+
 def replace(path: Path, older: Path) -> bool:
     """Puts the one of the older copy there; removes it where that has none."""
     remove(path, older)
@@ -173,6 +181,7 @@ DAMAGES: dict[str, Damage] = {
     "flipped": flip,
     "flipped unseen": flip_unseen,
     "other digit": other_digit,
+    "longer block": lengthen,
     "replaced": replace,
 }
 NOT_KEPT = re.compile(r"(metrics|.*\.lock|writers?|stateplan\.tmp)(/.*)?$")

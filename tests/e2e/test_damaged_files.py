@@ -15,7 +15,7 @@ import pytest
 
 from stateplan.execnodes.errors import CheckpointError
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.damage import explain_damage, find_damage
+from stateplan.execnodes.runtime.spark.damage import check_blocks, explain_damage, find_damage
 from stateplan.planner.session.environment import TableEnvironment
 
 SST = "000008-fe5e1f77-b45e-4b3d-b536-f6ceac82f094.sst"
@@ -82,6 +82,27 @@ def spark_files(tmp_path: Path) -> Path:
             write(f"{place}/SSTs/{SST}", os.urandom(5000))
         write(f"state/{level}/2/1.changelog", b"of the time when there were three partitions")
     return folder
+
+
+def test_a_block_that_is_longer_than_its_file(spark_files: Path) -> None:
+    """Spark would take as much memory, and end for want of it. Only the checksum beside the file would tell."""
+    path, spark = spark_files / "state/0/1/4.changelog", SparkCheckpoint(spark_files)
+    blocks = [b"LZ4Block\x25" + len(data).to_bytes(4, "little") + bytes(8) + data for data in (b"x" * 50, b"", b"y")]
+    path.with_name(f".{path.name}.crc").unlink()
+    path.write_bytes(b"".join(blocks))
+    check_blocks(spark, OPERATORS)
+    assert list(find_damage(spark)) == []
+    for at, mask in ((12, 0x40), (71 + 10, 0x10), (92 + 9, 0x02)):  # in the lengths of the first, second and last one
+        data = bytearray(b"".join(blocks))
+        data[at] ^= mask
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match=r"has a block of \d+ bytes, and is only") as raised:
+            check_blocks(spark, OPERATORS)
+        assert raised.value.code == "CKPT014" and "join[4], dedup[3], partition 1" in raised.value.message
+        error = explain_damage("java.lang.OutOfMemoryError: Java heap space", spark, OPERATORS)
+        assert error is not None and error.message == raised.value.message
+    path.write_bytes(b"another codec")
+    check_blocks(spark, OPERATORS)
 
 
 def test_a_sound_checkpoint(spark_files: Path) -> None:

@@ -37,6 +37,7 @@ from stateplan.execnodes.runtime.jobgraph import JobGraph
 from stateplan.execnodes.runtime.readers import KeptReaders, last_known
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.execnodes.runtime.spark.damage import check_blocks
 from stateplan.execnodes.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 from stateplan.execnodes.settings import parallelism
 
@@ -310,11 +311,16 @@ class Checkpoint:
         """The job with the slots that the checkpoint has for its operators.
 
         Raises:
-            CheckpointError: CKPT021, CKPT022, CKPT024, when it has no place for them.
+            CheckpointError: CKPT014, a part of the state is damaged; CKPT021, CKPT022, CKPT024, it has no place for
+                them.
         """
         before = self.layouts[0] if self.layouts else None
         continuation = None if before is None else self.continuation
         job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
+        try:
+            check_blocks(self.spark, job.operators)
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
         return job
 
     def next_batch(self) -> int:

@@ -15,6 +15,7 @@ import json
 import math
 import re
 import shutil
+import struct
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
@@ -57,11 +58,14 @@ _SIGNS = (
     "Illegal character",
     "RocksDBException",
     "MalformedInputException",
+    "OutOfMemoryError",
 )
 """What Spark's messages hold when a file of a checkpoint cannot be read."""
 
 _CHECKED = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
 _JSON = re.compile(r"commits/\d+|offsets/\d+")
+_CHANGELOG = ".changelog"
+_MAGIC, _HEADER = b"LZ4Block", struct.Struct("<8sBIII")
 _SST = re.compile(rb"[0-9]{6}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
 
 
@@ -105,6 +109,7 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
             continue
         try:
             why = damage_of(path) or (_misread(path) if _JSON.fullmatch(place) else None)
+            why = why or (_outgrown(path) if path.name.endswith(_CHANGELOG) else None)
         except OSError as cause:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
@@ -142,6 +147,44 @@ def _misread(path: AnyPath) -> str | None:
                 json.loads(line)
     except ValueError as cause:
         return f"is not JSON ({cause})"
+    return None
+
+
+def check_blocks(spark: SparkCheckpoint, operators: Sequence[Stateful]) -> None:
+    """Looks at how long the blocks of changelogs of state say that they are. Spark takes as much memory, and its
+    process ends if there is not so much. Nothing for a checkpoint elsewhere: file systems of clusters have checksums.
+
+    Args:
+        spark: what Spark wrote of the checkpoint.
+        operators: those with state, for the names in the message.
+
+    Raises:
+        CheckpointError: CKPT014.
+        OSError: a file cannot be read.
+    """
+    if not isinstance(spark.folder, Path):
+        return
+    for path in ordered(spark.state.glob(f"[0-9]*/[0-9]*/*{_CHANGELOG}")):
+        why = _outgrown(path)
+        if why is not None:
+            content = content_of(inside(path, spark.folder), operators)
+            raise CheckpointError("CKPT014", path=path, why=why, content=content, hint=RESTORE)
+
+
+def _outgrown(path: AnyPath) -> str | None:
+    """Whether a block of a changelog is longer than the file. Blocks are those of lz4-java, which have a magic word, a
+    byte for the method, the length in the file, that of the content, and a checksum. Raises OSError."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        at = 0
+        while at + _HEADER.size <= size:
+            file.seek(at)
+            magic, _, length, _, _ = _HEADER.unpack(file.read(_HEADER.size))
+            if magic != _MAGIC:
+                return None  # another codec, or a damage of which Spark tells
+            at += _HEADER.size + length
+            if at > size:
+                return f"has a block of {length} bytes, and is only {size} bytes long"
     return None
 
 
