@@ -367,11 +367,11 @@ def die_in_the_commit_of_late_rows(folder: str, when: str) -> None:
     right after."""
     real = Staging.commit
 
-    def commit(self: Staging, batch_id: int, names: Sequence[str]) -> None:
+    def commit(self: Staging, batch_id: int, names: Sequence[str], read: str = "") -> None:
         mine = self.path.endswith("/late") and bool(names)
         if mine and when == "before":
             os._exit(9)
-        real(self, batch_id, names)
+        real(self, batch_id, names, read)
         if mine:
             os._exit(9)
 
