@@ -77,7 +77,10 @@ class Job(ABC):
         bounded: whether the job ends by itself.
         checkpoint: the directory; None for a job without one.
         error: what made it fail; None otherwise.
+        runs_in: names the Spark that it runs in, with which it dies; None without one.
     """
+
+    runs_in: str | None = None
 
     def __init__(self, job_id: str, bounded: bool, checkpoint: AnyPath | None, on_progress: OnProgress | None) -> None:
         self.job_id = job_id

@@ -84,6 +84,7 @@ class SparkJob(Job):
         super().__init__(str(query.id), bounded, queries.run.checkpoint.folder, on_progress)
         self._query = query
         self._run = queries.run
+        self.runs_in = queries.run.spark.sparkContext.applicationId
         self._queries = queries
         self._to_end = bounded
         self._saving: _Saving | None = None

@@ -13,6 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Protocol
 
 from stateplan.execnodes.errors import StateplanError
@@ -36,9 +40,15 @@ class Strategy(Protocol):
     def wait(self, now: float) -> float | None:
         """The job has failed at ``now``: the seconds until it starts again, or None when it has failed for good."""
 
+    @property
+    def first(self) -> float | None:
+        """The seconds after a failure that does not count; None if the job never starts again."""
+
 
 class Never:
     """``none``."""
+
+    first = None
 
     def wait(self, now: float) -> float | None:
         return None
@@ -49,6 +59,7 @@ class FixedDelay:
 
     def __init__(self, attempts: int, delay: float) -> None:
         self._left, self._delay = attempts, delay
+        self.first = delay if attempts else None
 
     def wait(self, now: float) -> float | None:
         self._left -= 1
@@ -61,6 +72,7 @@ class FailureRate:
     def __init__(self, most: int, interval: float, delay: float) -> None:
         self._failures: deque[float] = deque(maxlen=most + 1)
         self._interval, self._delay = interval, delay
+        self.first: float | None = delay
 
     def wait(self, now: float) -> float | None:
         self._failures.append(now)
@@ -93,6 +105,7 @@ class ExponentialDelay:
         self._initial, self._most, self._multiplier = initial, most, multiplier
         self._reset, self._jitter, self._attempts, self._chance = reset, jitter, attempts, chance
         self._next, self._done, self._started = initial, 0, float("-inf")
+        self.first: float | None = initial
 
     def wait(self, now: float) -> float | None:
         if now > self._started + self._reset:
@@ -136,8 +149,42 @@ def strategy_of(options: Mapping[str, str]) -> Strategy:
     return Never()
 
 
+_AGAIN = 600.0
+"""Seconds within which a job brings Spark to its end once more, so that it is one of few suspects."""
+
+_PROOF = 120.0
+"""Seconds after which a job that still has its first micro-batch in hand holds up no suspect."""
+
+
+@dataclass(order=True)
+class _Turn:
+    """A suspect that waits for its turn: the one that has failed least often first.
+
+    Attributes:
+        failures: how often it has failed.
+        number: of the order in which they came.
+        job_id: of the job.
+        due: when it may start, by the clock.
+        start: starts it.
+        cleared: whether those that are not suspected have settled.
+        settled: whether it has come as far as not to be to blame.
+    """
+
+    failures: int
+    number: int
+    job_id: str = field(compare=False)
+    due: float = field(compare=False)
+    start: Callable[[], None] = field(compare=False)
+    cleared: Callable[[], bool] = field(compare=False)
+    settled: Callable[[], bool] = field(compare=False)
+
+
 class Restarts:
     """The restarts of a gateway's jobs.
+
+    All jobs of a gateway run in one Spark. A job that brings it to its end fails all of them, and does so again when it
+    is started again. So only the failures of suspects count. Suspects start one after another when it happens again:
+    each one shows by itself whether it was to blame.
 
     Args:
         stopped: set when the gateway stops; no job starts then.
@@ -148,22 +195,34 @@ class Restarts:
         self._stopped = stopped
         self._clock = clock
         self._strategies: dict[str, Strategy] = {}
+        self._suspected: dict[str, tuple[int, float]] = {}
+        self._turns: list[_Turn] = []
+        self._turning = False
+        self._numbers = count()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
 
-    def wait(self, job_id: str, options: Mapping[str, str], error: StateplanError) -> float | None:
+    def wait(self, job_id: str, options: Mapping[str, str], error: StateplanError, counts: bool = True) -> float | None:
         """A job has failed: the seconds until it starts again, or None when it has failed for good.
 
         Args:
             job_id: of the job; its failures count together.
             options: of its session.
             error: what it failed of.
+            counts: whether the failure counts against the job.
         """
         if error.code not in RECOVERABLE or self._stopped.is_set():
             return None
         with self._lock:
             strategy = self._strategies.setdefault(job_id, strategy_of(options))
-            wait = strategy.wait(self._clock())
+            now = self._clock()
+            if not counts:
+                self._suspected.pop(job_id, None)
+                return strategy.first
+            if error.code == "RUN019":
+                often, last = self._suspected.get(job_id, (0, now))
+                self._suspected[job_id] = (often + 1 if now - last < _AGAIN else 1), now
+            wait = strategy.wait(now)
             if wait is None:
                 del self._strategies[job_id]
             return wait
@@ -176,6 +235,58 @@ class Restarts:
                 start()
 
         self.run(run)
+
+    def in_turn(
+        self,
+        job_id: str,
+        wait: float,
+        start: Callable[[], None],
+        cleared: Callable[[], bool],
+        settled: Callable[[], bool],
+    ) -> None:
+        """Has ``start`` called as :meth:`after`. A suspect waits until those that are not suspected have settled, and
+        one that is suspected once more until suspects before it have.
+
+        Args:
+            job_id: of the job.
+            wait: seconds.
+            start: starts it.
+            cleared: whether those that are not suspected have settled.
+            settled: whether the job has: it has finished a micro-batch, has none in hand, or has ended.
+        """
+        with self._lock:
+            often, _ = self._suspected.get(job_id, (0, 0.0))
+            if often:
+                due = self._clock() + wait
+                heappush(self._turns, _Turn(often, next(self._numbers), job_id, due, start, cleared, settled))
+                turning, self._turning = self._turning, True
+        if not often:
+            self.after(wait, start)
+        elif not turning:
+            self.run(self._take_turns)
+
+    def _take_turns(self) -> None:
+        while True:
+            with self._lock:
+                turn = heappop(self._turns) if self._turns else None
+                self._turning = turn is not None
+            if turn is None or self._stopped.wait(max(0.0, turn.due - self._clock())):
+                return
+            self._await(turn.cleared)
+            if turn.failures == 1:
+                self.run(turn.start)
+            elif not self._stopped.is_set():
+                turn.start()
+                self._await(partial(self._is_through, turn))
+
+    def _is_through(self, turn: _Turn) -> bool:
+        return turn.settled() or any(other.job_id == turn.job_id for other in tuple(self._turns))
+
+    def _await(self, holds: Callable[[], bool]) -> None:
+        """Waits until something holds, for a while, unless the gateway stops."""
+        until = self._clock() + _PROOF
+        while not holds() and self._clock() < until and not self._stopped.wait(0.2):
+            pass
 
     def run(self, call: Callable[[], None]) -> None:
         """Calls what starts jobs, in a thread of its own."""

@@ -310,19 +310,28 @@ class SqlGatewayService:
                 return
             wait, left = min(60.0, 2 * wait), again
 
-    def _restarts_job(self, store: JobStore, record: JobRecord, error: StateplanError) -> bool:
-        """Whether a job that has failed is started again, by its restart strategy; has that done if so."""
-        wait = self._restarts.wait(str(record.id), record.options, error)
+    def _restarts_job(self, store: JobStore, record: JobRecord, error: StateplanError, counts: bool = True) -> bool:
+        """Whether a job that has failed is started again, by its restart strategy; has that done if so.
+
+        Args:
+            store: of the jobs.
+            record: of the job.
+            error: what it failed of.
+            counts: whether the failure counts against it.
+        """
+        wait = self._restarts.wait(str(record.id), record.options, error, counts)
         if wait is None:
             return False
-        _log.warning("the job %s failed, and starts again in %.1f s: %s", record.id, wait, error)
+        blame = "" if counts else " Another job is to blame, so it does not count."
+        _log.warning("the job %s failed, and starts again in %.1f s.%s %s", record.id, wait, blame, error)
 
         def start() -> None:
             found = self._not_started_again(store, StoredJob(record, RUNNING))
             if found is not None and not self._restarts_job(store, record, found):
                 self._give_up(store, StoredJob(record, RUNNING), str(found))
 
-        self._restarts.after(wait, start)
+        name = str(record.id)
+        self._restarts.in_turn(name, wait, start, self.jobs.cleared, partial(self.jobs.has_settled, name))
         return True
 
     def _not_started_again(self, store: JobStore, job: StoredJob) -> StateplanError | None:

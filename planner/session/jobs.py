@@ -27,6 +27,9 @@ RESTARTING = "RESTARTING"
 KEPT = 200
 """So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
 
+_IDLE_MS = 10_000
+"""A job that was started so long ago and has no micro-batch in hand has no input."""
+
 _LAST = 30
 """So many records of a job that has ended are kept in memory."""
 
@@ -120,7 +123,8 @@ class Jobs:
         told: called with each job, but no query, that has started or ended.
 
     Attributes:
-        restarts: asked of a job that the journal keeps and that has failed; whether it will be started again.
+        restarts: asked of a job that the journal keeps and that has failed, and told whether the failure counts against
+            it; whether it will be started again.
     """
 
     def __init__(
@@ -134,7 +138,8 @@ class Jobs:
         self._journal = journal
         self._savepoint_dir = savepoint_dir
         self._told = told
-        self.restarts: Callable[[JobRecord, StateplanError], bool] = lambda record, error: False
+        self.restarts: Callable[[JobRecord, StateplanError, bool], bool] = lambda record, error, counts: False
+        self._gone: tuple[str, frozenset[str], frozenset[str]] | None = None
 
     @contextmanager
     def starting(
@@ -183,8 +188,41 @@ class Jobs:
                 for old in over[: max(0, len(over) - KEPT)]:
                     del self._entries[old.id]
 
+    def _counts(self, entry: JobEntry, job: Job) -> bool:
+        """Whether the failure of a job counts against it: it does not where another one is to blame for the end of the
+        Spark in which both ran."""
+        if job.error is None or job.error.code != "RUN019" or job.runs_in is None:
+            return True
+        with self._lock:
+            if self._gone is None or self._gone[0] != job.runs_in:
+                there = ((e.id, e.job.view) for e in self._entries.values() if e.job and e.job.runs_in == job.runs_in)
+                seen = {name: (view.batches, view.in_hand is not None) for name, view in there}
+                blamed = to_blame(seen)
+                self._gone = job.runs_in, blamed, seen.keys() - blamed
+            return entry.id in self._gone[1]
+
+    def cleared(self) -> bool:
+        """Whether the jobs that were not to blame for the last end of Spark have settled again."""
+        with self._lock:
+            names = frozenset[str]() if self._gone is None else self._gone[2]
+        return all(map(self.has_settled, names))
+
+    def has_settled(self, job_id: str) -> bool:
+        """Whether a job that was started again has finished a micro-batch, has none in hand, or has ended."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+            gone = None if self._gone is None else self._gone[0]
+        if entry is None or entry.ended is not None:
+            return True
+        job = entry.job
+        if job is None or job.runs_in == gone:
+            return False  # it is being started again
+        view = job.view
+        return view.batches > 0 or (view.in_hand is None and view.now - view.info.started > _IDLE_MS)
+
     def _end(self, entry: JobEntry, job: Job, record: JobRecord) -> None:
-        again = job.error is not None and record.plan is not None and self.restarts(record, job.error)
+        counts = self._counts(entry, job)
+        again = job.error is not None and record.plan is not None and self.restarts(record, job.error, counts)
         entry.status = RESTARTING if again else job.status.value
         entry.error = None if job.error is None else str(job.error)
         view = job.view
@@ -260,6 +298,21 @@ class Jobs:
         if job is None:
             raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
         return entry, job
+
+
+def to_blame(jobs: Mapping[str, tuple[int, bool]]) -> frozenset[str]:
+    """The jobs that may have brought their Spark to its end, by memory that they took say. A micro-batch that does so
+    does it again when it is repeated.
+
+    Args:
+        jobs: by id, how many micro-batches each has finished since it was started, and whether one was in hand.
+
+    Returns:
+        Those with their first micro-batch in hand. If there are none, those with any in hand; if there are none either,
+        all.
+    """
+    busy = {name: finished for name, (finished, in_hand) in jobs.items() if in_hand}
+    return frozenset([name for name, finished in busy.items() if not finished] or busy or jobs)
 
 
 JOBS = Jobs()

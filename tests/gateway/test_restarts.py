@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
-from stateplan.execnodes.errors import DataError, OptionError, RunError
+from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.execnodes.runtime.job import JobStatus
+from stateplan.execnodes.runtime.metrics.records import JobInfo
+from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.execnodes.settings import Configuration
 from stateplan.gateway.service.restarts import ExponentialDelay, Restarts, strategy_of
+from stateplan.planner.session.jobs import JobRecord, Jobs, to_blame
 from tests.support.gateway_server import GatewayServer
 from tests.support.waiting import until
 
@@ -103,6 +113,120 @@ def test_only_failures_that_may_be_over_soon_are_tried_again() -> None:
     assert restarts.wait("b", options, gone) is None
 
 
+def test_a_failure_that_does_not_count_uses_nothing_up() -> None:
+    restarts = Restarts(threading.Event(), lambda: 0.0)
+    gone = RunError("RUN019", status=-9)
+    for kind, first in (("fixed-delay", 1.0), ("failure-rate", 1.0), ("exponential-delay", 1.0), ("none", None)):
+        options = {f"{FAMILY}type": kind}
+        assert [restarts.wait(kind, options, gone, counts=False) for _ in range(50)] == [first] * 50
+    assert restarts.wait("fixed-delay", {f"{FAMILY}type": "fixed-delay"}, gone) == 1
+    assert restarts.wait("never", {f"{FAMILY}type": "fixed-delay", f"{FAMILY}fixed-delay.attempts": "0"}, gone) is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "blamed"),
+    [
+        ({"a": (0, True), "b": (0, False), "c": (7, True)}, {"a"}),
+        ({"a": (0, True), "b": (0, True), "c": (7, True)}, {"a", "b"}),
+        ({"a": (3, True), "b": (0, False), "c": (7, True)}, {"a", "c"}),
+        ({"a": (3, False), "b": (0, False)}, {"a", "b"}),
+    ],
+)
+def test_a_job_in_its_first_micro_batch_is_to_blame(jobs: dict[str, tuple[int, bool]], blamed: set[str]) -> None:
+    assert to_blame(jobs) == blamed
+
+
+@pytest.mark.parametrize("attempts", [1, 6])
+def test_a_job_that_ends_spark_whenever_it_runs_uses_up_its_own_restarts(attempts: int) -> None:
+    """The others start at the same time as it at first."""
+    restarts, gone = Restarts(threading.Event()), RunError("RUN019", status=3)
+    options = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": str(attempts),
+        "restart-strategy.fixed-delay.delay": "50 ms",
+    }
+    names, innocent = ("bad", "good", "fine"), set[str]()
+    running: dict[str, int] = {"bad": 0, "good": 5, "fine": 1}
+    left, failed, lock = dict.fromkeys(names, attempts), threading.Event(), threading.RLock()
+
+    def start(name: str) -> None:
+        with lock:
+            running[name] = 0
+        if name == "bad":
+            die()
+        else:
+            time.sleep(0.2)  # its first micro-batch
+            with lock:
+                running[name] += name in running
+
+    def die() -> None:
+        with lock:
+            blamed = to_blame({name: (finished, True) for name, finished in running.items()})
+            ended = list(running)
+            running.clear()
+            innocent.clear()
+            innocent.update(set(ended) - blamed)
+        for name in ended:
+            left[name] -= name in blamed
+            wait = restarts.wait(name, options, gone, name in blamed)
+            if wait is None:
+                assert name == "bad"
+                failed.set()
+            else:
+                restarts.in_turn(name, wait, partial(start, name), cleared, partial(settled, name))
+
+    def settled(name: str) -> bool:
+        return running.get(name, 0) > 0
+
+    def cleared() -> bool:
+        with lock:
+            return all(map(settled, innocent))
+
+    die()
+    assert failed.wait(30)
+    until(lambda: settled("good") and settled("fine"), 10)
+    assert left == {"bad": -1, "good": attempts, "fine": attempts}
+
+
+def test_jobs_are_judged_by_the_spark_that_they_ran_in() -> None:
+    jobs, told, ends = Jobs(), dict[str, bool](), dict[str, Callable[[Any], None]]()
+
+    def restarts(record: JobRecord, error: StateplanError, counts: bool) -> bool:
+        told[record.name] = counts
+        return True
+
+    def add(name: str, spark: str | None, batches: int, in_hand: bool, code: str = "RUN019") -> Any:
+        error = RunError(code, status=3) if code == "RUN019" else RunError(code, detail="x")
+        info = JobInfo(name, name, 0, 0, ())
+        view = JobView(info, 20_000, batches=batches, in_hand=(batches, 0) if in_hand else None)
+        job: Any = SimpleNamespace(
+            job_id=name * 32, checkpoint=None, runs_in=spark, error=error, view=view, status=JobStatus.FAILED
+        )
+        job.when_over = lambda call: ends.__setitem__(name, lambda _: call(job))
+        jobs.add(job, JobRecord(name, "", plan="{}"))
+        return job
+
+    jobs.restarts = restarts
+    for name, spark, batches, in_hand in (("a", "one", 0, True), ("b", "one", 4, True), ("c", "one", 2, False)):
+        add(name, spark, batches, in_hand)
+    add("d", "one", 3, True, code="RUN001")
+    add("e", "two", 3, True)
+    assert jobs.cleared()
+    for name in ("c", "d", "b"):
+        ends[name](None)
+    assert told == {"b": False, "c": False, "d": True}
+    assert not jobs.cleared(), "the others have not started again"
+    add("b", "three", 1, True)
+    add("c", "three", 0, True)
+    assert not jobs.cleared()
+    add("c", "three", 0, False)
+    add("d", "three", 0, False)
+    assert jobs.cleared(), "the last ones have no input"
+    for name in ("e", "a"):
+        ends[name](None)
+    assert (told["a"], told["e"]) == (True, True)
+
+
 SMALL = {"parallelism.default": "1", "pipeline.max-parallelism": "1"}
 TABLES = (
     "CREATE TABLE t (k INT) WITH ('connector' = 'filesystem', 'path' = '{0}/in', 'format' = 'json', "
@@ -148,5 +272,45 @@ def test_jobs_go_on_when_the_process_of_spark_is_killed(tmp_path: Path) -> None:
         assert "[RUN019]" in json.loads(stored.read_text())["error"]
         session.run(f"STOP JOB '{jobs['kept']}'")
         assert states()["kept"] == "CANCELED"
+    finally:
+        server.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_job_that_takes_all_memory_of_spark_again_and_again_fails_alone(tmp_path: Path) -> None:
+    """Its row does not fit into the JVM. The other job goes on, with all its rows and without doubled ones."""
+    for name in ("in", "large"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"k": 1}\n')
+    server = GatewayServer(tmp_path / "gateway")
+    try:
+        attempts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2"}
+        session = server.session({"spark.driver.memory": "512m", **attempts, **SMALL})
+        for statement in TABLES:
+            session.run(statement.format(tmp_path, "kept"))
+        session.run(
+            f"CREATE TABLE large (v STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/large', "
+            "'format' = 'json', 'source.monitor-interval' = '200 ms')"
+        )
+        session.run("CREATE TABLE most (v STRING) WITH ('connector' = 'blackhole')")
+        kept = session.start("INSERT INTO kept SELECT k, COUNT(*) FROM t GROUP BY k")
+        until(lambda: counted(tmp_path / "kept")[1], 240)
+        large = session.start("INSERT INTO most SELECT MAX(v) FROM large")
+        with (tmp_path / "large" / "0.json").open("w") as out:
+            out.write(f'{{"v": "{os.urandom(150_000_000).hex()}"}}\n')
+
+        def states() -> dict[str, str]:
+            return {row[0]: row[2] for row in session.run("SHOW JOBS")}
+
+        until(lambda: states()[large] == "FAILED", 600)
+        (tmp_path / "in" / "1.json").write_text('{"k": 1}\n')
+        until(lambda: counted(tmp_path / "kept")[2], 240)
+        assert states()[kept] == "RUNNING"
+        assert counted(tmp_path / "kept") == {1: 1, 2: 1}
+        told = json.loads((tmp_path / "gateway" / "state" / "jobs" / large / "job.json").read_text())["error"]
+        assert "[RUN019]" in told and "memory" in told
+        log = server.log.read_text()
+        assert log.count("does not count") >= 2
     finally:
         server.stop()
