@@ -204,6 +204,7 @@ class SinkDriver:
     Attributes:
         near: whether the workers are other processes of this machine.
         record: of the micro-batches that the sinks have noted; None for a job without a checkpoint.
+        tell: gets sentences for the user.
         shared: a folder where they leave what they hand over; None where there is none.
         written: per sink, in the order of the plan, the rows written since the start.
     """
@@ -211,6 +212,7 @@ class SinkDriver:
     sinks: tuple[SinkSpec, ...]
     near: bool = False
     record: NotedBatches | None = None
+    tell: Callable[[str], None] = lambda sentence: None
     shared: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -229,32 +231,28 @@ class SinkDriver:
         """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
         return self.shared is None and any(writer.ordered for writer in self.writers)
 
-    def prepare(self, batch_id: int, read: str = "") -> list[str]:
+    def prepare(self, batch_id: int, read: str = "") -> None:
         """Before each attempt at a micro-batch.
 
         Args:
             batch_id: its number.
             read: digest of what it reads; empty where that is not known.
-
-        Returns:
-            Sentences for the user.
         """
         self._clear()
-        said: list[str] = []
         for sink in self.sinks:
             sink.writer.ledger.input = read
             sentence = sink.writer.prepare(batch_id)
             if sentence:
                 sink.writer.ledger.tell(sentence)
-            said += self._told(sink)
-        return said
+        self._say()
 
-    @staticmethod
-    def _told(sink: SinkSpec) -> list[str]:
-        return [f"table {sink.name}: {sentence}" for sentence in sink.writer.ledger.told()]
+    def _say(self) -> None:
+        for sink in self.sinks:
+            for sentence in sink.writer.ledger.told():
+                self.tell(f"table {sink.name}: {sentence}")
 
-    def commit(self, reports: Sequence[Report], batch_id: int) -> list[str]:
-        """Makes a micro-batch visible, of which all parts are reported. Returns sentences for the user."""
+    def commit(self, reports: Sequence[Report], batch_id: int) -> None:
+        """Makes a micro-batch visible, of which all parts are reported."""
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
@@ -262,7 +260,7 @@ class SinkDriver:
         if self.record is not None:
             self.record.keep({sink.uid: sink.writer for sink in self.sinks})
         self._clear()
-        return [sentence for sink in self.sinks for sentence in self._told(sink)]
+        self._say()
 
     def close(self) -> None:
         for writer in self.writers:

@@ -268,13 +268,11 @@ class _Run:
             marks = json.dumps(self.readers.begin(batch_id))
             self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)
         try:
-            for sentence in self.sinks.prepare(batch_id, self.checkpoint.begin(batch_id, self.ttls, self.readers)):
-                self.ttls.tell(sentence)
+            self.sinks.prepare(batch_id, self.checkpoint.begin(batch_id, self.ttls, self.readers))
             packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             done = reports(packed)
-            for sentence in self.sinks.commit(done, batch_id):
-                self.ttls.tell(sentence)
+            self.sinks.commit(done, batch_id)
             self.readers.end(batch_id, for_driver(done))
             record = self.metrics.end(batch_id)
             self.sources.advance(self.metrics.parts)
@@ -486,7 +484,7 @@ def execute(
         sources.prepare()
         bounded = job.bounded
         record = None if checkpoint.temporary else NotedBatches(checkpoint.folder, checkpoint.id)
-        sinks = SinkDriver(job.sinks, not elsewhere, record)
+        sinks = SinkDriver(job.sinks, not elsewhere, record, tell)
         readers = checkpoint.readers(job)
         ttls = checkpoint.ttls(job, graph, tell)
         spark = spark or spark_of(options, lasting=not bounded, tweaks=tweaks)

@@ -342,25 +342,6 @@ def test_an_older_checkpoint_is_refused(kafka: Kafka) -> None:
     assert [v for _, v in shown(kafka, topic)] == [b'{"k":"a","v":0}', b'{"k":"b","v":1}', b'{"k":"d","v":2}']
 
 
-@pytest.mark.parametrize(("connector", "word"), [("kafka", "twice"), ("upsert-kafka", "stay")])
-def test_rows_of_a_checkpoint_that_is_gone_are_told_of(kafka: Kafka, connector: str, word: str) -> None:
-    topic = kafka.topic()
-
-    def run(uid: str, read: str, epoch: int = 0) -> str:
-        keys = ("k",) if connector == "upsert-kafka" else ()
-        sink = make(kafka.servers, topic, connector=connector, key=keys, **EXACT, uid=f"{topic}{uid}")
-        sink.ledger.input = read
-        write(sink, rows(("a", 1)), epoch)
-        sink.close()
-        return " ".join(sink.ledger.told())
-
-    assert run("-one", "a") == ""
-    assert run("other-two", "b") == "", "another statement"
-    assert word in run("-two", "c")
-    assert run("-two", "d", 1) == ""
-    assert run("-three", "") == "", "without a checkpoint"
-
-
 def test_what_a_killed_run_has_left_open_stays_invisible(kafka: Kafka) -> None:
     topic = kafka.topic()
     left: Any = make(kafka.servers, topic, **EXACT, uid=topic)

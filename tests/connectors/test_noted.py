@@ -12,6 +12,11 @@ from stateplan.execnodes.connectors.noted import Ledger, Mark, Standing, standin
 from stateplan.execnodes.errors import CheckpointError, RunError
 from stateplan.execnodes.runtime.checkpoint.record import BatchRecord
 from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from tests.connectors.test_kafka_sink import EXACT
+from tests.connectors.test_kafka_sink import make as kafka_sink
+from tests.connectors.test_kafka_sink import rows as messages
+from tests.connectors.test_kafka_sink import write as write_messages
+from tests.support.kafka import Kafka
 
 
 class Lines:
@@ -102,6 +107,25 @@ def test_rows_of_a_checkpoint_that_is_gone_are_told_of(place: str, tmp_path: Pat
     assert write(out, 1, "d", 2, uid="sink-two") == ""
     assert write(out, 5, "e", 2, uid="sink-three") == "", "it goes on from a savepoint"
     assert write(out, 0, "", 2, uid="sink-four") == "", "without a checkpoint"
+
+
+@pytest.mark.parametrize(("connector", "word"), [("kafka", "twice"), ("upsert-kafka", "stay")])
+def test_messages_of_a_checkpoint_that_is_gone_are_told_of(kafka: Kafka, connector: str, word: str) -> None:
+    topic = kafka.topic()
+
+    def run(uid: str, read: str, epoch: int = 0) -> str:
+        keys = ("k",) if connector == "upsert-kafka" else ()
+        sink = kafka_sink(kafka.servers, topic, connector=connector, key=keys, **EXACT, uid=f"{topic}{uid}")
+        sink.ledger.input = read
+        write_messages(sink, messages(("a", 1)), epoch)
+        sink.close()
+        return " ".join(sink.ledger.told())
+
+    assert run("-one", "a") == ""
+    assert run("other-two", "b") == "", "another statement"
+    assert word in run("-two", "c")
+    assert run("-two", "d", 1) == ""
+    assert run("-three", "") == "", "without a checkpoint"
 
 
 def test_a_marker_of_an_earlier_version_counts(tmp_path: Path) -> None:

@@ -105,6 +105,24 @@ def test_what_a_failed_attempt_left_is_removed(driver: SinkDriver, sink: Filler)
     assert [len(part) for part in sink.committed[0]] == [LARGE]
 
 
+def test_what_sinks_say_reaches_the_user_with_the_name_of_the_table() -> None:
+    @dataclass(frozen=True)
+    class Saying(Filler):
+        def prepare(self, epoch: int) -> str | None:
+            self.ledger.tell("one")
+            return "two"
+
+        def commit(self, parts: Sequence[bytes], epoch: int) -> None:
+            self.ledger.tell("three")
+
+    said: list[str] = []
+    driver = SinkDriver((SinkSpec("u", "out", (), Saying()),), tell=said.append)
+    driver.prepare(0)
+    assert said == ["table out: one", "table out: two"]
+    driver.commit([], 0)
+    assert said[2:] == ["table out: three"]
+
+
 def test_files_are_there_until_all_sinks_have_committed(tmp_path: Path) -> None:
     sinks = [Filler(), Filler()]
     driver = SinkDriver(tuple(SinkSpec("u", "out", (), sink) for sink in sinks), near=True)

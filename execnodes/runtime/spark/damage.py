@@ -109,7 +109,8 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
             continue
         try:
             why = damage_of(path) or (_misread(path) if _JSON.fullmatch(place) else None)
-            why = why or (_outgrown(path) if path.name.endswith(_CHANGELOG) else None)
+            if why is None and isinstance(path, Path) and path.name.endswith(_CHANGELOG):
+                why = _outgrown(path)
         except OSError as cause:
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
@@ -164,14 +165,14 @@ def check_blocks(spark: SparkCheckpoint, operators: Sequence[Stateful]) -> None:
     """
     if not isinstance(spark.folder, Path):
         return
-    for path in ordered(spark.state.glob(f"[0-9]*/[0-9]*/*{_CHANGELOG}")):
+    for path in sorted((spark.folder / "state").glob(f"[0-9]*/[0-9]*/*{_CHANGELOG}")):
         why = _outgrown(path)
         if why is not None:
             content = content_of(inside(path, spark.folder), operators)
             raise CheckpointError("CKPT014", path=path, why=why, content=content, hint=RESTORE)
 
 
-def _outgrown(path: AnyPath) -> str | None:
+def _outgrown(path: Path) -> str | None:
     """Whether a block of a changelog is longer than the file. Blocks are those of lz4-java, which have a magic word, a
     byte for the method, the length in the file, that of the content, and a checksum. Raises OSError."""
     size = path.stat().st_size
