@@ -290,13 +290,13 @@ def test_a_job_that_takes_all_memory_of_spark_again_and_again_fails_alone(tmp_pa
         for statement in TABLES:
             session.run(statement.format(tmp_path, "kept"))
         session.run(
-            f"CREATE TABLE large (v STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/large', "
+            f"CREATE TABLE huge (v STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/large', "
             "'format' = 'json', 'source.monitor-interval' = '200 ms')"
         )
         session.run("CREATE TABLE most (v STRING) WITH ('connector' = 'blackhole')")
         kept = session.start("INSERT INTO kept SELECT k, COUNT(*) FROM t GROUP BY k")
         until(lambda: counted(tmp_path / "kept")[1], 240)
-        large = session.start("INSERT INTO most SELECT MAX(v) FROM large")
+        large = session.start("INSERT INTO most SELECT MAX(v) FROM huge")
         with (tmp_path / "large" / "0.json").open("w") as out:
             out.write(f'{{"v": "{os.urandom(150_000_000).hex()}"}}\n')
 

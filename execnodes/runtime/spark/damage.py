@@ -165,11 +165,14 @@ def check_blocks(spark: SparkCheckpoint, operators: Sequence[Stateful]) -> None:
     """
     if not isinstance(spark.folder, Path):
         return
-    for path in sorted((spark.folder / "state").glob(f"[0-9]*/[0-9]*/*{_CHANGELOG}")):
-        why = _outgrown(path)
-        if why is not None:
-            content = content_of(inside(path, spark.folder), operators)
-            raise CheckpointError("CKPT014", path=path, why=why, content=content, hint=RESTORE)
+    version = spark.last_done + 1
+    for partition in sorted((spark.folder / "state").glob("[0-9]*/[0-9]*")):
+        base = max((n for p in partition.glob("*.zip") if (n := _number(p)) <= version), default=0)
+        for path in sorted(partition.glob(f"*{_CHANGELOG}")):
+            why = _outgrown(path) if _number(path) > base else None  # Spark begins with the snapshot
+            if why is not None:
+                content = content_of(inside(path, spark.folder), operators)
+                raise CheckpointError("CKPT014", path=path, why=why, content=content, hint=RESTORE)
 
 
 def _outgrown(path: Path) -> str | None:
