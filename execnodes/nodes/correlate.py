@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.model import ALWAYS, RexField
+from stateplan.execnodes.model import ALWAYS, RexField, meaning_of
 from stateplan.execnodes.node_text import joined_names, rex_text
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
+from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, Rex
 from stateplan.execnodes.types import LogicalType
 
 
@@ -19,12 +21,27 @@ class _Correlate(ExecNode):
     join_type: Literal["INNER", "LEFT"]
     function_call: Annotated[RexField, Ref()]
 
+    def meaning(self) -> dict[str, Any]:
+        said = super().meaning()
+        return {**said, "functionCall": meaning_of(_nameless(self.function_call))}
+
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return (*field_types(inputs[0]), *field_types(self.function_call.type))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         how = " or, without any, with NULLs" if self.join_type == "LEFT" else ""
         return f"joins each row with the rows of {rex_text(self.function_call, joined_names(inputs))}{how}"
+
+
+def _nameless(rex: Rex) -> Rex:
+    """``rex`` without the number of the outer row, which depends on the statements before."""
+    if isinstance(rex, CorrelVariable):
+        return replace(rex, correl="$cor0")
+    if isinstance(rex, FieldAccess):
+        return replace(rex, expr=_nameless(rex.expr))
+    if isinstance(rex, Call):
+        return replace(rex, operands=tuple(map(_nameless, rex.operands)))
+    return rex
 
 
 @exec_node("correlate")

@@ -133,7 +133,11 @@ class QueryBinder:
         def lifted(rex: Rex) -> Rex | None:
             return outer_field(number, rex.index, rex.type) if isinstance(rex, InputRef) else None
 
-        return replace(self, outer=lambda column: rewrite(around(column), lifted), above=None).bind(node), number
+        def outer(column: exp.Expr) -> Rex:
+            self.catalog.correlations.referred()
+            return rewrite(around(column), lifted)
+
+        return replace(self, outer=outer, above=None).bind(node), number
 
     def _with(self, with_: exp.Expr) -> QueryBinder:
         binder = replace(self, above=None)
@@ -310,14 +314,16 @@ class QueryBinder:
             raise SqlError("SQL146.from", place=self.place(first.args["version"]))
         for join in joins:
             if is_function_join(join.this):
-                out = bind_function_join(out, join, self.source)
+                out = bind_function_join(out, join, self.source, self.catalog.correlations)
             elif isinstance(join.this, exp.Unnest):
-                out = bind_unnest(out, join, join.this, hints, self.source, self.numbers.__next__)
+                out = bind_unnest(out, join, join.this, hints, self.source, self.catalog.correlations, self.depth > 0)
             elif is_lateral_query(join.this):
                 left = renamed(*out), out[1]
                 out = bind_lateral(left, join, hints, self.source, self.subquery, self._named)
             else:
                 left = renamed(*out), out[1]
+                if join.this.args.get("version") is not None:
+                    self.catalog.correlations.referred()
                 out = bind_join(left, self._joined(join.this, hints), join, hints, self.source)
         return renamed(with_outer_rows(*out), out[1]), out[1]
 
@@ -326,7 +332,7 @@ class QueryBinder:
         if isinstance(node, exp.Unnest):
             rel, scope = nothing(self.source, self.catalog.function)
             alone = rel, replace(scope, outer=None if self.outer is None else self._not_around)
-            return bind_unnest(alone, node, node, hints, self.source, self.numbers.__next__)
+            return bind_unnest(alone, node, node, hints, self.source, self.catalog.correlations, self.depth > 0)
         return self._joined(node, hints)
 
     def _not_around(self, column: exp.Expr) -> Rex:

@@ -7,16 +7,17 @@ from dataclasses import replace
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.rex import Literal, Rex
+from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.user_functions import user_function
+from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import require_kind
 from stateplan.planner.dialect import function_name
-from stateplan.planner.expressions.ops import is_always_true
+from stateplan.planner.expressions.ops import is_always_true, walk
 from stateplan.planner.positions import not_supported, place_of
 
 
@@ -68,7 +69,9 @@ def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
     return columns
 
 
-def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> tuple[Rel, Scope]:
+def bind_function_join(
+    left: tuple[Rel, Scope], join: exp.Expr, source: str, correlations: Correlations
+) -> tuple[Rel, Scope]:
     """The join of the items before with a table function, whose operands are over their columns.
 
     Raises:
@@ -87,6 +90,7 @@ def bind_function_join(left: tuple[Rel, Scope], join: exp.Expr, source: str) -> 
     kind = outer_join_type(join, "a table function", source)
     operands = ExpressionBinder(scope, "FROM").user_operands(found, call, place)
     made = found.call(operands)
+    correlations.referred(sum(isinstance(e, InputRef) for e in walk(made)))
     result = made.type.not_null()
     correlate = FunctionCorrelate(rel, replace(made, type=result), kind, place)
     names = [n for n, _ in correlate.fields]

@@ -6,7 +6,6 @@ Source: Calcite's ``SqlUnnestOperator`` and ``SqlToRelConverter.convertUnnest``;
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -21,6 +20,7 @@ from stateplan.planner.binding.hints import TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_functions import column_aliases, join_condition, outer_join_type, require_free
+from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.expressions.ops import input_refs, outer_of, shift, walk
 from stateplan.planner.positions import not_supported, place_of
@@ -32,7 +32,13 @@ def nothing(source: str, functions: Functions | None) -> tuple[Rel, Scope]:
 
 
 def bind_unnest(
-    left: tuple[Rel, Scope], join: exp.Expr, node: exp.Unnest, hints: TtlHints, source: str, number: Callable[[], int]
+    left: tuple[Rel, Scope],
+    join: exp.Expr,
+    node: exp.Unnest,
+    hints: TtlHints,
+    source: str,
+    correlations: Correlations,
+    in_view: bool,
 ) -> tuple[Rel, Scope]:
     """The join of the items before with the elements of a collection: of one over their columns a correlation, of
     another a join as with any table.
@@ -40,7 +46,8 @@ def bind_unnest(
     Args:
         join: the ``exp.Join``, or the item itself where it comes first.
         hints: the hints of the SELECT.
-        number: numbers the correlation.
+        correlations: the names of rows around.
+        in_view: whether this is in the query of a view, which Flink keeps with the tables of all columns.
 
     Raises:
         SqlError: SQL113 (its name is taken), SQL115 (number of column names), SQL150, SQL203 (no collection), and what
@@ -54,11 +61,12 @@ def bind_unnest(
     operand = binder.bind(node.expressions[0])
     correlated = any(isinstance(e, InputRef) or outer_of(e) is not None for e in walk(operand))
     if rel.width and not correlated:
-        alone = bind_unnest(nothing(source, scope.functions), node, node, hints, source, number)
+        alone = bind_unnest(nothing(source, scope.functions), node, node, hints, source, correlations, in_view)
         return bind_join((renamed(*left), scope), (renamed(*alone), alone[1]), join, hints, source)
     kind = outer_join_type(join, "UNNEST", source)
-    if correlated and isinstance(operand, Call) and operand.name in ("ARRAY", "MAP"):
-        # Flink does not cast the elements of a constructor over fields of an outer row.
+    named = in_view or all(column.args.get("table") for column in node.find_all(exp.Column))
+    if correlated and not named and isinstance(operand, Call) and operand.name in ("ARRAY", "MAP"):
+        # Flink writes the tables to the columns that have none, and loses the casts of the elements by that.
         operand = replace(operand, operands=tuple(map(binder.bind, node.expressions[0].expressions)))
     numbered = bool(node.args.get("offset"))
     given = _row(operand.type, numbered)
@@ -66,7 +74,8 @@ def bind_unnest(
         raise SqlError("SQL203.bind_unnest", type=operand.type.summary(), place=place_of(node.expressions[0], source))
     name = "UNNEST_ROWS_WITH_ORDINALITY" if numbered else "UNNEST_ROWS"
     call = Call(given, (operand,), f"${name}$1")
-    correl = f"$cor{number()}" if list(input_refs(operand)) else ""
+    references = sum(isinstance(e, InputRef) for e in walk(operand))
+    correl = correlations.referred(references) if references else ""
     correlate = FunctionCorrelate(rel, call, kind, place, correl)
     title, columns = _named(node, given, operand.type.root == "MAP", source)
     require_free(title, scope, place_of(node, source))

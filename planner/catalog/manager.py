@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from stateplan.execnodes.errors import CatalogError, Place, StateplanError, nearest
 from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, CatalogFunctions, Database, MemoryCatalog
+from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import CatalogFunction, FoundFunction, FunctionCatalog
 from stateplan.planner.catalog.objects import (
     DEFAULT_CATALOG,
@@ -60,6 +61,7 @@ class CatalogManager:
     """All catalogs of a session with their functions, what is current, and the session's temporary objects.
 
     Attributes:
+        correlations: the names of rows around.
         check_table: raises StateplanError when a statement must not use a table with these options, which it gives
             in a hint: to plan a query is to look at the folders of its tables.
         check_function: raises StateplanError when a session must not import a function of Python.
@@ -85,6 +87,7 @@ class CatalogManager:
         self.current_catalog = catalog
         self.current_database: str = database
         self.functions = FunctionCatalog(self)
+        self.correlations = Correlations()
         self.check_table = lambda options, place: None
         self.check_function = lambda function, place: None
         self.opened = lambda name, descriptor: MemoryCatalog(name)

@@ -29,8 +29,12 @@ class Notation:
 
     prefix: bool
 
-    def expression(self, rex: Rex, names: Sequence[str]) -> str:
-        """``rex`` in the description of an operator whose input fields are ``names``."""
+    def expression(self, rex: Rex, names: Sequence[str], infix: bool = True) -> str:
+        """``rex`` in the description of an operator whose input fields are ``names``.
+
+        Args:
+            infix: whether operators stand between their operands; those of a table function stand before them.
+        """
         if self.prefix:
             return physical_expression(rex, names)
         if isinstance(rex, InputRef):
@@ -38,15 +42,15 @@ class Notation:
         if isinstance(rex, Literal):
             return plain_literal(rex)
         if isinstance(rex, FieldAccess):
-            return f"{self.expression(rex.expr, names)}.{rex.name}"
+            return f"{self.expression(rex.expr, names, infix)}.{rex.name}"
         op = call_name(rex)
-        operands = [self.expression(c, names) for c in rex.children]
+        operands = [self.expression(c, names, infix) for c in rex.children]
         if op in _CASTS and isinstance(rex, Call):
             target = calcite_type(rex.type)
             return f"{op}({operands[0]} AS {target if self.prefix else target.replace(' NOT NULL', '')})"
-        if op in _POSTFIX:
+        if infix and op in _POSTFIX:
             return f"{operands[0]} {op}"
-        if op in _INFIX and len(operands) > 1:
+        if infix and op in _INFIX and len(operands) > 1:
             return "(" + f" {op} ".join(operands) + ")"
         return f"{_operator(op)}({', '.join(operands)})"
 
@@ -71,19 +75,24 @@ def _operator(op: str) -> str:
     return {"NEGATE": "-", "REINTERPRET": "Reinterpret"}.get(op, op)
 
 
-def physical_expression(rex: Rex, names: Sequence[str]) -> str:
-    """``rex`` in prefix form, over input fields ``names``: in the filter of a scan, and in EXPLAIN's physical plan."""
+def physical_expression(rex: Rex, names: Sequence[str], *, bare: bool = False) -> str:
+    """``rex`` in prefix form, over input fields ``names``: in the filter of a scan, and in EXPLAIN's physical plan.
+
+    Args:
+        bare: CAST as Calcite writes it: ``CAST(a):BIGINT``.
+    """
     if isinstance(rex, InputRef):
         return names[rex.index]
     if isinstance(rex, Literal):
         return typed_literal(rex)
     if isinstance(rex, FieldAccess):
-        return f"{physical_expression(rex.expr, names)}.{rex.name}"
+        return f"{physical_expression(rex.expr, names, bare=bare)}.{rex.name}"
     op = call_name(rex)
-    operands = [physical_expression(c, names) for c in rex.children]
+    operands = [physical_expression(c, names, bare=bare) for c in rex.children]
     if op in _CASTS:
         suffix = "" if rex.type.nullable else " NOT NULL"
-        return f"{op}({operands[0]} AS {full_type(rex.type)}{suffix})"
+        target = full_type(rex.type) + suffix
+        return f"{op}({operands[0]}):{target}" if bare else f"{op}({operands[0]} AS {target})"
     return f"{_operator(op)}({', '.join(operands)})"
 
 

@@ -19,13 +19,17 @@ CALCITE_NAMES = {
 }
 
 
-def calcite_type(t: LogicalType) -> str:
-    """The type as Calcite writes it, without NOT NULL: ``INTEGER``, ``VARCHAR(10)``, ``INTERVAL DAY``."""
+def calcite_type(t: LogicalType, charset: str = "") -> str:
+    """The type as Calcite writes it, without NOT NULL: ``INTEGER``, ``VARCHAR(10)``, ``INTERVAL DAY``.
+
+    Args:
+        charset: what follows the type of a text.
+    """
     if t.kind is not None:
         return t.as_nullable().summary()
     name = CALCITE_NAMES.get(t.root, t.root)
     if t.length is not None:
-        return f"{name}({t.length})"
+        return f"{name}({t.length}){charset if t.is_string else ''}"
     if t.root == "DECIMAL":
         return f"DECIMAL({t.precision}, {t.scale})"
     if t.precision is not None and t.root in CALCITE_NAMES:
@@ -33,16 +37,17 @@ def calcite_type(t: LogicalType) -> str:
     if t.root.startswith("INTERVAL"):
         return "INTERVAL " + _interval_units(t)
     if t.root in ("ARRAY", "MULTISET"):
-        return f"{_nested(t.children[0])} {t.root}"
+        return f"{_nested(t.children[0], charset)} {t.root}"
     if t.root == "MAP":
-        return f"({_nested(t.children[0])}, {_nested(t.children[1])}) MAP"
+        return f"({_nested(t.children[0], charset)}, {_nested(t.children[1], charset)}) MAP"
     if t.root == "ROW":
-        return "RecordType:peek_no_expand(" + ", ".join(f"{_nested(f.type)} {f.name}" for f in t.fields) + ")"
+        fields = ", ".join(f"{_nested(f.type, charset)} {f.name}" for f in t.fields)
+        return f"RecordType:peek_no_expand({fields})"
     return name
 
 
-def _nested(t: LogicalType) -> str:
-    return calcite_type(t) + ("" if t.nullable else " NOT NULL")
+def _nested(t: LogicalType, charset: str) -> str:
+    return calcite_type(t, charset) + ("" if t.nullable else " NOT NULL")
 
 
 def _interval_units(t: LogicalType) -> str:
@@ -148,4 +153,4 @@ def typed_literal(literal: Literal) -> str:
 
 
 def full_type(t: LogicalType) -> str:
-    return calcite_type(t) + (' CHARACTER SET "UTF-16LE"' if t.is_string else "")
+    return calcite_type(t, ' CHARACTER SET "UTF-16LE"')

@@ -147,10 +147,11 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
         if rel.is_unnest:
             return _unnest(rel, row, notation)
         name = rel.call.internal_name or call_name(rel.call)
-        given = [physical_expression(o, [f"${i}" for i in range(len(names))]) for o in rel.call.operands]
+        given = [physical_expression(o, [f"${i}" for i in range(len(names))], bare=True) for o in rel.call.operands]
+        shown = [notation.expression(o, names, infix=False) for o in rel.call.operands]
         return [
             f"invocation=[{name}({', '.join(given)})]",
-            f"correlate=[table({name}({','.join(notation.expression(o, names) for o in rel.call.operands)}))]",
+            f"correlate=[table({name}({','.join(shown)}))]",
             f"select=[{','.join(field_names(rel))}]",
             f"rowType=[RecordType({row})]",
             f"joinType=[{rel.join_type}]",
@@ -173,13 +174,13 @@ def _unnest(rel: FunctionCorrelate, row: str, notation: Notation) -> list[str]:
     outer = rel.row.fields if rel.row is not None else ()
     names = [f"{rel.correl}.{f.name}" for f in outer]
 
-    def text(operand: Callable[[Rex, Sequence[str]], str]) -> str:
-        return f"{rel.call.internal_name}({', '.join(operand(o, names) for o in rel.call.operands)})"
+    def text(operand: Callable[[Rex], str]) -> str:
+        return f"{rel.call.internal_name}({', '.join(map(operand, rel.call.operands))})"
 
     given = [f"${i}" for i in range(len(rel.call.type.fields))]
     return [
-        f"invocation=[{text(physical_expression)}]",
-        f"correlate=[table({text(notation.expression)})]",
+        f"invocation=[{text(lambda o: physical_expression(o, names, bare=True))}]",
+        f"correlate=[table({text(lambda o: notation.expression(o, names, infix=False))})]",
         f"select=[{','.join(field_names(rel))}]",
         f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
         f"joinType=[{rel.join_type}]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from stateplan.execnodes.fingerprint import assign_uids, fingerprints, uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.planner.session.environment import TableEnvironment
 from tests.nodes.node_plans import aggregate_plan, edited, frozen, join_plan
 
 Plan = dict[str, Any]
@@ -174,3 +176,17 @@ EXPECTED = {
     6: "08e5751030f0",
     7: "13852bfecbb3",
 }
+
+
+def test_the_number_of_an_outer_row_means_nothing() -> None:
+    """Flink counts references over all statements of a session, so it is another one after other statements."""
+    tables = "CREATE TABLE t (k INT, xs ARRAY<INT>) WITH ('connector' = 'datagen')"
+    query = "SELECT x, COUNT(*) FROM t CROSS JOIN UNNEST(t.xs) AS u (x) GROUP BY x"
+    plans = []
+    for before in ([], ["CREATE VIEW v AS SELECT x FROM t CROSS JOIN UNNEST(t.xs) AS u (x)"]):
+        env = TableEnvironment.create()
+        for statement in [tables, "CREATE TABLE s (x INT, n BIGINT) WITH ('connector' = 'print')", *before]:
+            env.execute_sql(statement)
+        plans.append(json.loads(env.compile_plan_sql(f"INSERT INTO s {query}").as_json_string()))
+    assert ["$cor0" in json.dumps(plan) for plan in plans] == [True, False]
+    assert by_id(plans[0]) == by_id(plans[1])
