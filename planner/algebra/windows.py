@@ -306,7 +306,8 @@ class WindowDeduplicate(Single):
 class WindowRank(Single):
     """The rows ``start`` to ``end``, from 1, of each window and each value of the fields ``partition``.
 
-    ``rank_name`` is as of :class:`Rank`.
+    ``rank_name`` is as of :class:`Rank`. ``keyed_as_flink``: without the window, its keys are taken for keys
+    of all its rows, which they are not.
     """
 
     partition: tuple[int, ...]
@@ -317,6 +318,7 @@ class WindowRank(Single):
     position: WindowPosition
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
+    keyed_as_flink: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:

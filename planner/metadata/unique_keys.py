@@ -33,7 +33,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import ProcessTable, is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
-from stateplan.planner.algebra.windows import GroupWindowAggregate
+from stateplan.planner.algebra.windows import GroupWindowAggregate, WindowRank
 from stateplan.planner.expressions.ops import kind
 from stateplan.planner.expressions.simplify import lossless_cast
 
@@ -127,6 +127,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
         return _of_group_windows(rel)
     if isinstance(rel, Rank):
         return _of_rank(rel, upsert)
+    if isinstance(rel, WindowRank) and rel.keyed_as_flink:
+        return _of_window_rank(rel)
     if isinstance(rel, Sort):
         keys = _keys(rel.input, upsert)
         return _containing(keys, frozenset(i for i, _, _ in rel.order)) if upsert else keys
@@ -159,6 +161,14 @@ def _of_rank(rank: Rank, upsert: bool) -> Keys:
     if upsert:
         keys = _containing(keys, partition)
     return keys if rank.rank_name is None else keys | {partition | {rank.width - 1}}
+
+
+def _of_window_rank(rank: WindowRank) -> Keys:
+    """What Flink takes for keys of the rows of all windows."""
+    partition = frozenset(rank.partition)
+    if rank.rank_name is not None:
+        return frozenset({partition | {rank.width - 1}})
+    return frozenset({partition}) if rank.start == rank.end == 1 else _NONE
 
 
 def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
@@ -215,7 +225,7 @@ def _is_injective(a: LogicalType, b: LogicalType) -> bool:
         longest = _text_length(a)
         return longest is not None and longest <= (b.length or 1)
     if a.is_timestamp and b.is_timestamp:
-        return a.root != b.root and a.precision == b.precision
+        return a.precision == b.precision
     if a.is_string and b.root == "VARBINARY":
         return b.length == MAX_LENGTH
     binary = a.root in ("BINARY", "VARBINARY") and b.root in (a.root, "VARBINARY")

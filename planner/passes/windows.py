@@ -515,3 +515,8 @@ def rank_in_window(rel: Rel) -> Rel | None:
     if rel.end_index is not None:
         raise not_supported("a top-N query of each window whose N is a field", rel.place, "a constant")
     return WindowRank(rel.input, keys, rel.order, rel.start, rel.end, rel.rank_name, position, rel.place, rel.hint)
+
+
+def keyed_as_flink(rel: Rel) -> Rel | None:
+    """The first rows of each window with the keys that Flink derives (``FlinkRelMdUniqueKeys.getRankUniqueKeys``)."""
+    return replace(rel, keyed_as_flink=True) if isinstance(rel, WindowRank) and not rel.keyed_as_flink else None
