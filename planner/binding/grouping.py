@@ -27,7 +27,7 @@ from stateplan.planner.dialect import function_name, to_sql
 from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import call as rex_call
-from stateplan.planner.expressions.ops import kind
+from stateplan.planner.expressions.ops import cast, kind
 from stateplan.planner.positions import not_supported, place_of, text_of
 
 
@@ -119,14 +119,16 @@ class GroupingBinder(ExpressionBinder):
         window.key = self.input.window = len(self.input.exprs) - 1
         return window.key
 
-    def _told(self, node: exp.Expr) -> InputRef | None:
+    def _told(self, node: exp.Expr) -> Rex | None:
         """What a function such as TUMBLE_START tells of the window; None for other expressions."""
         found = window_property(node, self.base, self.window)
-        if found is None:
+        if found is None or self.window is None:
             return None
         self.tells = True
         number, told = found
-        return InputRef(told, self.group_count + number)
+        ref = InputRef(told, self.group_count + number)
+        certain = told.kind == "ROWTIME" and not self.window.time.type.nullable
+        return cast(ref, told.not_null()) if certain else ref
 
     @property
     def _properties(self) -> int:

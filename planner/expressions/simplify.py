@@ -101,6 +101,7 @@ class Simplifier:
 
     def _and(self, rex: Rex, unknown_as: NullAs) -> Rex:
         operands = conjunctions(rex) if not is_always_true(rex) else [rex]
+        operands = [_ordinary_equality(o) for o in operands] if unknown_as == "FALSE" else operands
         operands = (
             self._and_terms(operands, unknown_as)
             if unknown_as == "FALSE" and self.across
@@ -423,7 +424,7 @@ class Simplifier:
         simplified = self.simplify(operand)
         if narrows(simplified.type, rex.type):
             return simplified
-        if lossless_cast(simplified):
+        if lossless_cast(simplified) and simplified.type.kind is None:
             inner = simplified.children[0]
             return inner if narrows(inner.type, rex.type) else call("CAST", (inner,), rex.type)
         if isinstance(simplified, Literal):
@@ -525,6 +526,14 @@ def narrows(new: LogicalType, old: LogicalType) -> bool:
 
 
 _INTEGER_ORDER = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+
+
+def _ordinary_equality(rex: Rex) -> Rex:
+    """IS NOT DISTINCT FROM of what is never NULL as ``=``. Flink writes it as an OR, which it simplifies in an AND.
+    Alone, it is the key of a join before that."""
+    if kind(rex) != "IS NOT DISTINCT FROM" or all(o.type.nullable for o in rex.children):
+        return rex
+    return compare("=", *rex.children)
 
 
 def lossless_cast(rex: Rex) -> bool:

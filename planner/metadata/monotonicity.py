@@ -30,7 +30,9 @@ from stateplan.planner.algebra.relations import (
     Scan,
     Union,
 )
-from stateplan.planner.algebra.temporal import WatermarkAssigner
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, WatermarkAssigner
+from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, conjunctions, kind, unwrap_cast
 from stateplan.planner.expressions.search import expand_search
 from stateplan.planner.metadata.predicates import predicates_of
@@ -58,9 +60,14 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return monotonicity(rel.original)
     if isinstance(rel, Aggregate):
         return _aggregated(rel)
-    if isinstance(rel, OverAggregate) and rel.by_time:
-        below = monotonicity(rel.input)
+    if isinstance(rel, IntervalJoin):
+        return ["CONSTANT"] * rel.width
+    if _only_adds(rel):
+        below = monotonicity(rel.inputs[0])
         return None if below is None or _changes(below) else ["CONSTANT"] * rel.width
+    if isinstance(rel, FunctionCorrelate):
+        below = monotonicity(rel.input)
+        return None if below is None else ["NOT_MONOTONIC" if _changes(below) else "CONSTANT"] * rel.width
     if isinstance(rel, Union):
         parts = [monotonicity(s) for s in rel.sources]
         known = [p for p in parts if p is not None]
@@ -79,6 +86,13 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
             return None
         return ["CONSTANT" if i in rel.key else "NOT_MONOTONIC" for i in range(rel.width)]
     return None
+
+
+def _only_adds(rel: Rel) -> bool:
+    """Whether it is an operator that only adds rows, where its input only does."""
+    if isinstance(rel, OverAggregate):
+        return rel.by_time
+    return isinstance(rel, LookupJoin) or (isinstance(rel, GroupWindowAggregate) and rel.emission is None)
 
 
 def _is_deleted_from(rel: Rel) -> bool:

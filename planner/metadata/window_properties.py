@@ -20,9 +20,9 @@ from stateplan.planner.algebra.relations import (
     Project,
     Rank,
     Rel,
-    Sort,
     Union,
 )
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.windows import (
     GlobalWindowAggregate,
     TimeWindow,
@@ -78,8 +78,11 @@ def window_properties(rel: Rel) -> WindowProperties | None:
         return WindowProperties(rel.window, rel.position.time_type, (width,), (width + 1,), (width + 2,))
     if isinstance(rel, (WindowAggregate, GlobalWindowAggregate)):
         return _of_aggregate(rel if isinstance(rel, WindowAggregate) else rel.original)
-    if isinstance(rel, (Filter, Exchange, MiniBatchAssigner, Rank, Sort)):
+    if isinstance(rel, (Filter, Exchange, MiniBatchAssigner, FunctionCorrelate)):
         return window_properties(rel.input)
+    if isinstance(rel, Rank):
+        found = window_properties(rel.input)
+        return found if found is not None and found.grouped_by(rel.partition) else None
     if isinstance(rel, (Project, Calc)):
         return _moved(rel.input, _places(rel.exprs))
     if isinstance(rel, Expand):

@@ -71,10 +71,10 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     if not all(isinstance(project.exprs[i], InputRef) for i in used):
         return None
     computed = any(not isinstance(e, (InputRef, Literal)) for e in project.exprs)
-    if row_size(project.input) > row_size(project) and not computed:
-        return None
     where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
     group = [where[g] for g in rel.group]
+    if row_size(project.input) > row_size(project) and not computed and len(set(group)) == len(group):
+        return None
     if group != sorted(group) and isinstance(project.input, Filter):
         return None
     calls = tuple(
@@ -89,7 +89,8 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     if list(merged.group) == group:
         return merged
     width, names = len(merged.group), field_names(rel)[len(group) :]
-    merged = replace(merged, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True)))
+    if width == len(group):
+        merged = replace(merged, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True)))
     order = [*(merged.group.index(g) for g in group), *range(width, width + len(calls))]
     return Project(merged, tuple(refs_to(merged, order)), tuple(unique_names([merged.fields[i][0] for i in order])))
 

@@ -135,7 +135,7 @@ def _below_projection(rel: Join, project: Project) -> Rel | None:
 # Source: Calcite's ``ProjectJoinRemoveRule`` and ``AggregateJoinRemoveRule``.
 
 
-def _kept_side(join: Join, used: Iterable[int]) -> tuple[Rel, int] | None:
+def _kept_side(join: Join | TemporalJoin, used: Iterable[int]) -> tuple[Rel, int] | None:
     """The side whose rows are all kept, and where its fields begin, if ``used`` are of it alone; else None."""
     width = join.left.width
     if join.join_type == "LEFT" and all(i < width for i in used):
@@ -165,11 +165,11 @@ def remove_join_below_aggregate(rel: Rel) -> Rel | None:
     if not isinstance(rel, Aggregate) or not all(c.distinct for c in rel.calls):
         return None
     below = rel.input
-    if isinstance(below, Project) and isinstance(below.input, Join):
+    if isinstance(below, Project) and isinstance(below.input, (Join, TemporalJoin)):
         if not all(isinstance(e, InputRef) for e in below.exprs):
             return None
         project, join = below, below.input
-    elif isinstance(below, Join):
+    elif isinstance(below, (Join, TemporalJoin)):
         project, join = Project(below, tuple(refs_to(below)), tuple(field_names(below))), below
     else:
         return None

@@ -12,6 +12,7 @@ from stateplan.execnodes.specs import JoinType
 from stateplan.execnodes.types import BOOLEAN
 from stateplan.planner.algebra.relations import (
     Aggregate,
+    Correlate,
     Filter,
     Join,
     Project,
@@ -24,6 +25,8 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import Snapshot, TemporalJoin
 from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.expressions.fold import cast_literal
 from stateplan.planner.expressions.normal import collapsed, to_cnf
@@ -116,12 +119,12 @@ def subqueries_to_joins(rel: Rel) -> Rel | None:
 
     Source: Flink's ``FlinkSubQueryRemoveRule``. Queries inside a disjunction or any other expression are left to
     ``subqueries_to_correlates``, and so are those whose references to the outside cannot become a condition of the
-    join.
+    join, and all of a filter that stands over a join of each row with rows of its own.
     """
     if not isinstance(rel, Filter) or _in_disjunction(rel.condition):
         return None
     found = _first(rel.condition)
-    if found is None:
+    if found is None or _joins_each_row(rel):
         return None
     queries = decorrelated(rel)
     if queries is None:
@@ -136,6 +139,17 @@ def subqueries_to_joins(rel: Rel) -> Rel | None:
         found = _first(condition)
     rest = Filter(below, condition) if any(isinstance(e, SubQuery) for e in walk(condition)) else None
     return first_fields(rest or filtered(below, [condition]), rel.width)
+
+
+def _joins_each_row(rel: Rel) -> bool:
+    """Whether there is a LATERAL query, UNNEST or FOR SYSTEM_TIME AS OF in ``rel``, or in queries of it. Flink takes
+    them for correlates with a condition (``SubQueryDecorrelator.CorelMapBuilder``)."""
+    return any(
+        isinstance(r, (Correlate, Snapshot, TemporalJoin))
+        or (isinstance(r, FunctionCorrelate) and bool(r.correl))
+        or any(isinstance(e, SubQuery) and _joins_each_row(e.rel) for x in expressions_of(r) for e in walk(x))
+        for r in walk_rels(rel)
+    )
 
 
 def _answered(condition: Rex, query: Rex) -> Rex:

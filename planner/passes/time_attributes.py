@@ -117,6 +117,8 @@ def _call(rex: Rex) -> Rex:
     if isinstance(rex, Call) and rex.name == "PROCTIME_MATERIALIZE":
         return rex
     operands = [_call(c) for c in rex.children]
+    if kind(rex) == "CAST" and rex.type.kind is not None and operands[0].type.kind == rex.type.kind:
+        return with_operands(rex, operands)  # it only says that the time is never NULL
     makes_one = kind(rex) == "REINTERPRET" or (kind(rex) == "CAST" and all(o.type.kind is None for o in operands))
     new = with_operands(rex, [_stamp(o) if o.type.kind is not None else o for o in operands])
     if isinstance(new, Call) and new.type.kind == "ROWTIME" and not makes_one:
