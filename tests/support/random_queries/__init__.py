@@ -7,6 +7,8 @@ A script has tables with a few rows, options, views, and one INSERT. :func:`rand
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +37,11 @@ class RandomQuery:
         (folder / "script.sql").write_text(self.script)
         for table, lines in self.rows.items():
             (folder / f"{table}.json").write_text("".join(f"{line}\n" for line in lines))
+
+    @property
+    def digest(self) -> str:
+        """A hash of the script and the input."""
+        return hashlib.sha256(json.dumps([self.script, self.rows]).encode()).hexdigest()[:16]
 
     def written_in(self, folder: Path) -> bool:
         """Whether ``folder`` has exactly this script and this input."""
