@@ -171,7 +171,10 @@ class Scope:
         try:
             return self._column(node)
         except SqlError as error:
-            if self.outer is None or error.code not in ("SQL100", "SQL102"):
+            if error.code not in ("SQL100", "SQL102"):
+                raise
+            error.hint = error.hint or _text_meant(node)
+            if self.outer is None:
                 raise
             try:
                 return self.outer(node)
@@ -252,6 +255,20 @@ class Scope:
 def _columns(name: str, relations: Sequence[Relation]) -> list[tuple[Relation, InputRef]]:
     """The columns of a name, each with its relation."""
     return [(r, InputRef(t, r.offset + i)) for r in relations for i, (n, t) in enumerate(r.fields) if n == name]
+
+
+_COMPARED = (exp.Predicate, exp.In, exp.Between, exp.Case, exp.If)
+
+
+def _text_meant(node: exp.Expr) -> str | None:
+    """The hint for a name that is compared and is no column: a text without its quotes."""
+    parent = node.parent
+    while isinstance(parent, exp.Paren | exp.Tuple):
+        parent = parent.parent
+    if node.args.get("table") is not None or not isinstance(parent, _COMPARED):
+        return None
+    name = node.name.replace("'", "''")
+    return f"for a text write '{name}', in single quotes"
 
 
 def repeated(names: Sequence[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -166,6 +167,9 @@ class ParserBase(parser.Parser):
             return SqlError("SQL001", place=end_place(self.sql, last), expected=expected)
         if token.token_type not in _WORDS and token.text not in _SIGNS:
             what, instead = _NO_SQL.get(token.text, (f"unexpected character '{shown(token, self.sql):.10}'", expected))
+            quoted = re.match(r'"([^"\n`]+)"', self.sql[token.start :])
+            if quoted is not None:
+                instead = "'{}' for a text, `{}` for a name".format(quoted[1].replace("'", "''"), quoted[1])
             return SqlError("SQL003", problem=what, place=place_of_token(token, self.sql), expected=instead)
         if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             hint = None

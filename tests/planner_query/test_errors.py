@@ -14,6 +14,13 @@ RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay'"
 CASES = [
     # names
     ("SELECT a, bb FROM t", "SQL100", "bb", "column 'bb'", "did you mean 'b'?"),
+    ("SELECT a FROM t WHERE b = pen", "SQL100", "pen", "column 'pen'", "for a text write 'pen'"),
+    ("SELECT a FROM t WHERE (b) IN (1, (pen))", "SQL100", "pen", "column 'pen'", "for a text write 'pen'"),
+    ("SELECT a FROM t WHERE b NOT BETWEEN pen AND 2", "SQL100", "pen", "column 'pen'", "for a text write 'pen'"),
+    ("SELECT CASE b WHEN pen THEN 1 END FROM t", "SQL100", "pen", "column 'pen'", "for a text write 'pen'"),
+    ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE b = `it's`)", "SQL100", "`it's`", "column", "write 'it''s'"),
+    ("SELECT a FROM t WHERE b = t.pen", "SQL100", "pen", "column 'pen'", None),
+    ("SELECT COUNT(pen) FROM t", "SQL100", "pen", "column 'pen'", None),
     ("SELECT t.a, t.bb FROM t", "SQL100", "bb", "column 'bb'", "did you mean 'b'?"),
     ("SELECT a, x FROM t JOIN u ON t.a = u.a", "SQL101", "a", "'a' is ambiguous", "'t' and 'u'"),
     ("SELECT d FROM (SELECT a AS d, b AS d FROM t)", "SQL101", "d", "'d' is ambiguous", "different names with AS"),
