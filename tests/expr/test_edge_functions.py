@@ -188,3 +188,30 @@ def test_simple_date_format_reads_as_java_does() -> None:
 def test_rounding_by_a_column_beyond_the_digits_of_the_type_is_null() -> None:
     number = "CAST('99999999999999999999.999999999999999999' AS DECIMAL(38, 18))"
     assert _values(f"SELECT ROUND(d, n) IS NULL, TRUNCATE(d, n) FROM (VALUES ({number}, 5)) AS t(d, n)")[0][0] is True
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "MAP['a', '5', 'b', 'x'] AS MAP<STRING, INT>",
+        "MAP['1', 'p', 'x', 'q'] AS MAP<INT, STRING>",
+        "ROW('1', 'x') AS ROW<a INT, b INT>",
+        "ROW(ROW('x')) AS ROW<a ROW<b BOOLEAN>>",
+        "ARRAY[ROW('2024-01-01', 'x')] AS ARRAY<ROW<a DATE, b DATE>>",
+        "ARRAY[ARRAY['1'], ARRAY['x']] AS ARRAY<ARRAY<DECIMAL(5, 2)>>",
+        "ROW(ARRAY['1'], MAP['k', 'y']) AS ROW<a ARRAY<INT>, b MAP<STRING, TIMESTAMP(3)>>",
+    ],
+)
+def test_a_part_that_cannot_be_cast_fails_the_cast(value: str) -> None:
+    with pytest.raises(StateplanError, match="CAST failed") as caught:
+        _values(f"SELECT CAST({value})")
+    assert caught.value.code == "DATA301"
+    assert _values(f"SELECT TRY_CAST({value})") == [(None,)]
+
+
+def test_a_part_that_is_null_is_cast() -> None:
+    made = _values(
+        "SELECT CAST(MAP['a', CAST(NULL AS STRING)] AS MAP<STRING, INT>), CAST(ROW(s, '1') AS ROW<a INT, b INT>), "
+        "TRY_CAST(ARRAY[s, '2'] AS ARRAY<INT>) FROM (VALUES (CAST(NULL AS STRING))) AS t(s)"
+    )
+    assert made == [({"a": None}, {"a": None, "b": 1}, [None, 2])]

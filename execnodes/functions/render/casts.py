@@ -6,7 +6,7 @@ character string that is an error, recorded as a check.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import polars as pl
 from polars.datatypes import DataTypeClass
@@ -284,10 +284,28 @@ def _can_fail(source: LogicalType, target: LogicalType) -> bool:
     return source.is_string and family(target) not in ("CHARACTER", "BINARY")
 
 
-def _lost_elements(result: pl.Expr, e: pl.Expr) -> pl.Expr:
-    """Whether an array has elements that could not be cast."""
-    nulls = pl.element().is_null()
-    return result.list.eval(nulls).list.sum() > e.list.eval(nulls).list.sum()
+def _lost(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr | None:
+    """Whether a value, or a part of it, is a text that cannot be cast; None where that cannot be."""
+    if _can_fail(source, target):
+        return cast_value(r, e, source, target).is_null() & e.is_not_null()
+    if source.root != target.root:
+        return None
+    if source.root in ("ARRAY", "MULTISET"):
+        inner = _lost(r, pl.element(), source.children[0], target.children[0])
+    elif source.root == "MAP":
+        inner = _any_lost(r, pl.element(), [*zip(("key", "value"), source.children, target.children, strict=True)])
+    elif source.root == "ROW":
+        pairs = zip(source.fields, target.fields, strict=True)
+        return _any_lost(r, e, [(f.name, f.type, g.type) for f, g in pairs])
+    else:
+        return None
+    return None if inner is None else e.list.eval(inner).list.any()
+
+
+def _any_lost(r: Renderer, e: pl.Expr, fields: Sequence[tuple[str, LogicalType, LogicalType]]) -> pl.Expr | None:
+    parts = [_lost(r, e.struct.field(name), source, target) for name, source, target in fields]
+    known = [part for part in parts if part is not None]
+    return pl.any_horizontal(known) if known else None
 
 
 def cast_or_fail(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -296,8 +314,9 @@ def cast_or_fail(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalTy
     problem = f"{{}} is not a valid {target.as_nullable().summary()}"
     if _can_fail(source, target):
         return r.strict(result, "CAST", problem, e)
-    if source.root == target.root == "ARRAY" and _can_fail(source.children[0], target.children[0]):
-        r.fail_where(_lost_elements(result, e), "CAST", problem, e)
+    lost = _lost(r, e, source, target)
+    if lost is not None:
+        r.fail_where(lost, "CAST", problem, e)
     return result
 
 
@@ -310,10 +329,7 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
     if call.name == "TRY_CAST":
         known = len(r.checks)
         result = cast_value(r, e, operand.type, call.type)
+        lost = None if operand.type.is_string else _lost(r, e, operand.type, call.type)
         del r.checks[known:]
-        if operand.type.root == call.type.root == "ARRAY" and _can_fail(
-            operand.type.children[0], call.type.children[0]
-        ):
-            return pl.when(~_lost_elements(result, e)).then(result)
-        return result
+        return result if lost is None else pl.when(~lost).then(result)
     return cast_or_fail(r, e, operand.type, call.type)
