@@ -73,7 +73,8 @@ def split_windows(rel: Rel) -> Rel | None:
     hidden = _group_number(rel.input)
     given = [isinstance(e, InputRef) and e.index not in told for e in level]
     order_fields = {e.index for e, _, _ in first.order if isinstance(e, InputRef)}
-    if all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)) and not constants:
+    free = all(isinstance(p, InputRef | Literal) for p in first.partition) and not constants
+    if free and all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)):
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
         given = [True] * len(level)
     if len(level) < len(fields) or not all(given) or not is_identity(level, rel.input):

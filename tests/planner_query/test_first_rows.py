@@ -61,3 +61,12 @@ def test_over_does_not_take_rows_that_are_replaced(tmp_path: Path) -> None:
 def test_the_first_row_by_time_stays(order: str, tmp_path: Path) -> None:
     query = f"SELECT COUNT(*) FROM {FIRST.format(order)} GROUP BY TUMBLE(et, INTERVAL '1' MINUTE)"
     assert rows_left(session(tmp_path), query) == [(2,)]
+
+
+def test_a_partition_by_an_expression_of_what_it_is_ordered_by() -> None:
+    query = (
+        "SELECT x, u FROM (SELECT x, u, ROW_NUMBER() OVER (PARTITION BY u ORDER BY x) AS n "
+        "FROM (SELECT x, UPPER(x) AS u FROM (VALUES ('b'), ('a'), ('B')) AS t(x))) WHERE n = 1"
+    )
+    rows = TableEnvironment.create().sql_query(query).to_polars().rows()
+    assert sorted(rows) == [("B", "B"), ("a", "A")]
