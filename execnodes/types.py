@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 2147483647
 
-_SIMPLE = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DATE", "NULL", "DESCRIPTOR")
+_SIMPLE = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DATE"),
+    *("NULL", "DESCRIPTOR", "VARIANT"),
+)
 _LENGTH = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _TEXT_ALIASES = {"STRING": ("VARCHAR", MAX_LENGTH), "BYTES": ("VARBINARY", MAX_LENGTH)}
 
@@ -170,7 +173,8 @@ class LogicalType:
 
         TIMESTAMP(p) is a Datetime in ms (p <= 3) or us (p <= 6), else nanoseconds since 1970 in 128 bits;
         TIMESTAMP_LTZ the same in UTC; day-time intervals are Duration in ms, year-month intervals Int32 months; MAP and
-        MULTISET a list of (key, value) structs.
+        MULTISET a list of (key, value) structs; a VARIANT the JSON text of
+        :mod:`stateplan.execnodes.values.variants`.
 
         Raises:
             StateplanError: TYPE002, for a type that has no representation (RAW, SYMBOL).
@@ -189,6 +193,7 @@ class LogicalType:
             "VARCHAR": pl.String(),
             "BINARY": pl.Binary(),
             "VARBINARY": pl.Binary(),
+            "VARIANT": pl.String(),
             "DATE": pl.Date(),
             "TIME_WITHOUT_TIME_ZONE": pl.Time(),
             "INTERVAL_DAY_TIME": pl.Duration("ms"),
@@ -240,6 +245,7 @@ FLOAT = LogicalType("FLOAT")
 DOUBLE = LogicalType("DOUBLE")
 STRING = LogicalType("VARCHAR", length=MAX_LENGTH)
 DATE = LogicalType("DATE")
+VARIANT = LogicalType("VARIANT")
 NULL = LogicalType("NULL")
 
 

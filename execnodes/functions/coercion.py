@@ -40,6 +40,8 @@ def ordered_operands(operands: Sequence[Rex]) -> list[Rex] | None:
     cannot be compared."""
     types = [o.type for o in operands]
     families = {family(t) for t in types if t.root != "NULL"}
+    if "VARIANT" in families:
+        return None
     if len(families) == 1:
         if any(t.root == "NULL" for t in types):
             return to_least_restrictive(operands)

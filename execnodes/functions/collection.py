@@ -11,7 +11,7 @@ from stateplan.execnodes.functions.literals import null_literal
 from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, any_nullable, argument, fixed, register
 from stateplan.execnodes.functions.typerules import common_type, least_restrictive, same_type
 from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import BOOLEAN, INT, STRING, LogicalType, RowField
+from stateplan.execnodes.types import BOOLEAN, INT, STRING, VARIANT, LogicalType, RowField
 
 
 def _array(element: LogicalType, nullable: bool) -> LogicalType:
@@ -66,7 +66,7 @@ def _item(operands: Sequence[Rex]) -> LogicalType:
     if container.root == "ROW":
         found = row_item(container, operands[1]).type
         return found.as_nullable(found.nullable or container.nullable)
-    return container.children[-1].as_nullable()
+    return VARIANT if container.root == "VARIANT" else container.children[-1].as_nullable()
 
 
 def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
@@ -74,7 +74,11 @@ def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
     if container.type.root == "ROW":
         row_item(container.type, index)
         return operands
-    if container.type.root == "ARRAY" and not index.type.is_integer:
+    if container.type.root == "VARIANT":
+        if not (index.type.is_integer or (index.type.is_string and isinstance(index, Literal))):
+            raise SqlError("SQL203.variant_item", type=index.type.summary())
+        return operands
+    if container.type.root == "ARRAY" and index.type.root != "INTEGER":
         raise SqlError("SQL203.item_operands", type=index.type.summary())
     first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
     if container.type.root == "ARRAY" and first:
@@ -163,7 +167,7 @@ register(
             "MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True
         ),
         ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
-        ScalarFunction("ITEM", ("ARRAY|MAP|ROW", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
+        ScalarFunction("ITEM", ("ARRAY|MAP|ROW|VARIANT", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
         ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
         ScalarFunction("ELEMENT", (_A,), _element),
         ScalarFunction(

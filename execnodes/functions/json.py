@@ -8,7 +8,7 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.literals import symbol
 from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
 from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.types import BOOLEAN, STRING
+from stateplan.execnodes.types import BOOLEAN, STRING, VARIANT
 
 
 def is_json(rex: Rex) -> bool:
@@ -30,14 +30,14 @@ def _constructor(name: str, on_null: str) -> Rewrite:
     return rewrite
 
 
-_C = "CHARACTER"
+_C, _J = "CHARACTER", "CHARACTER|VARIANT"
 _CERTAIN, _TEXT = fixed(BOOLEAN, False), fixed(STRING, False)
 
 register(
     [
-        ScalarFunction("JSON_VALUE", (_C, _C, "ANY"), forced_nullable(STRING), optional=1, variadic=True, nulls=True),
-        ScalarFunction("JSON_EXISTS", (_C, _C, "SYMBOL"), forced_nullable(BOOLEAN), optional=1),
-        ScalarFunction("JSON_QUERY", (_C, _C, "SYMBOL"), forced_nullable(STRING), optional=1, variadic=True),
+        ScalarFunction("JSON_VALUE", (_J, _C, "ANY"), forced_nullable(STRING), optional=1, variadic=True, nulls=True),
+        ScalarFunction("JSON_EXISTS", (_C, "CHAR", "SYMBOL"), forced_nullable(BOOLEAN), optional=1),
+        ScalarFunction("JSON_QUERY", (_J, _C, "SYMBOL"), forced_nullable(STRING), optional=1, variadic=True),
         *(
             ScalarFunction(
                 f"IS {n}JSON {kind}",
@@ -49,12 +49,20 @@ register(
             for n in ("", "NOT ")
             for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR")
         ),
-        ScalarFunction("JSON_STRING", ("ANY",), fixed(STRING)),
+        ScalarFunction("JSON_STRING", ("JSON",), fixed(STRING)),
+        ScalarFunction("PARSE_JSON", (_C, "BOOLEAN"), fixed(VARIANT), optional=1),
+        ScalarFunction("TRY_PARSE_JSON", (_C, "BOOLEAN"), forced_nullable(VARIANT), optional=1),
         ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
         ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
         *(
             ScalarFunction(
-                name, ("ANY",), _TEXT, optional=1, variadic=True, nulls=True, rewrite=_constructor(name, on_null)
+                name,
+                ("JSON|SYMBOL",),
+                _TEXT,
+                optional=1,
+                variadic=True,
+                nulls=True,
+                rewrite=_constructor(name, on_null),
             )
             for name, on_null in (("JSON_OBJECT", "NULL"), ("JSON_ARRAY", "ABSENT"))
         ),

@@ -56,21 +56,29 @@ def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:
     return Call(DOUBLE.as_nullable(operands[0].type.nullable), (operands[0], half), "$POWER$1")
 
 
+def _alike(operands: Sequence[Rex]) -> Sequence[Rex]:
+    """Raises SqlError SQL203, for a DECIMAL next to another number, which Flink does not compute with."""
+    exact = [o.type.root == "DECIMAL" for o in operands]
+    if any(exact) and not all(exact):
+        raise SqlError("SQL203.alike", a=operands[0].type.summary(), b=operands[1].type.summary())
+    return operands
+
+
 register(
     [
         ScalarFunction("ABS", ("NUMERIC",), argument(0)),
         ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
         ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
         ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
-        ScalarFunction("ROUND", ("NUMERIC", "INTEGER"), _rounded, optional=1),
-        ScalarFunction("TRUNCATE", ("NUMERIC", "INTEGER"), _rounded, optional=1),
+        ScalarFunction("ROUND", ("NUMERIC", "INT"), _rounded, optional=1),
+        ScalarFunction("TRUNCATE", ("NUMERIC", "INT"), _rounded, optional=1),
         ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
         ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
         ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
         *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in (*_LOGARITHMS, *_ANGLES)),
-        ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE),
-        ScalarFunction("RAND", ("INTEGER",), fixed(DOUBLE), optional=1),
-        ScalarFunction("RAND_INTEGER", ("INTEGER", "INTEGER"), fixed(INT), optional=1),
+        ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE, coerce=_alike),
+        ScalarFunction("RAND", ("INT",), fixed(DOUBLE), optional=1),
+        ScalarFunction("RAND_INTEGER", ("INT", "INT"), fixed(INT), optional=1),
         ScalarFunction("UUID", (), fixed(LogicalType("CHAR", length=36), False)),
         ScalarFunction("PI", (), fixed(DOUBLE, False)),
         ScalarFunction("E", (), fixed(DOUBLE, False)),

@@ -116,6 +116,7 @@ def wrong_count(name: str, count: int, expected: str, place: Place | None) -> Sq
 
 _FAMILY_ROOTS = {
     "INTEGER": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+    "INT": ("TINYINT", "SMALLINT", "INTEGER"),
     "EXACT": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL"),
     "DATETIME": ("DATE", "TIME_WITHOUT_TIME_ZONE", "TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"),
     "INTERVAL": ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"),
@@ -126,8 +127,9 @@ _FAMILY_ROOTS = {
 def accepts(wanted: str, operand: Rex) -> bool:
     """Whether ``operand`` is of one of the families in ``wanted``, such as ``NUMERIC|INTERVAL``.
 
-    ANY accepts all; INTEGER, EXACT, DATETIME and INTERVAL are groups of types; LITERAL accepts constants only;
-    others are families of :func:`execnodes.functions.typerules.family` or type roots.
+    ANY accepts all; INTEGER, INT, EXACT, DATETIME and INTERVAL are groups of types; LITERAL accepts constants only;
+    JSON accepts what JSON is made of; others are families of :func:`execnodes.functions.typerules.family` or type
+    roots.
     """
     root = operand.type.root
     for option in wanted.split("|"):
@@ -135,9 +137,22 @@ def accepts(wanted: str, operand: Rex) -> bool:
             return True
         if root in _FAMILY_ROOTS.get(option, ()):
             return True
+        if option == "JSON" and _makes_json(operand.type):
+            return True
         if option == "LITERAL" and isinstance(operand, Literal) and operand.symbol is None:
             return True
     return False
+
+
+_NO_JSON = frozenset({*_FAMILY_ROOTS["INTERVAL"], "DATE", "TIME_WITHOUT_TIME_ZONE", "SYMBOL"})
+
+
+def _makes_json(t: LogicalType) -> bool:
+    """Whether Flink makes JSON of values of a type: not of days and times of day, nor of maps whose keys are no
+    texts."""
+    if t.root in _NO_JSON or (t.root in ("MAP", "MULTISET") and not t.children[0].is_string):
+        return False
+    return all(map(_makes_json, (*t.children, *(f.type for f in t.fields))))
 
 
 _TABLE: dict[str, ScalarFunction] = {}

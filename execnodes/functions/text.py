@@ -15,7 +15,7 @@ from stateplan.execnodes.functions.table import (
     register,
 )
 from stateplan.execnodes.functions.typerules import char, common_type, family, varbinary, varchar
-from stateplan.execnodes.rex import Rex
+from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, MAX_LENGTH, STRING, LogicalType
 
 _STRING = fixed(STRING)
@@ -52,7 +52,10 @@ def _overlaid(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _chosen(operands: Sequence[Rex]) -> LogicalType:
-    """ELT: the common type of the texts."""
+    """ELT: the common type of the texts. Raises SqlError SQL203 for a constant index below 0."""
+    index = operands[0]
+    if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 0:
+        raise SqlError("SQL203.chosen", index=index.value)
     merged = common_type([o.type for o in operands[1:]])
     assert merged is not None
     return merged.as_nullable()

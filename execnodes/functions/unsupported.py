@@ -6,7 +6,6 @@ from stateplan.execnodes.functions.table import ScalarFunction, fixed, register
 from stateplan.execnodes.types import STRING
 
 _BITMAP = "the BITMAP type is not available"
-_VARIANT = "the VARIANT type is not available; JSON_VALUE and JSON_QUERY read JSON in a text"
 _STRUCTURED = "structured types are not available"
 _WATERMARK = "event time is not available yet"
 
@@ -15,8 +14,6 @@ _OF_BITMAPS = ("CARDINALITY", "TO_ARRAY", "TO_BYTES", "TO_STRING")
 
 _REASONS = {
     **{f"BITMAP_{name}": _BITMAP for name in (*_BITMAPS, *_OF_BITMAPS)},
-    "PARSE_JSON": _VARIANT,
-    "TRY_PARSE_JSON": _VARIANT,
     "JSON": "Flink allows it only as an argument of JSON_OBJECT and JSON_ARRAY",
     "OBJECT_OF": _STRUCTURED,
     "OBJECT_UPDATE": _STRUCTURED,

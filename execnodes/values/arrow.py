@@ -133,6 +133,7 @@ def arrow_type(t: LogicalType, zone: str = "UTC") -> ArrowType:
         "CHAR": pa.string(),
         "VARCHAR": pa.string(),
         "VARBINARY": pa.binary(),
+        "VARIANT": pa.string(),
         "DATE": pa.date32(),
         "INTERVAL_DAY_TIME": pa.duration("ms"),
         "INTERVAL_YEAR_MONTH": pa.int32(),

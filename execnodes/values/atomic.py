@@ -31,6 +31,7 @@ from stateplan.execnodes.values.clocks import wall_clock
 from stateplan.execnodes.values.fields import INTEGER_BITS
 from stateplan.execnodes.values.floats import floats_text
 from stateplan.execnodes.values.nanoseconds import by_micros, is_fine, of_datetime, to_datetime
+from stateplan.execnodes.values.variants import parse_variant
 
 _WIDE = Context(prec=1000)
 _CONSTANT = Context(prec=120, rounding=ROUND_HALF_UP)
@@ -289,6 +290,19 @@ class _Text(Codec):
         return of_class(value, str)
 
 
+class _Variant(_Text):
+    """Its text is its JSON, which SQL's functions put into other JSON as it is. In Python and results it is a text."""
+
+    quoted = False
+    atomic = False
+
+    def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
+        return e if style.functions else super().json(e, style)
+
+    def of_object(self, value: Any) -> str:
+        return parse_variant(of_class(value, str), duplicates=True)
+
+
 def _decoded(series: pl.Series) -> pl.Series:
     """Bytes as UTF-8; what is none becomes U+FFFD."""
     try:
@@ -520,5 +534,6 @@ ATOMIC: dict[str, type[Codec]] = {
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _Instant,
     "INTERVAL_DAY_TIME": _Duration,
     "INTERVAL_YEAR_MONTH": _Period,
+    "VARIANT": _Variant,
 }
 """Type root to its codec."""

@@ -29,6 +29,7 @@ _PLAIN: dict[str, LogicalType] = {
     "STRING": LogicalType("VARCHAR", length=MAX_LENGTH),
     "BYTES": LogicalType("VARBINARY", length=MAX_LENGTH),
     "NULL": LogicalType("NULL"),
+    "VARIANT": LogicalType("VARIANT"),
 }
 
 # Types with one optional number: root, field, default, smallest, largest.
@@ -77,7 +78,6 @@ TYPE_NAMES = (*_PLAIN, *_SIZED, *_OTHERS)
 _NOT_HERE = {
     "RAW": "the type RAW",
     "STRUCTURED": "the type STRUCTURED",
-    "VARIANT": "the type VARIANT",
     "BITMAP": "the type BITMAP",
 }
 

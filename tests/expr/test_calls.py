@@ -14,7 +14,7 @@ from tests.expr.calls import INTERNAL, bound, calls, frame
 _PARTS = 10
 
 _OF_VALUES = {
-    "RUN303": ("the JSON path", "unknown character set", "is not a time zone"),
+    "RUN303": ("unknown character set", "is not a time zone"),
     "RUN305": ("is not a date pattern",),
 }
 """Codes of errors that a value of a row can have, beside those of DataError; and what their texts say then."""

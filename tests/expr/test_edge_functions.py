@@ -215,3 +215,30 @@ def test_a_part_that_is_null_is_cast() -> None:
         "TRY_CAST(ARRAY[s, '2'] AS ARRAY<INT>) FROM (VALUES (CAST(NULL AS STRING))) AS t(s)"
     )
     assert made == [({"a": None}, {"a": None, "b": 1}, [None, 2])]
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("INSTR(s, 'b', 1, 0)", "DATA301"),
+        ("INSTR(s, 'b', 0, -1)", "DATA301"),
+        ("STR_TO_MAP(s, '[', '=')", "DATA301"),
+        ("STR_TO_MAP(s, ',', '(')", "DATA301"),
+        ("JSON_STRING(MAP[NULLIF(s, 'abc'), 1])", "DATA301"),
+        ("JSON_OBJECT('k' VALUE MAP[NULLIF(s, 'abc'), 1])", "DATA301"),
+        ("CAST(CAST('NaN' AS DOUBLE) AS DECIMAL(5, 2))", "DATA301"),
+        ("CAST(ARRAY[CAST('Infinity' AS FLOAT)] AS ARRAY<DECIMAL(5, 2)>)", "DATA301"),
+        ("ELT(-1, s)", "SQL203"),
+        ("DATE_FORMAT(TIMESTAMP '2024-01-01 00:00:00', 'SSSSSSSSSS')", "RUN305"),
+        ("DATE_FORMAT(TIMESTAMP '2024-01-01 00:00:00', 'yyyy#MM')", "RUN305"),
+    ],
+)
+def test_what_fails_in_flink_fails(expression: str, code: str) -> None:
+    with pytest.raises(StateplanError) as caught:
+        _values(f"SELECT {expression} FROM (VALUES ('abc')) AS t(s)")
+    assert caught.value.code == code
+
+
+def test_numbers_that_are_none_are_no_decimals() -> None:
+    made = _values("SELECT TRY_CAST(CAST('NaN' AS DOUBLE) AS DECIMAL(5, 2)), CAST(1E30 AS DECIMAL(5, 2))")
+    assert made == [(None, None)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Fields = Sequence[tuple[str, LogicalType]]
 """Name and type of columns, in order."""
 
-NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE"})
+NO_VALUE_TYPES = frozenset({"RAW", "SYMBOL", "STRUCTURED_TYPE", "TIMESTAMP_WITH_TIME_ZONE", "DISTINCT_TYPE", "VARIANT"})
 """Roots of the types that no format can hold."""
 
 

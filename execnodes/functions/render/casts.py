@@ -285,9 +285,12 @@ def _can_fail(source: LogicalType, target: LogicalType) -> bool:
 
 
 def _lost(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr | None:
-    """Whether a value, or a part of it, is a text that cannot be cast; None where that cannot be."""
+    """Whether a value, or a part of it, cannot be cast: a text, or NaN and the infinities to DECIMAL. None where that
+    cannot be."""
     if _can_fail(source, target):
         return cast_value(r, e, source, target).is_null() & e.is_not_null()
+    if source.root in _APPROXIMATE and target.root == "DECIMAL":
+        return ~e.is_finite()
     if source.root != target.root:
         return None
     if source.root in ("ARRAY", "MULTISET"):

@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.errors import RunError
+from stateplan.execnodes.errors import DataError, RunError
 from stateplan.execnodes.functions.collection import row_item
 from stateplan.execnodes.functions.render.base import Renderer, renders, renders_by_values
 from stateplan.execnodes.functions.render.casts import convert
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, FieldAccess, Literal, Rex
 from stateplan.execnodes.types import LogicalType
+from stateplan.execnodes.values.variants import VariantError, variant_part
 
 
 def _where_known(operands: Sequence[pl.Expr], result: pl.Expr) -> pl.Expr:
@@ -81,7 +82,16 @@ def item(r: Renderer, call: Call) -> pl.Expr:
             raise RunError("RUN303")
         position = at.cast(pl.Int64)
         return pl.when(position >= 1).then(e.list.get(position - 1, null_on_oob=True))
+    if container.type.root == "VARIANT":
+        return rowwise(_variant_part, [e, at], pl.String, "PARSE_JSON, TRY_PARSE_JSON, VARIANT[key]")
     return _map_value(e, container.type, at, index)
+
+
+def _variant_part(value: str, key: str | int) -> str | None:
+    try:
+        return variant_part(value, key)
+    except VariantError as cause:
+        raise DataError("DATA302.variant_part", value=value, key=key, problem=cause) from cause
 
 
 def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:

@@ -62,8 +62,12 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
                 raise _unknown(pattern, c)
             out.append(Token(c, 0))
             i += 1
+        elif sections and c in "{}#":
+            raise _unknown(pattern, c)
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
+            if sections and c == "S" and count > _MOST_FRACTION:
+                raise RunError("RUN305.width", pattern=pattern, count=count)
             out.append(Token(c, count))
             i += count
         else:
@@ -87,6 +91,7 @@ _CHRONO: dict[str, tuple[str, ...]] = {
 """Pattern letter to chrono's format by count."""
 
 
+_MOST_FRACTION = 9
 _JAVA_LETTERS = frozenset("GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZp")
 NOT_A_PATTERN = "RUN305"
 """Code of the error for a letter that no Java pattern has."""

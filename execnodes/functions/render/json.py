@@ -1,24 +1,29 @@
-"""How JSON functions run: Python's json over simple paths."""
+"""How JSON functions run: Python's json, and paths over what it reads."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.errors import DataError, RunError
+from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.json import is_json
 from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.jsonpath.cursor import JsonPathError
+from stateplan.execnodes.functions.render.jsonpath.path import compile_path
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import STRING, LogicalType
 from stateplan.execnodes.values.atomic import FieldStyle
 from stateplan.execnodes.values.codecs import codec, json_fields, json_items
+from stateplan.execnodes.values.floats import double_text
 from stateplan.execnodes.values.java_hash import java_order
+from stateplan.execnodes.values.variants import VariantError, first_json, no_constant, parse_variant
 
 _LISTED = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
 
@@ -27,51 +32,10 @@ class _MissingError(Exception):
     """The path leads nowhere, or the text is not JSON."""
 
 
-_STEP = re.compile(
-    r"""\.(?!\*)([^\s.\[(]++)(?!\()  # a name; of a function where "(" follows
-    |\[\s*'((?:[^'\\]|\\.)*)'\s*\]|\[\s*"((?:[^"\\]|\\.)*)"\s*\]
-    |\[\s*(-?\d+)\s*\]
-    |(\[\s*\*\s*\]|\.\*)""",
-    re.VERBOSE,
-)
-_OTHER = re.compile(r"\.\.|\[\s*\?|\[[^\]]*[,:][^\]]*\]|\.\w+\(")
-"""How a step begins that Flink's JsonPath has and that is not here: of any depth, a filter, a slice, a function."""
+_MODE = re.compile(r"\s*(lax|strict)\s+(.+)", re.I | re.S)
 
 
-@lru_cache(maxsize=512)
-def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
-    """Whether the path is lax, and its steps: names, indexes (from the end where negative), None for all.
-
-    Raises:
-        RunError: RUN303, for a path that Flink reads and that is not supported.
-        _MissingError: it is no path.
-    """
-    mode = re.match(r"\s*(lax|strict)\s+", text, re.I)
-    rest = text[mode.end() :].strip() if mode else text.strip()
-    if rest and rest[0] not in "$@.[":
-        rest = f"$.{rest}"
-    steps: list[str | int | None] = []
-    pos = 1
-    while pos < len(rest):
-        match = _STEP.match(rest, pos)
-        if match is None:
-            break
-        name = next((g for g in match.groups()[:3] if g is not None), None)
-        steps.append(name if name is not None else int(match[4]) if match[4] else None)
-        pos = match.end()
-    if rest.startswith("$") and pos < len(rest) and _OTHER.match(rest, pos):
-        raise RunError("RUN303.path", text=text)
-    if not rest.startswith("$") or rest[pos:] not in ("", "[" if steps else ""):
-        raise _MissingError
-    return bool(mode and mode[1].lower() == "lax"), tuple(steps)
-
-
-def _reject(text: str) -> Any:
-    raise ValueError(text)
-
-
-_SPACE = " \t\r\n"
-_DECODER = json.JSONDecoder(parse_constant=_reject, parse_float=Decimal)
+_DECODER = json.JSONDecoder(parse_constant=no_constant, parse_float=Decimal)
 
 
 @lru_cache(maxsize=16)
@@ -79,52 +43,21 @@ def _parse(text: str) -> Any:
     """JSON text; numbers with a fraction or exponent are Decimals, which keep their digits. What comes behind the first
     value is not read, as in Flink."""
     try:
-        whole = text.lstrip(_SPACE)
-        value, end = _DECODER.raw_decode(whole)
-        if end < len(whole) and not isinstance(value, str | list | dict) and whole[end] not in _SPACE:
-            raise ValueError(text)
-        return value
+        return first_json(_DECODER, text)
     except (ValueError, RecursionError, ArithmeticError) as cause:
         raise _MissingError from cause
 
 
-def _walk(value: Any, steps: tuple[str | int | None, ...]) -> Any:
-    for i, step in enumerate(steps):
-        if step is None:
-            return _each(value, steps[i + 1 :])
-        if isinstance(step, int):
-            if not isinstance(value, list) or not -len(value) <= step < len(value):
-                raise _MissingError
-        elif not isinstance(value, dict) or step not in value:
-            raise _MissingError
-        value = value[step]
-    return value
-
-
-def _each(value: Any, steps: tuple[str | int | None, ...]) -> list[Any]:
-    """What ``steps`` lead to from each item of ``value``, as one list; items that they lead nowhere from are left
-    out."""
-    found: list[Any] = []
-    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
-        try:
-            one = _walk(item, steps)
-        except _MissingError:
-            continue
-        if None in steps:
-            found += one
-        else:
-            found.append(one)
-    return found
-
-
 def _lookup(text: str, path: str) -> tuple[Any, bool]:
-    """What ``path`` leads to, and whether it is lax, where a path that leads nowhere is NULL, or [] with a wildcard.
+    """What ``path`` leads to, and whether it is lax, where a path that leads nowhere is NULL, or [] if it may lead to
+    several values.
 
     Raises:
-        _MissingError: a strict path leads nowhere or to ``null``, or the text is ``null`` or, for a strict path, no
-            JSON.
+        _MissingError: a strict path leads nowhere or to ``null``, the text is ``null`` or, for a strict path, no JSON,
+            or the path is none.
     """
-    lax, steps = _path(path)
+    mode = _MODE.fullmatch(path)
+    lax = mode is not None and mode[1].lower() == "lax"
     try:
         document = _parse(text)
     except _MissingError:
@@ -134,11 +67,9 @@ def _lookup(text: str, path: str) -> tuple[Any, bool]:
     if document is None:
         raise _MissingError
     try:
-        found = _walk(document, steps)
-    except _MissingError:
-        if lax:
-            return [] if None in steps else None, lax
-        raise
+        found = compile_path(mode[2] if mode else path).read(document, lax)
+    except (JsonPathError, LookupError, ArithmeticError, RecursionError) as cause:
+        raise _MissingError from cause
     if found is None and not lax:
         raise _MissingError
     return found, lax
@@ -154,7 +85,7 @@ def _scalar(value: Any, t: LogicalType) -> Any:
     if t.is_string:
         if isinstance(value, bool):
             return "true" if value else "false"
-        return str(value)
+        return double_text(value) if isinstance(value, float) else str(value)
     try:
         if t.root == "BOOLEAN":
             return value if isinstance(value, bool) else _TRUE_TEXT[str(value).lower()]
@@ -238,6 +169,8 @@ def _compact(value: Any) -> str:
         return "{" + ",".join(f"{_compact(k)}:{_compact(value[k])}" for k in sorted(value, key=java_order)) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_compact, value)) + "]"
+    if isinstance(value, float):
+        return double_text(value)
     return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
@@ -303,15 +236,38 @@ for _kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR"):
 _STYLE = FieldStyle(standard="ISO-8601", decimals="plain", functions=True)
 
 
+def _parses(r: Renderer, call: Call, otherwise: Callable[[str, VariantError], str | None]) -> pl.Expr:
+    def one(text: str, duplicates: bool = False) -> str | None:
+        try:
+            return parse_variant(text, duplicates)
+        except VariantError as cause:
+            return otherwise(text, cause)
+
+    return rowwise(one, r.args(call), pl.String, "PARSE_JSON, TRY_PARSE_JSON, VARIANT[key]")
+
+
+def _fail(text: str, cause: VariantError) -> str:
+    raise DataError("DATA302.parse", text=text, cause=cause) from cause
+
+
+renders("PARSE_JSON")(partial(_parses, otherwise=_fail))
+renders("TRY_PARSE_JSON")(partial(_parses, otherwise=lambda text, cause: None))
+
+
 @renders("JSON_STRING")
 def json_string(r: Renderer, call: Call) -> pl.Expr:
     return _json(r, call.operands[0])
 
 
 def _json(r: Renderer, operand: Rex) -> pl.Expr:
-    """A value as JSON. A call that makes JSON is put in as it is."""
+    """A value as JSON. A call that makes JSON is put in as it is. A map with a NULL key fails the job."""
     e = r.expr(operand)
-    return e if is_json(operand) else codec(operand.type).json(e, _STYLE)
+    if is_json(operand):
+        return e
+    nulls = codec(operand.type).null_keys(e)
+    if nulls is not None:
+        r.fail_where(nulls, "JSON_STRING", "{} has a NULL as a key", e)
+    return codec(operand.type).json(e, _STYLE)
 
 
 def _on_null(call: Call) -> bool:

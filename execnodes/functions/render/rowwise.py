@@ -32,6 +32,7 @@ BY_ROW = {
     "MAP_FROM_ARRAYS": "Polars cannot zip two lists",
     "MD5, SHA1, SHA2, ...": "Polars has no cryptographic digests",
     "OVERLAY, LPAD, RPAD": "texts with characters beyond U+FFFF, which Java counts twice",
+    "PARSE_JSON, TRY_PARSE_JSON, VARIANT[key]": "Polars has no type of values that are known by their JSON alone",
     "PARSE_URL, URL_ENCODE, URL_DECODE": "Polars has no functions for URLs",
     "REPLACE, TRANSLATE": "if what is replaced is not a constant",
     "REVERSE": "texts beyond ASCII, of which Polars keeps an accent with its letter",

@@ -146,7 +146,9 @@ def position(r: Renderer, call: Call) -> pl.Expr:
 
 def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
     """The n-th occurrence from ``start``; from the end backwards where ``start`` is negative."""
-    if start == 0 or nth <= 0:
+    if nth <= 0:
+        raise DataError("DATA301.occurrence", occurrence=nth)
+    if start == 0:
         return 0
     if needle == "":  # which Flink finds at the beginning, wherever it looks from
         return 1 if start > 0 else len(text) + 1
@@ -329,9 +331,12 @@ def _split_at(pattern: re.Pattern[str], text: str, most: int = 0) -> list[str]:
 @renders("STR_TO_MAP")
 def str_to_map(r: Renderer, call: Call) -> pl.Expr:
     def entries(text: str, between: str = ",", inside: str = "=") -> list[dict[str, str | None]]:
-        outer, inner = python_regex(between), python_regex(inside)
-        if text == "" or outer is None or inner is None:
+        if text == "":
             return []
+        outer, inner = python_regex(between), python_regex(inside)
+        if outer is None or inner is None:
+            wrong = between if outer is None else inside
+            raise DataError("DATA301.pattern", name="STR_TO_MAP", pattern=wrong, cause="not a regular expression")
         found: dict[str, str | None] = {}
         parts = _split_at(outer, text)
         while parts and parts[-1] == "":
