@@ -8,10 +8,17 @@ from functools import partial
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.coercion import equal_operands, ordered_operands
 from stateplan.execnodes.functions.table import Rewrite, ScalarFunction, fixed, register
+from stateplan.execnodes.functions.typerules import is_ordered
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, LogicalType
 
 _NOT_NULL = BOOLEAN.not_null()
+
+
+def check_ordered(t: LogicalType, place: Place | None) -> None:
+    """Raises SqlError SQL203, for a type whose values have no order."""
+    if not is_ordered(t):
+        raise SqlError("SQL203.order", type=t.summary(), place=place)
 
 
 def _binary(name: str, a: Rex, b: Rex) -> Call:

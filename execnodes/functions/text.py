@@ -87,7 +87,7 @@ register(
         ScalarFunction("RPAD", (_C, _I, _C), _STRING),
         ScalarFunction("REPEAT", (_C, _I), _STRING),
         ScalarFunction("REVERSE", (_C,), _NULLABLE),
-        ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INTEGER", _I), _NULLABLE),
+        ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INT", "INT"), _NULLABLE),
         ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
         ScalarFunction(
             "STR_TO_MAP", (_C, _C, _C), forced_nullable(LogicalType("MAP", children=(STRING, STRING))), optional=2

@@ -69,6 +69,15 @@ def time(precision: int = 0, nullable: bool = True) -> LogicalType:
     return LogicalType("TIME_WITHOUT_TIME_ZONE", nullable, precision=precision)
 
 
+_UNORDERED = frozenset({"MAP", "MULTISET", "VARIANT"})
+
+
+def is_ordered(t: LogicalType) -> bool:
+    """Whether values of a type have an order (Flink's ``GenerateUtils.generateCompare``)."""
+    parts = (*t.children, *(f.type for f in t.fields))
+    return t.root not in _UNORDERED and all(map(is_ordered, parts))
+
+
 def same_type(a: LogicalType, b: LogicalType) -> bool:
     """Whether two types are the same apart from their own (not their parts') nullability."""
     return a.as_nullable() == b.as_nullable()

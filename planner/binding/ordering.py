@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from stateplan.execnodes.errors import Place, SqlError
+from stateplan.execnodes.functions.comparison import check_ordered
 from stateplan.execnodes.rex import Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
@@ -73,7 +74,8 @@ class Ordering:
             add: whether columns may be added.
 
         Raises:
-            SqlError: SQL101 (ambiguous), SQL117 (a number that is no column), SQL118 (a column that cannot be added).
+            SqlError: SQL101 (ambiguous), SQL117 (a number that is no column), SQL118 (a column that cannot be added),
+                SQL203 (a type without an order).
         """
         self.width = len(exprs)
         order = self.query.args.get("order")
@@ -82,6 +84,7 @@ class Ordering:
         for item in order.expressions:
             node = self._meaning(item.this, names, nodes)
             index = node if isinstance(node, int) else self._column(bind(node), node, exprs, add)
+            check_ordered([*exprs, *(r for _, r in self.added)][index].type, self._place(item))
             if all(index != i for i, _, _ in self.order):
                 self.order.append((index, not item.args.get("desc"), not item.args.get("nulls_first")))
 

@@ -15,6 +15,7 @@ from stateplan.execnodes.errors import Place, SqlError, nearest
 from stateplan.execnodes.functions.aggregates import VARIANCES, find_aggregate
 from stateplan.execnodes.functions.builder import make_call
 from stateplan.execnodes.functions.casting import cast_rex
+from stateplan.execnodes.functions.comparison import check_ordered
 from stateplan.execnodes.functions.literals import null_literal, number_literal
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BIGINT, LogicalType
@@ -238,6 +239,8 @@ def _window(binder: Binder, node: exp.Expr) -> _Window:
         (binder.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
         for o in (() if order is None else order.expressions)
     )
+    for item, (key, _, _) in zip(() if order is None else order.expressions, keys, strict=True):
+        check_ordered(key.type, binder.place(item))
     written = spec.args.get("spec")
     frame = None if written is None else _frame(binder, written)
     return _Window(partition, keys, frame, binder.place(node), binder.scope.over_hint)

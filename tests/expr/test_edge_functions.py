@@ -242,3 +242,41 @@ def test_what_fails_in_flink_fails(expression: str, code: str) -> None:
 def test_numbers_that_are_none_are_no_decimals() -> None:
     made = _values("SELECT TRY_CAST(CAST('NaN' AS DOUBLE) AS DECIMAL(5, 2)), CAST(1E30 AS DECIMAL(5, 2))")
     assert made == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "RAND_INTEGER(l)",
+        "RAND_INTEGER(i, l)",
+        "RAND(l)",
+        "SPLIT_INDEX(s, ',', l)",
+        "SPLIT_INDEX(s, l, i)",
+        "ROUND(1.5, l)",
+        "TRUNCATE(i, l)",
+        "ATAN2(i, 1.5)",
+        "ATAN2(1.5, 1E0)",
+        "ARRAY[1, 2][l]",
+        "ARRAY[1, 2][CAST(i AS SMALLINT)]",
+        "JSON_EXISTS('{}', CAST(s AS STRING))",
+        "JSON_STRING(DATE '2024-01-01')",
+        "JSON_STRING(MAP[i, s])",
+        "JSON_STRING(ARRAY[TIME '10:20:30'])",
+        "JSON_OBJECT('k' VALUE ROW(DATE '2024-01-01'))",
+        "JSON_ARRAY(MAP[s, MAP[l, s]])",
+    ],
+)
+def test_types_that_flink_refuses_are_refused(expression: str) -> None:
+    with pytest.raises(StateplanError) as caught:
+        _values(f"SELECT {expression} FROM (VALUES ('a', 1, CAST(1 AS BIGINT))) AS t(s, i, l)")
+    assert caught.value.code == "SQL203"
+
+
+def test_types_near_those_that_flink_refuses_are_taken() -> None:
+    made = _values(
+        "SELECT SPLIT_INDEX('a,b', ',', t), SPLIT_INDEX('a,b', 44, 1), ROUND(1.25, t), ATAN2(0.0, 1.5), ATAN2(i, 1E0), "
+        "JSON_EXISTS('{\"a\":1}', '$.a'), JSON_STRING(MAP['a', TIMESTAMP '2024-01-01 00:00:00']) "
+        "FROM (VALUES (CAST(1 AS TINYINT), 0)) AS t(t, i)"
+    )
+    assert [str(v) for v in made[0][:3]] == ["b", "b", "1.30"]
+    assert made[0][3:] == (0.0, 0.0, True, '{"a":"2024-01-01T00:00:00"}')
