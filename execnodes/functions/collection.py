@@ -92,8 +92,14 @@ def _element(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
-    """(array, element): the element is cast to the array's element type, an untyped NULL takes it."""
+    """(array, element): the element is cast to the array's element type, an untyped NULL takes it.
+
+    Raises:
+        SqlError: SQL203, for an array that is an untyped NULL.
+    """
     array, element, *rest = operands
+    if array.type.root == "NULL":
+        raise SqlError("SQL203.with_element")
     inner = array.type.children[0]
     if element.type.root == "NULL":
         return [array, null_literal(inner), *rest]

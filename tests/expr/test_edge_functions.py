@@ -264,6 +264,8 @@ def test_numbers_that_are_none_are_no_decimals() -> None:
         "JSON_STRING(ARRAY[TIME '10:20:30'])",
         "JSON_OBJECT('k' VALUE ROW(DATE '2024-01-01'))",
         "JSON_ARRAY(MAP[s, MAP[l, s]])",
+        "ARRAY_APPEND(NULL, i)",
+        "ARRAY_CONTAINS(NULL, i)",
     ],
 )
 def test_types_that_flink_refuses_are_refused(expression: str) -> None:
