@@ -290,11 +290,11 @@ class Aggregate(Single):
         return tuple(zip(names, types, strict=True))
 
 
-def fresh_name(name: str, taken: Sequence[str]) -> str:
+def fresh_name(name: str, taken: Sequence[str], between: str = "_") -> str:
     """``name``, numbered where it is taken: a, a_0, a_1."""
     candidate, n = name, 0
     while candidate in taken:
-        candidate = f"{name}_{n}"
+        candidate = f"{name}{between}{n}"
         n += 1
     return candidate
 

@@ -516,11 +516,11 @@ def _value(item: _Item) -> exp.Expr:
 
 def _names(items: Sequence[_Item], ordering: Ordering) -> list[str]:
     """The names of a SELECT's columns, and of those that it is sorted by, as written: columns of a star are given other
-    names where these are taken (``SqlValidatorImpl.addToSelectList``)."""
+    names where these are taken, ``a0`` for ``a`` (``SqlValidatorImpl.addToSelectList``)."""
     names: list[str] = []
     for item in items:
         name = item.name or ""
-        names.append(fresh_name(name, names) if item.node is None and item.rex is not None else name)
+        names.append(fresh_name(name, names, "") if item.node is None and item.rex is not None else name)
     return [*names, *(n for n, _ in ordering.added)]
 
 

@@ -111,3 +111,12 @@ def test_columns_and_queries_may_have_the_names_of_such_words(tmp_path: Path) ->
     env = environment(tmp_path, "top INT", [{"top": 1}])
     assert rows(env, "SELECT top FROM t") == [(1,)]
     assert rows(env, "SELECT * FROM t EXCEPT (SELECT 2)") == [(1,)]
+
+
+def test_columns_of_a_star_that_are_there_twice_have_flinks_names(tmp_path: Path) -> None:
+    env = environment(tmp_path, "id INT, a INT, a0 INT", [{"id": 1, "a": 2, "a0": 3}])
+    both = "SELECT * FROM t AS x JOIN t AS y ON x.id = y.id"
+    assert env.sql_query(both).get_schema().get_field_names() == ["id", "a", "a0", "id0", "a1", "a00"]
+    assert rows(env, f"SELECT id0, a1, a00 FROM ({both})") == [(1, 2, 3)]
+    env.execute_sql(f"CREATE VIEW v AS {both}")
+    assert [row[0] for row in env.execute_sql("DESCRIBE v").collect()] == ["id", "a", "a0", "id0", "a1", "a00"]
