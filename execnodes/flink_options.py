@@ -156,7 +156,7 @@ _KEYS: dict[str, str] = {
         table.exec.resource.hash-agg.memory table.exec.resource.hash-join.memory table.exec.resource.sort.memory
         table.exec.sort.async-merge-enabled table.exec.sort.default-limit table.exec.sort.max-num-file-handles
         table.exec.spill-compression.block-size table.exec.spill-compression.enabled
-        table.exec.window-agg.buffer-size-limit table.optimizer.adaptive-broadcast-join.strategy
+        table.exec.shuffle-mode table.exec.window-agg.buffer-size-limit table.optimizer.adaptive-broadcast-join.strategy
         table.optimizer.bushy-join-reorder-threshold table.optimizer.dynamic-filtering.enabled
         table.optimizer.join.broadcast-threshold table.optimizer.runtime-filter.enabled
         table.optimizer.runtime-filter.max-build-data-size table.optimizer.runtime-filter.min-filter-ratio
@@ -190,6 +190,12 @@ _KEYS: dict[str, str] = {
     "the last micro-batch of bounded input is a checkpoint too": """
         execution.checkpointing.checkpoints-after-tasks-finish
         execution.checkpointing.checkpoints-after-tasks-finish.enabled
+    """,
+    "a job always continues from its last checkpoint": """
+        execution.checkpointing.prefer-checkpoint-for-recovery
+    """,
+    "filters always go into sources that take them": """
+        table.optimizer.source.aggregate-pushdown-enabled table.optimizer.source.predicate-pushdown-enabled
     """,
     "checkpoints are always kept": """
         execution.checkpointing.externalized-checkpoint-retention
@@ -253,7 +259,7 @@ _KEYS: dict[str, str] = {
         execution.savepoint.ignore-unclaimed-state execution.state-recovery.ignore-unclaimed-state
     """,
     "time is that of the columns that a query names": """
-        execution.time-characteristic
+        execution.time-characteristic pipeline.time-characteristic
     """,
     "'execution.runtime-mode' stands in its place": """
         execution.type
@@ -270,7 +276,8 @@ _KEYS: dict[str, str] = {
     """,
     "rows are not Java objects": """
         pipeline.closure-cleaner-level pipeline.force-avro pipeline.force-kryo pipeline.force-kryo-avro
-        pipeline.generic-types pipeline.serialization-config
+        pipeline.default-kryo-serializers pipeline.generic-types pipeline.registered-kryo-types
+        pipeline.registered-pojo-types pipeline.serialization-config
     """,
     "all operators have the parallelism 'parallelism.default'": """
         pipeline.jobvertex-parallelism-overrides
@@ -300,12 +307,6 @@ _KEYS: dict[str, str] = {
     """,
     "packages are those of the Python environment of stateplan": """
         python.requirements
-    """,
-    "'stateplan gateway' has these as options of its command": """
-        sql-gateway.session.check-interval sql-gateway.session.idle-timeout sql-gateway.session.max-num
-        sql-gateway.session.plan-cache.enabled sql-gateway.session.plan-cache.size
-        sql-gateway.session.plan-cache.ttl sql-gateway.worker.keepalive-time sql-gateway.worker.threads.max
-        sql-gateway.worker.threads.min
     """,
     "the built-in catalog and database are default_catalog and default_database": """
         table.builtin-catalog-name table.builtin-database-name
@@ -373,7 +374,10 @@ _FAMILIES = """
 
 NO_EFFECT_PREFIXES: dict[str, str] = {
     **dict.fromkeys(_FAMILIES.split(), _NO_CLUSTER),
+    "sql-gateway.": "'stateplan gateway' has these as options of its command",
     "state.backend.rocksdb.": "state is kept in Spark's state store",
+    "table.exec.hive.": "there is no connector for Hive",
+    "table.exec.iceberg.": "there is no connector for Iceberg",
 }
-"""Families of keys that configure a cluster and its processes, or RocksDB: keys of users, and of many releases, are
-among them."""
+"""Families of keys that configure a cluster and its processes, RocksDB, or connectors that there are not: keys of
+users, and of many releases, are among them."""

@@ -1,8 +1,9 @@
 """The options of a session: Flink's keys, one row of a table each, and the values a session has set.
 
 A row says how a value is read, what holds without one, and what the option means. An option of Flink that changes
-nothing here says why in ``no_effect``: it is accepted with a note. One that must not be ignored says why in
-``refused``: every value but the default is an error. A key without a row is an error that names the nearest one.
+nothing here says why in ``no_effect``: values other than the default are accepted with a note. One that must not be
+ignored says why in ``refused``: every value but the default is an error. A key without a row is an error that names the
+nearest one.
 ``spark.*`` goes to Spark unchanged.
 
 Codes: OPT001 to OPT019; OPT105 for a malformed value.
@@ -23,7 +24,7 @@ _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.L
 _MEMORY = OptionType.MEMORY_SIZE
 _DURATION, _ENUM, _FLOAT, _STRING = OptionType.DURATION, OptionType.ENUM, OptionType.FLOAT, OptionType.STRING
 
-_LATER = "not supported yet"
+_ONE_SHAPE = "plans have the shape of the default; their rows are the same"
 _NO_CLUSTER = "there is no Flink cluster"
 _HERE = "a job runs in the process that starts it"
 _UIDS = "uids of operators are always hashes of their meaning"
@@ -74,7 +75,7 @@ _ROWS: tuple[Option, ...] = (
            "[savepoints](savepoints.md)."),
     Option("execution.state-recovery.claim-mode", _ENUM, "Who owns the savepoint that a job starts from. NO_CLAIM: the "
            "user. The job never changes it.", default="NO_CLAIM", values=("NO_CLAIM", "CLAIM"),
-           refused="a job copies its savepoint, and never removes it"),
+           no_effect="a job copies its savepoint, and never removes it"),
     Option("execution.state-recovery.accept", _ENUM, "How to treat state in the checkpoint that does not match the "
            "plan. none: refuse to run. rewrite: convert it. reset: also discard it, so that its operators start "
            "empty. unknown: also discard it where a match cannot be determined.",
@@ -210,11 +211,11 @@ _ROWS: tuple[Option, ...] = (
     Option("table.optimizer.incremental-agg-enabled", _BOOLEAN, "Whether a split DISTINCT aggregate in two phases "
            "uses an incremental aggregate.", default=True),
     Option("table.optimizer.join-reorder-enabled", _BOOLEAN, "Whether joins can be reordered.",
-           default=False, refused=_LATER),
+           default=False, no_effect="joins run in the order in which they are written"),
     Option("table.optimizer.multi-join.enabled", _BOOLEAN, "Whether chains of joins become one operator.",
            default=False),
     Option("table.optimizer.delta-join.strategy", _ENUM, "Whether joins look up the other side in its source table.",
-           default="AUTO", values=("AUTO", "FORCE", "NONE"), refused=_LATER),
+           default="AUTO", values=("AUTO", "FORCE", "NONE"), no_effect="there are no delta joins"),
     Option("table.optimizer.multiple-input-enabled", _BOOLEAN, "Whether operators are fused.", default=True,
            no_effect="stateless operators are always fused"),
     Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether the planner makes non-deterministic "
@@ -230,12 +231,12 @@ _ROWS: tuple[Option, ...] = (
            "only once.", default=True),
     Option("table.optimizer.reuse-sink-enabled", _BOOLEAN, "Whether INSERTs into the same table share a sink.",
            default=True,
-           refused=_LATER),
+           no_effect=_ONE_SHAPE),
     Option("table.optimizer.union-all-as-breakpoint-enabled", _BOOLEAN, "Whether a UNION ALL that several INSERTs "
-           "read is planned only once.", default=True, refused=_LATER),
+           "read is planned only once.", default=True, no_effect=_ONE_SHAPE),
     Option("table.optimizer.sql2rel.project-merge.enabled", _BOOLEAN, "Whether projections are merged while SQL is "
            "parsed.",
-           default=False, refused=_LATER),
+           default=False, no_effect=_ONE_SHAPE),
     # asynchronous functions
     Option("table.exec.async-scalar.max-concurrent-operations", _INTEGER, "Maximum number of concurrent calls of an "
            "asynchronous function per task.", default=10, minimum=1),
@@ -269,15 +270,15 @@ _ROWS: tuple[Option, ...] = (
            refused="only Flink's dialect is available"),
     Option("table.dynamic-table-options.enabled", _BOOLEAN, "Whether OPTIONS hints can set table options.",
            default=True,
-           refused="OPTIONS hints are always enabled"),
+           no_effect="OPTIONS hints are always enabled"),
     Option("table.exec.resource.default-parallelism", _INTEGER, "Parallelism of all operators.", default=-1,
-           refused="set 'parallelism.default' instead"),
+           no_effect="'parallelism.default' stands in its place"),
     Option("table.column-expansion-strategy", _STRING, "Which columns SELECT * leaves out.", default="",
            refused="SELECT * has all columns"),
     Option("table.legacy-nested-row-nullability", _BOOLEAN, "Whether a NULL row makes its fields nullable.",
            default=False, refused="fields of a row that can be NULL can be NULL"),
     Option("execution.checkpointing.mode", _ENUM, "Consistency guarantee of checkpoints.", default="EXACTLY_ONCE",
-           values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), refused="state is always exactly once"),
+           values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), no_effect="state is always exactly once"),
     Option("execution.checkpointing.incremental", _BOOLEAN, "Whether checkpoints are incremental.", default=False,
            no_effect="checkpoints are always incremental"),
     Option("state.backend.type", _STRING, "State backend.", no_effect="state is kept in Spark's state store"),
@@ -464,7 +465,8 @@ class Configuration:
         if key == "table.local-time-zone":
             _check_time_zone(text, place)
         self._values[key] = text
-        return f"the option '{key}' has no effect: {row.no_effect}" if row.no_effect else None
+        idle = row.no_effect if parsed != row.default else None
+        return f"the option '{key}' has no effect: {idle}" if idle else None
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """The text of an option: as set, else ``default``, else the option's own default. Raises OptionError OPT001."""

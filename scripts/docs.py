@@ -88,12 +88,7 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
         if option.no_effect:
             note += f" No effect: {option.no_effect}."
         if option.refused:
-            later = option.refused == "not supported yet"
-            note += (
-                " Other values are not supported yet."
-                if later
-                else f" Only the default is supported: {option.refused}."
-            )
+            note += f" Only the default is supported: {option.refused}."
         rows.append([f"`{option.key}`", _type_text(option.type.value), default, option.role.value, note])
     return rows
 

@@ -110,9 +110,9 @@ def test_every_default_can_be_set_and_says_so(key: str) -> None:
             "  expected: 'STREAMING' or 'BATCH'",
         ),
         (
-            "table.optimizer.join-reorder-enabled",
-            "true",
-            "[OPT002] the option 'table.optimizer.join-reorder-enabled' = 'true' cannot be honoured: not supported yet",
+            "table.sql-dialect",
+            "hive",
+            "[OPT002] the option 'table.sql-dialect' = 'hive' cannot be honoured: only Flink's dialect is available",
         ),
         (
             "table.local-time-zone",
@@ -161,6 +161,13 @@ SET_IN_SCRIPTS = """
     kubernetes.cluster-id=c containerized.taskmanager.env.X=1 fs.s3a.access.key=k execution.buffer-timeout=0
     execution.shutdown-on-application-finish=false state.backend.latency-track.keyed-state-enabled=true
     table.exec.async-lookup.timeout=3min table.exec.spill-compression.block-size=64kb metrics.latency.interval=1000
+    table.exec.resource.default-parallelism=4 table.optimizer.join-reorder-enabled=true table.planner=old
+    table.optimizer.delta-join.strategy=NONE table.optimizer.reuse-sink-enabled=false
+    table.optimizer.source.predicate-pushdown-enabled=true execution.checkpointing.mode=AT_LEAST_ONCE
+    execution.checkpointing.prefer-checkpoint-for-recovery=true execution.state-recovery.claim-mode=CLAIM
+    pipeline.time-characteristic=EventTime pipeline.registered-kryo-types=a.B sql-gateway.endpoint.rest.port=8083
+    table.exec.hive.infer-source-parallelism=false table.exec.iceberg.use-flip27-source=true
+    table.exec.shuffle-mode=pipelined table.dynamic-table-options.enabled=false
 """
 
 
@@ -173,6 +180,13 @@ def test_options_of_flink_that_scripts_set_are_taken_with_one_note(pair: str) ->
     assert config.get(key) == text
     config.reset(key)
     assert config.to_dict() == {}
+
+
+def test_the_default_of_an_option_without_effect_needs_no_note() -> None:
+    for row in OPTIONS.values():
+        text = default_text(row)
+        if row.no_effect and text is not None:
+            assert Configuration().set(row.key, text) is None
 
 
 def test_no_option_has_a_meaning_and_none() -> None:
@@ -254,7 +268,7 @@ def test_an_older_key_does_not_hide_the_option_itself() -> None:
 @pytest.mark.parametrize(("old", "new"), list(DEPRECATED.items()))
 def test_older_keys_are_checked_as_the_option_is(old: str, new: str) -> None:
     assert new in OPTIONS and old not in OPTIONS
-    refused = {"execution.state-recovery.claim-mode": "CLAIM", "execution.checkpointing.incremental": "maybe"}
+    refused = {"execution.state-recovery.claim-mode": "MINE", "execution.checkpointing.incremental": "maybe"}
     if new in refused:
         assert fails(lambda: Configuration().set(old, refused[new])) == fails(
             lambda: Configuration().set(new, refused[new])
