@@ -23,6 +23,7 @@ from stateplan.execnodes.runtime.memory import rocksdb_settings
 from stateplan.execnodes.runtime.scratch import scratch
 from stateplan.execnodes.runtime.spark import hosts
 from stateplan.execnodes.runtime.spark.class_archive import archive_options
+from stateplan.execnodes.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.execnodes.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.execnodes.runtime.spark.lost import forget_lost, is_of_spark, lost_by
 from stateplan.execnodes.runtime.spark.master import SUBMITTED, check_master, unreached, watched
@@ -285,7 +286,7 @@ def known_settings() -> dict[str, str]:
             key, _, value = re.sub(r"[\s=:]+", "\0", line.strip(), count=1).partition("\0")
             if key.startswith("spark."):
                 found[key] = value.strip()
-    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
     for flag, word in pairwise(words):
         if flag == "--master":
             found["spark.master"] = word
@@ -314,15 +315,22 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             python = tweaks.attempt("worker-python", worker_python, python_path)
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     tuned = _tuned(tweaks)
-    builder = SparkSession.builder.appName(options.get("pipeline.name", "stateplan")).master(master)
-    for key, value in {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}.items():
+    name = options.get("pipeline.name", "stateplan")
+    whole = {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in whole.items():
         builder = builder.config(key, value)
+
+    def start() -> SparkSession:
+        launch({"spark.app.name": name, "spark.master": master, **whole})
+        return builder.getOrCreate()
+
     if not local:
         check_master(master)
-    with quietly() as log, _environment("PYSPARK_PYTHON", python or sys.executable):
+    with quietly() as log, environment("PYSPARK_PYTHON", python or sys.executable):
         try:
             with contextlib.nullcontext() if local else watched(master, options, log):
-                spark = _yielding(builder.getOrCreate)
+                spark = _yielding(start)
         except RunError:
             forget_lost()
             raise
@@ -476,20 +484,6 @@ def last_printed(size: int) -> str:
                 file.seek(max(0, log.stat().st_size - size))
                 return file.read().decode("utf-8", "replace")
     return ""
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Sets an environment variable for the time of the block. Processes that are started later do not inherit it."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 @contextmanager
