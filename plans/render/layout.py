@@ -126,7 +126,8 @@ def _turned(down: Layout) -> Layout:
 
 
 def _depths(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: as deep as its inputs force it, or deeper where that draws lines shorter."""
+    """The layer of each box: the first one without inputs, the last one without readers, and in between as deep as the
+    inputs force it, or deeper where that draws lines shorter."""
     readers: list[list[int]] = [[] for _ in range(count)]
     inputs: list[list[int]] = [[] for _ in range(count)]
     for a, b in pairs:
@@ -135,8 +136,11 @@ def _depths(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
     depth = [0] * count
     for n in range(count):
         depth[n] = max((depth[a] + 1 for a in inputs[n]), default=0)
+    for n in range(count):
+        if inputs[n] and not readers[n]:
+            depth[n] = max(depth)
     for n in reversed(range(count)):
-        if readers[n] and len(inputs[n]) <= len(readers[n]):
+        if inputs[n] and readers[n] and len(inputs[n]) <= len(readers[n]):
             depth[n] = min(depth[b] for b in readers[n]) - 1
     return depth
 

@@ -14,6 +14,10 @@ _EMS = {
 """Widths of letters in the widest of the usual fonts without serifs, in ems."""
 
 
+_NOTHING = 1e-6
+"""What sums of widths may be off by."""
+
+
 def text_width(text: str, size: float) -> float:
     """About how wide ``text`` is; rather more than less."""
     ems = 0.0
@@ -25,7 +29,7 @@ def text_width(text: str, size: float) -> float:
 
 def cut(text: str, width: float, size: float) -> str:
     """``text``, or as much of it as fits into ``width``."""
-    if text_width(text, size) <= width:
+    if text_width(text, size) <= width + _NOTHING:
         return text
     low, high = 0, len(text)
     while low < high:

@@ -16,6 +16,7 @@ import pytest
 from stateplan.execnodes.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
+from stateplan.plans.render.texts import cut, text_width
 from stateplan.plans.show import show, to_text
 from tests.plans.conftest import DATA
 
@@ -244,3 +245,10 @@ def test_formats_that_there_are_not() -> None:
         explained(load("join"), {}, "htm")
     assert caught.value.code == "PLAN184"
     assert "did you mean 'html'" in str(caught.value)
+
+
+def test_a_title_that_its_box_is_made_for_is_not_cut() -> None:
+    for number in range(200):
+        title = f"deduplicate [{number}]"
+        width = text_width(title, 13.78) + 18.0
+        assert cut(title, width - 18.0, 13.78) == title
