@@ -10,6 +10,7 @@ from sqlglot import exp
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.settings import is_batch, of_mode, value
 from stateplan.execnodes.types import LogicalType
+from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert, bind_results
 from stateplan.planner.catalog.manager import CatalogManager
@@ -29,11 +30,13 @@ class InsertPlan:
     Attributes:
         node: what was planned.
         source: the text that its positions point into.
+        bound: as it was bound, before anything is optimized.
         plan: the plan.
     """
 
     node: exp.Expr
     source: str
+    bound: Sink
     plan: Optimized
 
 
@@ -42,10 +45,12 @@ class Planned:
     """What runs together, planned.
 
     Attributes:
+        bound: each INSERT as it was bound.
         physical: the physical plan of each INSERT, with changelog modes.
         graph: the exec graph of all of them, as Flink 2.3 compiles it, and of the side outputs that they have.
     """
 
+    bound: Sequence[Sink]
     physical: Sequence[Physical]
     graph: ExecGraph
 
@@ -68,7 +73,7 @@ def plan_insert(node: exp.Expr, source: str, catalog: CatalogManager, options: M
     options = of_mode(options)
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
     sink = bind_insert(node, catalog, source, duplicates, is_batch(options))
-    return InsertPlan(node, source, optimize(sink, options))
+    return InsertPlan(node, source, sink, optimize(sink, options))
 
 
 def plan_query(
@@ -92,7 +97,7 @@ def plan_query(
     options = of_mode(options)
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
     fields, sink = bind_results(query, catalog, source, table_of, duplicates, is_batch(options))
-    return fields, InsertPlan(query, source, optimize(sink, options))
+    return fields, InsertPlan(query, source, sink, optimize(sink, options))
 
 
 def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, options: Mapping[str, str]) -> Planned:
@@ -106,7 +111,7 @@ def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, option
         more = [plan_insert(node, text, catalog, options).plan for _, node, text in side]
         outputs = [plan for one in more for plan in optimize_together([one], of_mode(options))]
         graph = marked(lower([*physical, *outputs], of_mode(options)), [kind for kind, *_ in side])
-    return Planned(physical, as_flink_knows(graph))
+    return Planned([insert.bound for insert in inserts], physical, as_flink_knows(graph))
 
 
 def query_schema(query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str) -> Fields:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from stateplan.execnodes.rex import Rex
@@ -16,10 +17,27 @@ class InputHint:
     Attributes:
         ttl: of the state that keeps its rows, ms; None where they do not say.
         late: the table that its late rows go to, as it is written; None where they do not say.
+        text: the TTL as it is written.
     """
 
     ttl: int | None = None
     late: str | None = None
+    text: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class QueryHints:
+    """The hints of a SELECT as they are written, which Flink's logical plan shows at its joins and aggregates.
+
+    Attributes:
+        ttls: of STATE_TTL, by name.
+        multi: the tables of MULTI_JOIN.
+        path: where the operator is, from the top of the SELECT: which input of which.
+    """
+
+    ttls: tuple[tuple[str, str], ...] = ()
+    multi: tuple[str, ...] = ()
+    path: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,3 +185,12 @@ class RankStrategy:
     def __str__(self) -> str:
         keys = f"[{','.join(map(str, self.keys))}]" if self.name == "UpdateFast" else ""
         return f"{self.name}Strategy{keys}"
+
+
+def fresh_name(name: str, taken: Sequence[str], between: str = "_") -> str:
+    """``name``, numbered where it is taken: a, a_0, a_1."""
+    candidate, n = name, 0
+    while candidate in taken:
+        candidate = f"{name}{between}{n}"
+        n += 1
+    return candidate

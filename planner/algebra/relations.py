@@ -25,12 +25,15 @@ from stateplan.planner.algebra.base import (
     Pair,
     PartitionAbility,
     ProjectAbility,
+    QueryHints,
     RankStrategy,
     Rel,
     Several,
     Single,
     WatermarkAbility,
+    fresh_name,
 )
+from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.catalog.objects import CatalogTable
 
 __all__ = [
@@ -94,7 +97,8 @@ class Scan(Rel):
 
     ``names`` are the columns' own names (not the metadata keys). ``hints`` are the options of an OPTIONS hint.
     ``normalized`` says why its changes have to be put in order by primary key: they are upserts, or may come twice.
-    ``alias`` is its name in a join inside an expression's query, which Flink shows where the statement has hints.
+    ``alias`` is its name in a join inside an expression's query, which Flink shows where the statement has hints;
+    ``named`` that of any table of such a statement, which its logical plan shows.
     """
 
     table: CatalogTable
@@ -105,6 +109,7 @@ class Scan(Rel):
     place: Place | None = field(default=None, compare=False, repr=False)
     normalized: Literal["upserts", "duplicates"] | None = None
     alias: str | None = None
+    named: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -153,12 +158,14 @@ class Filter(Single):
 class Project(Single):
     """One expression per output field.
 
-    ``written`` are the names of the fields in the SELECT that this is, where two have the same.
+    ``written`` are the names of the fields in the SELECT that this is, where two have the same. ``grouping`` is the
+    GROUP BY that it and what is below stand for, where that is no plain aggregate.
     """
 
     exprs: tuple[Rex, ...]
     names: tuple[str, ...]
     written: tuple[str, ...] | None = field(default=None, compare=False)
+    grouping: Grouping | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -220,6 +227,7 @@ class Join(Joined):
     mini_batch: bool = False
     multi: bool = False
     takes_back: bool = False
+    written: QueryHints | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -276,6 +284,7 @@ class Aggregate(Single):
     hint: InputHint | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
     level: Literal["", "PARTIAL", "FINAL"] = ""
+    written: QueryHints | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -288,15 +297,6 @@ class Aggregate(Single):
             names.append(fresh_name(name, names))
         types = [t for _, t in base] + [c.type for c in self.calls]
         return tuple(zip(names, types, strict=True))
-
-
-def fresh_name(name: str, taken: Sequence[str], between: str = "_") -> str:
-    """``name``, numbered where it is taken: a, a_0, a_1."""
-    candidate, n = name, 0
-    while candidate in taken:
-        candidate = f"{name}{between}{n}"
-        n += 1
-    return candidate
 
 
 @dataclass(frozen=True)

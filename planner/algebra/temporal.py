@@ -67,9 +67,13 @@ class WatermarkAssigner(Single):
 
 @dataclass(frozen=True)
 class Snapshot(Single):
-    """A table as it is when a row of the other side of a join asks for it; ``retry`` says how it is asked again."""
+    """A table as it is when a row of the other side of a join asks for it; ``retry`` says how it is asked again.
+
+    ``time`` is the field of the other side that says when that is.
+    """
 
     retry: RetryOptions | None = None
+    time: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

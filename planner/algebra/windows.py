@@ -149,7 +149,7 @@ class WindowTable(Single):
     """TUMBLE, HOP, CUMULATE or SESSION of a table: each row once for every window that its field ``time`` is in.
 
     ``names`` are those of its fields: the names that the input has when it is made, and has no more where a projection
-    below that only renames is removed.
+    below that only renames is removed. ``lengths`` are the lengths as they are written, in the order of the call.
     """
 
     window: TimeWindow
@@ -157,6 +157,7 @@ class WindowTable(Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
     names: tuple[str, ...] = ()
+    lengths: tuple[Rex, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.names:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from stateplan.execnodes.rex import InputRef
+from stateplan.execnodes.rex import Call, InputRef, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.windows import TimeWindow, group_window_properties
 from stateplan.planner.binding.expressions import ExpressionBinder
@@ -28,6 +28,11 @@ PROPERTIES = {f"{window}_{part}": (window, kind) for window in _LENGTHS for part
 """The functions that tell something of a window: the function of the window, and what they tell."""
 
 
+def told_by(window: str, kind: str) -> str:
+    """The function that tells ``kind`` of a window: ``TUMBLE_START``."""
+    return next(name for name, told in PROPERTIES.items() if told == (window, kind))
+
+
 @dataclass
 class GroupWindow:
     """A window in GROUP BY.
@@ -36,13 +41,20 @@ class GroupWindow:
         call: for errors.
         window: with its lengths.
         time: the time attribute.
+        lengths: as they are written.
         key: its place among the keys.
     """
 
     call: TableCall
     window: TimeWindow
     time: InputRef
+    lengths: tuple[Rex, ...] = ()
     key: int = -1
+
+    @property
+    def as_call(self) -> Call:
+        """The call that Flink's logical plan has for it."""
+        return Call(self.time.type, (self.time, *self.lengths), internal_name=f"$${self.window.kind}$1")
 
     def same(self, other: GroupWindow) -> bool:
         """Whether the windows are the same."""
@@ -85,7 +97,8 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
         if span <= 0:
             raise call.wrong(f"the {key} of {call.name} is {span} ms", given[key], "more than 0 ms")
     size = spans["gap"] if name == "SESSION" else spans["size"]
-    return GroupWindow(call, TimeWindow(_KINDS[name], size, spans.get("slide", 0)), time)
+    written = tuple(binder.bind(given[key]) for key in lengths)
+    return GroupWindow(call, TimeWindow(_KINDS[name], size, spans.get("slide", 0)), time, written)
 
 
 def window_property(

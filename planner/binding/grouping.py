@@ -14,11 +14,12 @@ from stateplan.execnodes.functions.table import unknown_function
 from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.base import InputHint
-from stateplan.planner.algebra.relations import AggCall, Project, Rel, unique_names
+from stateplan.planner.algebra.groupings import Grouping
+from stateplan.planner.algebra.relations import AggCall, Project, Rel, field_names, is_identity, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
-from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, window_property
+from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, told_by, window_property
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
@@ -323,7 +324,9 @@ class GroupingBinder(ExpressionBinder):
         if self.input.exprs:
             named = self.input.names if self.window is None else [None] * len(self.input.exprs)
             names = project_names(self.input.exprs, named, self.rel, through_casts=False)
-            below = Project(self.rel, tuple(self.input.exprs), tuple(names))
+            bare = is_identity(self.input.exprs, self.rel) and names == field_names(self.rel)
+            if not bare or self.window is not None:
+                below = Project(self.rel, tuple(self.input.exprs), tuple(names))
         if self.window is not None:
             return self._of_windows(self.window, below, hint, place)
         return aggregated(below, self.group_count, self.sets, self.calls, hint, place)
@@ -361,7 +364,10 @@ class GroupingBinder(ExpressionBinder):
         exprs = (*keys, *properties, *results)
         names = [below.fields[i][0] for i in range(self.group_count)]
         names += [*(name for (name, _), _ in known), *(n for n, _ in fields[calls:told])]
-        return Project(made, exprs, tuple(unique_names(names)))
+        functions = tuple(told_by(window.window.kind, kind) for (_, kind), _ in known)
+        at = window.key, window.as_call
+        stands_for = Grouping(below, self.group_count, tuple(self.sets), tuple(self.calls), at, functions)
+        return Project(made, exprs, tuple(unique_names(names)), grouping=stands_for)
 
     @staticmethod
     def _ungrouped(c: AggCall, below: Rel) -> LogicalType:

@@ -16,6 +16,7 @@ from stateplan.execnodes.errors import Place
 from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.types import BIGINT
 from stateplan.planner.algebra.base import InputHint
+from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
 from stateplan.planner.expressions.ops import call, compare
 
@@ -174,7 +175,8 @@ def _restored(
             names.append(fields[at][0])
             at += 1
     assert len(field_names(aggregate)) == at
-    return Project(aggregate, tuple(exprs), tuple(names))
+    stands_for = Grouping(rel, count, tuple(sets), tuple(calls))
+    return Project(aggregate, tuple(exprs), tuple(names), grouping=stands_for)
 
 
 def _grouping(c: AggCall, sets: Sequence[Keys], number: InputRef | None, count: int, turn: int) -> Rex:

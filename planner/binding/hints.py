@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
 from stateplan.execnodes.specs import RetryOptions
 from stateplan.execnodes.ttl import parse_ttl
-from stateplan.planner.algebra.base import InputHint
+from stateplan.planner.algebra.base import InputHint, QueryHints
+from stateplan.planner.algebra.relations import Aggregate, Join, Rel, replace_inputs
 from stateplan.planner.binding.grouping import contains_aggregate
 from stateplan.planner.binding.lookup_hints import LookupHint, read_lookup_hint
 from stateplan.planner.binding.scope import Relation
@@ -159,7 +161,9 @@ class TtlHints:
         """What is said of the relation ``name``, or of any, or None."""
         ttl = None if name is None else self.lifetimes.get(name)
         late = self.late.get(_EVERY if name is None else name, self.late.get(_EVERY))
-        return None if ttl is None and late is None else InputHint(ttl, None if late is None else late.name)
+        if ttl is None and late is None:
+            return None
+        return InputHint(ttl, None if late is None else late.name, self.text_of(name))
 
     def of_ranks(self, relations: Sequence[Relation]) -> InputHint | None:
         """What is said of what numbers or limits the rows of ``relations`` (OVER, deduplication, top-N), or None. A
@@ -195,6 +199,12 @@ class TtlHints:
         out = TtlHints(lifetimes, {}, self.source, late=late)
         out.derived, out.own, out.plain = self.derived, self.own, True
         return out
+
+    @property
+    def written(self) -> QueryHints | None:
+        """Those that Flink's logical plan shows."""
+        ttls = tuple((key, pair.expression.name) for key, pair in self.places.items())
+        return QueryHints(ttls, tuple(self.multi)) if ttls or self.multi else None
 
     def text_of(self, name: str | None) -> str | None:
         """The lifetime given for the relation ``name`` as it is written, or None."""
@@ -257,6 +267,26 @@ class TtlHints:
                 hint = f"{hint if hint.endswith('?') else hint + ','} or {_in_plan(node.expression.name)}"
             expected = one_of(known) or "no hint: there is no table"
             raise SqlError("SQL123", what=what, key=key, place=place, expected=expected, hint=hint)
+
+
+def with_written_hints(rel: Rel, written: QueryHints, read: Rel, path: tuple[int, ...] = ()) -> Rel:
+    """A SELECT whose joins and aggregates say which hints it has, and where in it they are.
+
+    Args:
+        rel: the SELECT, or an operator of it at ``path``.
+        read: its FROM, of which only the joins at its top are the SELECT's own.
+    """
+    own = isinstance(rel, Join) if rel is read else isinstance(rel, Aggregate)
+    if rel is read and not (isinstance(rel, Join) and rel.written is not None):
+        return rel
+    below = [
+        with_written_hints(inner, written, inner if rel is read else read, (*path, number))
+        for number, inner in enumerate(rel.inputs)
+    ]
+    made = replace_inputs(rel, below)
+    if own and isinstance(made, (Join, Aggregate)):
+        return replace(made, written=replace(written, path=path))
+    return made
 
 
 QUERY_STATES = ("leftState", "rightState")

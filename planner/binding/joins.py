@@ -80,7 +80,12 @@ def bind_join(
     if version is not None:
         versions = _temporal(left, right_rel, condition, join_type, version, source)
         if versions.right_time is None and _is_table(right_rel):
-            lookup = Join(left_rel, Snapshot(right_rel, hints.retry_of(right_scope.relations)), condition, join_type)
+            lookup = Join(
+                left_rel,
+                Snapshot(right_rel, hints.retry_of(right_scope.relations), versions.left_time),
+                condition,
+                join_type,
+            )
             lookup = replace(lookup, left_hint=hints.of(hints.key_of(left_scope.relations)), place=place)
             return lookup, scope.padded(len(left_scope.relations), join_type in ("RIGHT", "FULL"), join_type != "INNER")
         ttls = hints.of(hints.key_of(left_scope.relations)), hints.of(hints.key_of(right_scope.relations))
@@ -95,6 +100,7 @@ def bind_join(
         ttl_texts=(hints.text_of(keys[0]), hints.text_of(keys[1])),
         multi=not hints.multi.keys().isdisjoint((_name(left_scope), _name(right_scope))),
         place=place,
+        written=hints.written,
     )
     return made, scope.padded(len(left_scope.relations), *padded)
 

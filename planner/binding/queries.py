@@ -34,7 +34,7 @@ from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
-from stateplan.planner.binding.hints import QUERY_STATES, TtlHints
+from stateplan.planner.binding.hints import QUERY_STATES, TtlHints, with_written_hints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.lateral import bind_lateral, is_lateral_query
 from stateplan.planner.binding.match import bind_match
@@ -180,6 +180,7 @@ class QueryBinder:
         rel, scope = source
         hints.check(scope.relations, _has_queries(node))
         hints.check_retries()
+        read = rel
         scope = replace(scope, query_hints=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
         where = node.args.get("where")
         if where is not None:
@@ -206,9 +207,11 @@ class QueryBinder:
             rel = qualified(rel, exprs, _names(items, ordering), condition)
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
-        elif not aggregated:
-            return ordering.sorted(rel, hints.of_ranks(scope.relations))
-        return ordering.sorted(rel)
+        written = hints.written
+        if written is not None:
+            rel = with_written_hints(rel, written, read)
+        ranked = not aggregated and node.args.get("distinct") is None
+        return ordering.sorted(rel, hints.of_ranks(scope.relations) if ranked else None)
 
     def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
         for item, e in zip(items, exprs, strict=True):
@@ -414,8 +417,8 @@ class QueryBinder:
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
                 else:
                     rel = replace(identity(rel), names=names, written=names)
-        if self.hinted and self.outer is not None and isinstance(rel, Scan):
-            rel = replace(rel, alias=name)
+        if self.hinted and isinstance(rel, Scan):
+            rel = replace(rel, alias=rel.alias if self.outer is None else name, named=name)
         fields = tuple((n, t) for n, (_, t) in zip(written_names(rel), rel.fields, strict=True))
         return rel, self._scope(Relation(name, fields, 0, path))
 

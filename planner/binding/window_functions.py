@@ -67,11 +67,12 @@ def bind_window_function(
     if rel.fields[time][1].kind is None:
         rel = WatermarkAssigner(rel, time, Literal(rel.fields[time][1].as_nullable(), None))
     lengths = {k: binding.length(k, given[k], constant) for k in names[2:] if k in given}
+    written = tuple(constant(given[k]) for k in lengths)
     if name == "SESSION":
         if lengths["GAP"] <= 0:
             raise binding.wrong(f"the GAP of SESSION is {lengths['GAP']} ms", given["GAP"], "more than 0 ms")
         keys = binding.partition(given["DATA"], rel)
-        return WindowTable(rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place)
+        return WindowTable(rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place, lengths=written)
     size, step, offset = lengths["SIZE"], lengths.get("SLIDE", lengths.get("STEP", 0)), lengths.get("OFFSET", 0)
     for key, length in lengths.items():
         if length <= 0 and key != "OFFSET":
@@ -83,14 +84,14 @@ def bind_window_function(
                 given["SIZE"],
                 "a size that is a multiple of the step",
             )
-        return WindowTable(rel, TimeWindow("CUMULATE", size, step, offset), time, binding.place)
+        return WindowTable(rel, TimeWindow("CUMULATE", size, step, offset), time, binding.place, lengths=written)
     if name == "HOP":
-        return WindowTable(rel, TimeWindow("HOP", size, step, offset), time, binding.place)
+        return WindowTable(rel, TimeWindow("HOP", size, step, offset), time, binding.place, lengths=written)
     if abs(offset) >= size:
         raise binding.wrong(
             f"TUMBLE has windows of {size} ms and an offset of {offset} ms", given["OFFSET"], "an offset below the size"
         )
-    return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place)
+    return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place, lengths=written)
 
 
 def _no_time_attribute(name: str, found: LogicalType) -> str | None:

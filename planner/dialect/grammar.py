@@ -103,9 +103,10 @@ STATEMENTS: tuple[Grammar, ...] = (
             "EXPLAIN [detail, ...] SELECT ... | INSERT ... | STATEMENT SET ... | CREATE TABLE ... AS ...",
             "detail: CHANGELOG_MODE | PLAN_ADVICE | JSON_EXECUTION_PLAN | ESTIMATED_COST",
         ),
-        "prints the operator tree and the states. `CHANGELOG_MODE` and `PLAN_ADVICE` also print the physical plan with "
-        "Flink's advice (two-phase aggregates, non-deterministic columns in updates). `JSON_EXECUTION_PLAN` prints the "
-        "job graph. `ESTIMATED_COST` is rejected, because it needs statistics",
+        "prints the statement as it is read (`Abstract Syntax Tree`), the physical plan, the operators of the plan "
+        "file, and the states. `CHANGELOG_MODE` and `PLAN_ADVICE` add changes and Flink's advice to the physical plan "
+        "(two-phase aggregates, non-deterministic columns in updates). `JSON_EXECUTION_PLAN` prints the job graph. "
+        "`ESTIMATED_COST` is rejected, because it needs statistics",
         "EXPLAIN CHANGELOG_MODE SELECT product FROM orders",
     ),
     Grammar(

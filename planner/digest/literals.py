@@ -111,10 +111,14 @@ def charset(text: str) -> str:
     return f"_UTF-16LE'{escaped}'"
 
 
-def _sarg(literal: Literal) -> str:
+def _sarg(literal: Literal, typed: bool = False) -> str:
+    """The ranges of a SEARCH, ``typed`` with the types of their ends."""
     t = literal.type
 
     def point(value: Any) -> str:
+        if typed:
+            text = typed_literal(Literal(t.not_null(), value))
+            return text.replace(":BIGINT", "L:BIGINT") if t.root == "BIGINT" else text
         if t.is_string:
             return charset(value)
         return _number(value, t) if t.root == "DECIMAL" else str(value)
@@ -136,6 +140,8 @@ def _sarg(literal: Literal) -> str:
 def typed_literal(literal: Literal) -> str:
     """A constant with its type where the value does not say it, as filters of a scan show it."""
     t, value = literal.type, literal.value
+    if literal.sarg is not None:
+        return _sarg(literal, typed=True) + ("" if t.root == "INTEGER" or _is_whole_time(t) else f":{full_type(t)}")
     if literal.symbol is not None:
         return f"FLAG({_symbol(literal)})"
     if value is None:
@@ -145,11 +151,16 @@ def typed_literal(literal: Literal) -> str:
     if t.is_string:
         exact = t.root == "CHAR" and t.length == len(str(value).encode("utf-16-le")) // 2
         return charset(value) + ("" if exact else f":{full_type(t)}")
-    if t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0):
+    if _is_whole_time(t):
         return str(value)
     if t.root.startswith("INTERVAL"):
         return plain_literal(literal)
     return f"{plain_literal(literal)}:{full_type(t)}"
+
+
+def _is_whole_time(t: LogicalType) -> bool:
+    """Whether Calcite leaves the type out for a time without a fraction of seconds."""
+    return t.root == "DATE" or (t.root in CALCITE_NAMES and t.precision == 0)
 
 
 def full_type(t: LogicalType) -> str:

@@ -44,7 +44,7 @@ def _given(rel: ProcessTable) -> int | None:
 
 class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
     def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
-        return _described(rel, rel.found.function.name, _operands(rel), rel.identifier)
+        return _described(rel, rel.identifier)
 
     def lower(self, rel: ProcessTable, node: Physical, lowering: Lowering) -> ExecNode:
         call = replace(rel.found.call(_operands(rel)), type=rel_type(rel).not_null())
@@ -111,7 +111,7 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
 
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction, node=ProcessTableFunction):
     def describe(self, rel: ChangelogFunction, node: Physical, notation: Notation) -> list[str]:
-        return _described(rel, rel.name, _changelog_operands(rel), None)
+        return _described(rel, None)
 
     def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> ExecNode:
         rows, changes = ("INSERT",), tuple(kind.name for kind in RowKind)
@@ -148,9 +148,16 @@ def _changelog_operands(rel: ChangelogFunction) -> tuple[Rex, ...]:
     )
 
 
-def _described(rel: Rel, name: str, operands: Sequence[Rex], uid: str | None) -> list[str]:
+def invocation(rel: ProcessTable | ChangelogFunction) -> str:
+    """The call as EXPLAIN shows it: ``f(TABLE(#0) PARTITION BY($0), 2, DEFAULT(), DEFAULT())``."""
+    if isinstance(rel, ChangelogFunction):
+        return f"{rel.name}({', '.join(map(_text, _changelog_operands(rel)))})"
+    return f"{rel.found.function.name}({', '.join(map(_text, _operands(rel)))})"
+
+
+def _described(rel: ProcessTable | ChangelogFunction, uid: str | None) -> list[str]:
     return [
-        f"invocation=[{name}({', '.join(map(_text, operands))})]",
+        f"invocation=[{invocation(rel)}]",
         f"uid=[{uid or 'null'}]",
         f"select=[{','.join(n for n, _ in rel.fields)}]",
         f"rowType=[{record_text(rel)}]",

@@ -33,7 +33,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate, is_asynchronous, is_python
 from stateplan.planner.algebra.temporal import WatermarkAssigner
-from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression
+from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression, record_text
 from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
 from stateplan.planner.expressions.ops import input_refs, rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
@@ -44,7 +44,8 @@ from stateplan.planner.physical import DeleteKind, Physical, UpdateKind
 class ValuesOperator(Operator[Values], of=Values, node=ValuesNode):
     def describe(self, rel: Values, node: Physical, notation: Notation) -> list[str]:
         rows = ", ".join("{ " + ", ".join(_constant(v) for v in row) + " }" for row in rel.tuples)
-        return [f"tuples=[[{rows}]]"]
+        types = [f"type=[{record_text(rel)}]"] if notation.prefix else []
+        return [*types, f"tuples=[[{rows}]]"]
 
     def lower(self, rel: Values, node: Physical, lowering: Lowering) -> ExecNode:
         return ValuesNode(**self.common(rel, node, lowering), tuples=rel.tuples)
@@ -109,8 +110,9 @@ class ExpandOperator(Operator[Expand], of=Expand, node=ExpandNode):
 
 
 def _expanded(rex: Rex, name: str, names: Sequence[str], notation: Notation) -> str:
-    text = "null" if isinstance(rex, Literal) and rex.value is None else notation.expression(rex, names)
-    return named(text, name)
+    if not isinstance(rex, Literal):
+        return named(notation.expression(rex, names), name)
+    return named("null" if rex.value is None else plain_literal(rex), name)
 
 
 class UnionOperator(Operator[Union], of=Union, node=UnionNode):

@@ -25,7 +25,7 @@ from stateplan.planner.catalog.objects import (
     ObjectIdentifier,
     TableSchema,
 )
-from stateplan.planner.compile import Fields, InsertPlan, plan_insert, plan_query, plan_together, query_schema
+from stateplan.planner.compile import Fields, InsertPlan, Planned, plan_insert, plan_query, plan_together, query_schema
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
 from stateplan.planner.session.plan_secrets import hide_secrets
@@ -36,7 +36,6 @@ from stateplan.plans.advice import ExplainDetail, explain_details
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.secrets import Secrets
-    from stateplan.planner.physical import Physical
     from stateplan.plans.document import PlanDocument
 
 
@@ -46,13 +45,13 @@ class Plan:
 
     Attributes:
         sql: its text, without secrets.
-        physical: the physical plan of each INSERT.
-        graph: the exec graph, with the whole of every table and references in place of secrets.
+        planned: its plans; the exec graph has the whole of every table, and secrets.
+        graph: the exec graph with references in place of secrets.
         secrets: what these stand for.
     """
 
     sql: str
-    physical: Sequence[Physical]
+    planned: Planned
     graph: ExecGraph
     secrets: Secrets
 
@@ -115,7 +114,7 @@ class Compiler:
             planned = plan_together(plans, catalog, options)
         graph, secrets = hide_secrets(planned.graph, self._catalog)
         sql = ";\n".join(insert.sql for insert in inserts.inserts)
-        return Plan(redacted(sql), planned.physical, graph, secrets)
+        return Plan(redacted(sql), planned, graph, secrets)
 
     def query(self, query: exp.Expr, source: str, channel: str = "") -> QueryPlan:
         """The plan of a query.
@@ -145,7 +144,7 @@ class Compiler:
             fields, plan = plan_query(query, catalog, options, source, table_of)
             planned = plan_together([plan], catalog, options)
         graph, secrets = hide_secrets(planned.graph, self._catalog)
-        return QueryPlan(redacted(text_of(query, source)), planned.physical, graph, secrets, fields)
+        return QueryPlan(redacted(text_of(query, source)), planned, graph, secrets, fields)
 
     def document(self, inserts: Inserts) -> PlanDocument:
         """The plan of INSERTs as a new document.
@@ -205,7 +204,7 @@ class Compiler:
         from stateplan.planner.session.explain import explain_text
 
         options = self._config.to_dict()
-        return explain_text(plan.physical, plan.graph, options, details, isinstance(plan, QueryPlan))
+        return explain_text(plan.planned, plan.graph, options, details, isinstance(plan, QueryPlan))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""EXPLAIN of a statement: Flink's sections, as far as there are details asked for, and the state of each operator.
+"""EXPLAIN of a statement: Flink's sections, and the state of each operator.
 
-The tree of exec nodes is that of the plan file. CHANGELOG_MODE and PLAN_ADVICE show the physical plan above it, as
-Flink does: the operators before they become exec nodes, with expressions in prefix form and with the hints on state.
+First comes the statement as it was bound, then the physical plan, whose operators have expressions in prefix form and
+the hints on state, and then the tree of exec nodes, which is that of the plan file. CHANGELOG_MODE and PLAN_ADVICE add
+to the physical plan.
 
 Source: Flink's ``StreamPlanner.explain``, ``FlinkRelOptUtil.toString`` and ``RelTreeWriterImpl``.
 """
@@ -13,9 +14,12 @@ from dataclasses import replace
 
 from stateplan.execnodes.fingerprint import uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.redaction import redacted
 from stateplan.execnodes.settings import is_batch
 from stateplan.execnodes.ttl import format_ttl
-from stateplan.planner.algebra.relations import Aggregate, Join, Sink
+from stateplan.planner.algebra.relations import Aggregate, Join, Rel, Sink
+from stateplan.planner.compile import Planned
+from stateplan.planner.logical_tree import logical_tree
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import describe_physical
 from stateplan.planner.operators.base import update
@@ -38,7 +42,7 @@ _LETTERS = {
 
 
 def explain_text(
-    plans: Sequence[Physical],
+    planned: Planned,
     graph: ExecGraph,
     options: Mapping[str, str],
     details: frozenset[ExplainDetail] = frozenset(),
@@ -47,8 +51,8 @@ def explain_text(
     """What EXPLAIN shows of a statement.
 
     Args:
-        plans: its physical plans, one for each sink, where a detail of :data:`OF_PHYSICAL_PLAN` is asked for.
-        graph: its exec graph.
+        planned: its plans.
+        graph: its exec graph, without secrets.
         options: of the session.
         details: what is asked for beside the operators.
         query: the statement is a query, and the sink its results go to is not shown.
@@ -61,10 +65,15 @@ def explain_text(
         shown = explain(PlanDocument.from_graph(graph), options, of_plan)
     else:
         shown = explain_graph(graph, uids(graph), options)
-    tops = [_for_nobody(below) for plan in plans for below in plan.inputs] if query else plans
+    plans, tops = planned.physical, planned.physical
+    bound: Sequence[Rel] = planned.bound
     if query:
+        tops = [_for_nobody(below) for plan in plans for below in plan.inputs]
+        bound = [below for sink in planned.bound for below in sink.inputs]
         shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
-    return "\n".join([*_physical(tops, plans, graph, options, details), *sections(shown, not is_batch(options))])
+    written = "== Abstract Syntax Tree ==\n" + "\n".join(map(logical_tree, bound))
+    physical = _physical(tops, plans, graph, options, details)
+    return "\n".join([redacted(written), redacted(physical), *sections(shown, not is_batch(options))])
 
 
 def _for_nobody(top: Physical) -> Physical:
@@ -78,17 +87,14 @@ def _physical(
     graph: ExecGraph,
     options: Mapping[str, str],
     details: frozenset[ExplainDetail],
-) -> Iterator[str]:
-    """The section of the physical plan, where a detail is asked for that stands there."""
-    if not details & OF_PHYSICAL_PLAN:
-        return
+) -> str:
+    """The section of the physical plan."""
     advised = ExplainDetail.PLAN_ADVICE in details
     advice = advice_of_statement(sinks, graph, options, _related) if advised else []
     first = bool(advice) and advice[0].level == "ADVICE"
     trees = ["".join(_tree(plan, first, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
-    yield f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)
-    if advised:
-        yield advice_text(advice)
+    section = f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)
+    return f"{section}\n{advice_text(advice)}" if advised else section
 
 
 def _related(top: Physical) -> str:
@@ -131,5 +137,5 @@ def _with_hints(node: Physical, line: str) -> str:
         sides = zip(("LEFT", "RIGHT"), rel.ttl_texts, strict=True)
         options = "{" + ", ".join(f"{side}={text}" for side, text in sides if text is not None) + "}"
     elif isinstance(rel, Aggregate) and rel.hint is not None and rel.hint.ttl is not None:
-        options = f"[{format_ttl(rel.hint.ttl)}]"
+        options = f"[{rel.hint.text or format_ttl(rel.hint.ttl)}]"
     return f"{line.removesuffix(')')}, stateTtlHints=[[[STATE_TTL options:{options}]]])" if options else line

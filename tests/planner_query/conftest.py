@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,6 +49,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items() if k not in _ours(value)}
     return [plain(v) for v in value] if isinstance(value, list) else value
+
+
+def numbered(tree: str) -> str:
+    """A tree of EXPLAIN with the numbers of correlations from 0. Flink counts on and on in a session."""
+    first = min(map(int, re.findall(r"\$cor(\d+)", tree)), default=0)
+    return re.sub(r"\$cor(\d+)", lambda found: f"$cor{int(found[1]) - first}", tree)
 
 
 def compiled(script: str) -> Plan:
