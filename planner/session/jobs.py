@@ -198,7 +198,7 @@ class Jobs:
                 there = ((e.id, e.job.view) for e in self._entries.values() if e.job and e.job.runs_in == job.runs_in)
                 seen = {name: (view.batches, view.in_hand is not None) for name, view in there}
                 blamed = to_blame(seen)
-                self._gone = job.runs_in, blamed, seen.keys() - blamed
+                self._gone = job.runs_in, blamed, frozenset(seen) - blamed
             return entry.id in self._gone[1]
 
     def cleared(self) -> bool:
