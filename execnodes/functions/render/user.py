@@ -66,7 +66,7 @@ def user_values(
     if function.asynchronous is not None:
         columns = [python_values(s, t) for s, t in zip(inputs, types, strict=True)]
         rows = list(zip(*columns, strict=True)) if columns else [()] * height
-        from stateplan.execnodes.functions.asynchronous import awaited
+        from stateplan.execnodes.functions.render.awaiting import awaited
 
         out = awaited(function, call, rows)
     elif not inputs:
