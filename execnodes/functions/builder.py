@@ -8,6 +8,7 @@ from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import equal_operands
 from stateplan.execnodes.functions.table import ScalarFunction, find_scalar, names, unknown_function
+from stateplan.execnodes.functions.typerules import least_restrictive
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import BOOLEAN
 
@@ -70,8 +71,11 @@ def compare_with_items(operator: str, value: Rex, items: Sequence[Rex], place: P
     Items are cast to the type of ``value`` where their types differ in more than length, precision or scale.
 
     Raises:
-        SqlError: SQL203, where an item's type does not mix with the value's; SQL204 from the cast.
+        SqlError: SQL203, where the items have no common type, or one that does not mix with the value's; SQL204 from
+            the cast.
     """
+    if least_restrictive([item.type for item in items]) is None:
+        raise SqlError("SQL203.items", shown=", ".join(item.type.summary() for item in items), place=place)
     terms: list[Rex] = []
     for item in items:
         if item.type.root == "NULL" and isinstance(item, Literal):

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from stateplan.execnodes.errors import SqlError, nearest, one_of
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import to_least_restrictive
+from stateplan.execnodes.functions.comparison import check_ordered
 from stateplan.execnodes.functions.literals import null_literal
 from stateplan.execnodes.functions.table import ScalarFunction, TypeRule, any_nullable, argument, fixed, register
-from stateplan.execnodes.functions.typerules import common_type, least_restrictive, same_type
+from stateplan.execnodes.functions.typerules import common_type, family, is_implicit, least_restrictive, same_type
 from stateplan.execnodes.rex import Literal, Rex
 from stateplan.execnodes.types import BOOLEAN, INT, STRING, VARIANT, LogicalType, RowField
 
@@ -78,6 +79,9 @@ def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
         if not (index.type.is_integer or (index.type.is_string and isinstance(index, Literal))):
             raise SqlError("SQL203.variant_item", type=index.type.summary())
         return operands
+    if container.type.root == "MAP" and family(index.type) != family(container.type.children[0]):
+        key = container.type.children[0]
+        raise SqlError("SQL203.map_key", type=index.type.summary(), key=key.summary())
     if container.type.root == "ARRAY" and index.type.root != "INTEGER":
         raise SqlError("SQL203.item_operands", type=index.type.summary())
     first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
@@ -95,11 +99,13 @@ def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
     """(array, element): the element is cast to the array's element type, an untyped NULL takes it.
 
     Raises:
-        SqlError: SQL203, for an array that is an untyped NULL.
+        SqlError: SQL203, for an array that is an untyped NULL, or an element that needs an explicit cast.
     """
     array, element, *rest = operands
     if array.type.root == "NULL":
         raise SqlError("SQL203.with_element")
+    if not is_implicit(element.type, array.type.children[0]):
+        raise SqlError("SQL203.element", type=element.type.summary(), array=array.type.summary())
     inner = array.type.children[0]
     if element.type.root == "NULL":
         return [array, null_literal(inner), *rest]
@@ -125,7 +131,13 @@ def _merged(operands: Sequence[Rex]) -> LogicalType:
     return _array(inner, any_nullable(operands))
 
 
+def _ordered(operands: Sequence[Rex]) -> LogicalType:
+    check_ordered(operands[0].type, None)
+    return operands[0].type.as_nullable(any_nullable(operands))
+
+
 def _extreme(operands: Sequence[Rex]) -> LogicalType:
+    check_ordered(operands[0].type, None)
     return operands[0].type.children[0].as_nullable()
 
 
@@ -153,7 +165,7 @@ def _map_union(operands: Sequence[Rex]) -> LogicalType:
     return merged
 
 
-_A, _I = "ARRAY", "INTEGER"
+_A = "ARRAY"
 
 
 def _joined(operands: Sequence[Rex]) -> LogicalType:
@@ -189,8 +201,8 @@ register(
         ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
         ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
         ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
-        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), argument(0), optional=2),
-        ScalarFunction("ARRAY_SLICE", (_A, _I, _I), argument(0), optional=1),
+        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), _ordered, optional=2),
+        ScalarFunction("ARRAY_SLICE", (_A, "INT", "INT"), argument(0), optional=1),
         ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
         ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
         ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(any_nullable(ops))),

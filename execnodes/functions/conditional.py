@@ -8,6 +8,7 @@ from functools import partial
 from stateplan.execnodes.errors import Place, SqlError
 from stateplan.execnodes.functions.casting import cast_rex
 from stateplan.execnodes.functions.coercion import case_operands, equal_operands, to_common
+from stateplan.execnodes.functions.comparison import check_ordered
 from stateplan.execnodes.functions.literals import null_literal
 from stateplan.execnodes.functions.table import ScalarFunction, argument, register
 from stateplan.execnodes.functions.typerules import common_type, family, least_restrictive
@@ -66,6 +67,8 @@ def _if_type(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _extreme_type(operands: Sequence[Rex]) -> LogicalType:
+    for operand in operands:
+        check_ordered(operand.type, None)
     return _common(operands, "GREATEST").as_nullable(any(o.type.nullable for o in operands))
 
 

@@ -104,7 +104,8 @@ _CALENDAR = (
 def _instant(operands: Sequence[Rex]) -> LogicalType:
     """TO_TIMESTAMP_LTZ of a number and its precision, or of a text, a pattern and a zone. Raises SqlError SQL203."""
     numeric = operands[0].type.is_numeric
-    if any(o.type.is_string == numeric for o in operands[1:]) or (numeric and len(operands) > 2):
+    precise = all(o.type.is_string or o.type.root == "INTEGER" for o in operands[1:])
+    if any(o.type.is_string == numeric for o in operands[1:]) or (numeric and len(operands) > 2) or not precise:
         raise SqlError("SQL203.instant", shown=", ".join(o.type.summary() for o in operands))
     return _LTZ3
 

@@ -61,7 +61,7 @@ def _chosen(operands: Sequence[Rex]) -> LogicalType:
     return merged.as_nullable()
 
 
-_C, _I = "CHARACTER", "INTEGER"
+_C, _I, _N = "CHARACTER", "INTEGER", "INT"
 
 register(
     [
@@ -70,22 +70,22 @@ register(
         ScalarFunction("LTRIM", (_C, _C), _as_varchar(0), optional=1),
         ScalarFunction("RTRIM", (_C, _C), _as_varchar(0), optional=1),
         ScalarFunction("BTRIM", (_C, _C), _STRING, optional=1),
-        ScalarFunction("SUBSTRING", (_C, _I, _I), _as_varchar(0, True), optional=1),
-        ScalarFunction("SUBSTR", (_C, _I, _I), _as_varchar(0, True), optional=1),
-        ScalarFunction("LEFT", (_C, _I), _as_varchar(0, True)),
-        ScalarFunction("RIGHT", (_C, _I), _as_varchar(0, True)),
+        ScalarFunction("SUBSTRING", (_C, _N, _N), _as_varchar(0, True), optional=1),
+        ScalarFunction("SUBSTR", (_C, _N, _N), _as_varchar(0, True), optional=1),
+        ScalarFunction("LEFT", (_C, _N), _as_varchar(0, True)),
+        ScalarFunction("RIGHT", (_C, _N), _as_varchar(0, True)),
         ScalarFunction("CHAR_LENGTH", (_C,), _INT, aliases=("CHARACTER_LENGTH",)),
         ScalarFunction("POSITION", (_C, _C), _INT),
-        ScalarFunction("LOCATE", (_C, _C, _I), _INT, optional=1),
-        ScalarFunction("INSTR", (_C, _C, _I, _I), _INT, optional=2),
+        ScalarFunction("LOCATE", (_C, _C, _N), _INT, optional=1),
+        ScalarFunction("INSTR", (_C, _C, _N, _N), _INT, optional=2),
         ScalarFunction("REPLACE", (_C, _C, _C), _STRING),
         ScalarFunction("OVERLAY", (_C, _C, _I, _I), _overlaid, optional=1),
         ScalarFunction("||", ("CHARACTER|BINARY", "CHARACTER|BINARY"), _concatenated, syntax="BINARY"),
         ScalarFunction("CONCAT", (_C,), _STRING, variadic=True),
         ScalarFunction("CONCAT_WS", (_C, _C), _STRING, variadic=True),
-        ScalarFunction("LPAD", (_C, _I, _C), _STRING),
-        ScalarFunction("RPAD", (_C, _I, _C), _STRING),
-        ScalarFunction("REPEAT", (_C, _I), _STRING),
+        ScalarFunction("LPAD", (_C, _N, _C), _STRING),
+        ScalarFunction("RPAD", (_C, _N, _C), _STRING),
+        ScalarFunction("REPEAT", (_C, _N), _STRING),
         ScalarFunction("REVERSE", (_C,), _NULLABLE),
         ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INT", "INT"), _NULLABLE),
         ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
