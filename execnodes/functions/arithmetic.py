@@ -93,7 +93,7 @@ def _times(operands: Sequence[Rex], place: Place | None) -> Rex:
         return _plain("*", operands, _numeric(operands, decimal_times))
     if _is_interval(b) and family(a.type) == "NUMERIC":
         a, b = b, a
-    if _is_interval(a) and family(b.type) == "NUMERIC" and b.type.root not in ("FLOAT", "DOUBLE"):
+    if _is_interval(a) and b.type.is_integer:
         return _plain("*", (a, b), a.type.as_nullable(any_nullable(operands)))
     raise _wrong("*", operands, place)
 

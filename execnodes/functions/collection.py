@@ -131,6 +131,11 @@ def _merged(operands: Sequence[Rex]) -> LogicalType:
     return _array(inner, any_nullable(operands))
 
 
+def _without(operands: Sequence[Rex]) -> LogicalType:
+    _merged(operands)
+    return operands[0].type.as_nullable(any_nullable(operands))
+
+
 def _ordered(operands: Sequence[Rex]) -> LogicalType:
     check_ordered(operands[0].type, None)
     return operands[0].type.as_nullable(any_nullable(operands))
@@ -205,7 +210,7 @@ register(
         ScalarFunction("ARRAY_SLICE", (_A, "INT", "INT"), argument(0), optional=1),
         ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
         ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
-        ScalarFunction("ARRAY_EXCEPT", (_A, _A), lambda ops: ops[0].type.as_nullable(any_nullable(ops))),
+        ScalarFunction("ARRAY_EXCEPT", (_A, _A), _without),
         ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
         ScalarFunction("ARRAY_MAX", (_A,), _extreme),
         ScalarFunction("ARRAY_MIN", (_A,), _extreme),

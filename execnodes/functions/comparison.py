@@ -131,8 +131,12 @@ register(
             for name in ("AND", "OR")
         ),
         ScalarFunction("NOT", ("BOOLEAN",), _PREDICATE, syntax="PREFIX"),
-        ScalarFunction("IS NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS UNKNOWN",)),
-        ScalarFunction("IS NOT NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True, aliases=("IS NOT UNKNOWN",)),
+        ScalarFunction("IS NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True),
+        ScalarFunction("IS NOT NULL", ("ANY",), _CERTAIN, syntax="POSTFIX", nulls=True),
+        *(
+            ScalarFunction(f"IS {n}UNKNOWN", ("BOOLEAN",), _CERTAIN, syntax="POSTFIX", plan=f"IS {n}NULL", nulls=True)
+            for n in ("", "NOT ")
+        ),
         *(
             ScalarFunction(f"IS {n}{v}", ("BOOLEAN",), _CERTAIN, syntax="POSTFIX")
             for n in ("", "NOT ")

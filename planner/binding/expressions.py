@@ -195,7 +195,7 @@ class ExpressionBinder:
         what = node.expression
         word = {exp.Null: "NULL", exp.Boolean: "TRUE" if what.args.get("this") else "FALSE"}.get(type(what), what.name)
         operand = self.bind(node.this)
-        name = f"IS {'NOT ' if negated else ''}{'NULL' if word == 'UNKNOWN' else word}"
+        name = f"IS {'NOT ' if negated else ''}{word}"
         return make_call(name, [operand], self.place(node))
 
     def _between(self, node: exp.Expr) -> Rex:

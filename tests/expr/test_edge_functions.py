@@ -284,6 +284,10 @@ def test_numbers_that_are_none_are_no_decimals() -> None:
         "MAP[i, s][s]",
         "s IN (DATE '2024-01-01', s)",
         "1E0 * INTERVAL '1' DAY",
+        "INTERVAL '1' DAY * 1.5",
+        "i IS UNKNOWN",
+        "s IS NOT UNKNOWN",
+        "ARRAY_EXCEPT(ARRAY[i], ARRAY[s])",
         "ARRAY_CONTAINS(NULL, i)",
     ],
 )
