@@ -312,6 +312,13 @@ def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch
     assert plan.value.code == "PLAN007"
 
 
+@pytest.mark.parametrize("url", ["http://a:1/x", "HTTPS://a/x"])
+def test_a_checkpoint_on_a_web_server(url: str) -> None:
+    with pytest.raises(CheckpointError, match=r"Spark does not write to 'https?:'") as raised:
+        hadoop.checkpoint_path(url, {})
+    assert raised.value.code == "CKPT006"
+
+
 def test_a_file_system_of_hadoop_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)

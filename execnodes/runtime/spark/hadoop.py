@@ -25,6 +25,8 @@ from stateplan.execnodes.unreached import REASONS, first_answer
 
 _DEFAULT = "fs.defaultFS"
 CHECKPOINT_DIR = "execution.checkpointing.dir"
+_READ_ONLY = {"http", "https"}
+"""Schemes of which Hadoop reads files, and has neither folders nor anything to write with."""
 _HADOOP = "spark.hadoop."
 _NO_PATH = {
     "nul": "a path has no NUL character",
@@ -114,6 +116,8 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
     """A path on a file system of Hadoop. Raises CheckpointError CKPT001, CKPT006, CKPT052; RunError RUN019."""
     from stateplan.execnodes.runtime.spark.hadoop_files import HadoopFileSystem
 
+    if has_scheme(text) and scheme_of(text) in _READ_ONLY:
+        raise CheckpointError("CKPT006.read_only", folder=text, scheme=scheme_of(text))
     try:
         configuration = _configuration(options)
         path = _jvm().org.apache.hadoop.fs.Path(text)
