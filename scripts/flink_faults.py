@@ -68,6 +68,7 @@ FAULTS: dict[str, Callable[[Answer], bool]] = {
     "sets of groups over sets of groups cannot be planned": _says(
         "java.lang.IndexOutOfBoundsException", r"GROUP BY (ROLLUP|CUBE|GROUPING SETS)", times=2
     ),
+    "a rule of the planner gives rows of another type": _says("Cannot add expression of different type to set"),
     "the keys of sessions lose their parentheses in the text of a view": lambda a: bool(
         re.search(r"arguments to function 'SESSION'|Column '\w+' not found in any table", a.message)
         and re.search(_VIEW_OF_SESSIONS, a.said("script.sql"))
@@ -81,7 +82,7 @@ FAULTS: dict[str, Callable[[Answer], bool]] = {
     "two time attributes reach a sink, which it sees only when the job starts": _says(
         "should be used as the event-time timestamp for the table sink"
     ),
-    "a row without a time fails the job": _says("RowTime field should not be null"),
+    "a row without a time fails the job": _says("should not be null, please convert it to a non-null long value"),
     "a row without a time is in the windows of 1970": _in_1970,
     "sessions are made after the sets of groups, so rows of other keys join them": _plan_has(
         r"SESSION[^\n]*\n(?:[^\n]*(?:Calc|Exchange)\([^\n]*\n)*[^\n]*Expand\("
