@@ -14,8 +14,8 @@ import polars as pl
 from stateplan.execnodes.errors import DataError
 from stateplan.execnodes.functions.json import is_json
 from stateplan.execnodes.functions.render.base import Renderer, renders
+from stateplan.execnodes.functions.render.jsonpath.compiler import compile_path
 from stateplan.execnodes.functions.render.jsonpath.cursor import JsonPathError
-from stateplan.execnodes.functions.render.jsonpath.path import compile_path
 from stateplan.execnodes.functions.render.rowwise import rowwise
 from stateplan.execnodes.rex import Call, Literal, Rex
 from stateplan.execnodes.types import STRING, LogicalType

@@ -1,27 +1,22 @@
-"""Compiling and evaluating JSON paths.
+"""Steps of JSON paths, and their evaluation.
 
-Source: json-path's ``PathCompiler``, its ``PathToken`` classes and path functions, and ``JsonPath.read``.
+Source: json-path's ``PathToken`` classes and path functions, and ``JsonPath.read``.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from stateplan.execnodes.functions.render.jsonpath.cursor import (
-    Cursor,
     InvalidPathError,
     JsonPathError,
     PathNotFoundError,
-    unescaped,
 )
-from stateplan.execnodes.functions.render.jsonpath.filters import Condition, FilterReader
-from stateplan.execnodes.functions.render.jsonpath.lenient import lenient_json
+from stateplan.execnodes.functions.render.jsonpath.filters import Condition
 from stateplan.execnodes.values.floats import double_text
 
 
@@ -82,7 +77,7 @@ class Step:
 
 
 @dataclass
-class _Root(Step):
+class Root(Step):
     @property
     def definite(self) -> bool:
         return True
@@ -92,7 +87,7 @@ class _Root(Step):
 
 
 @dataclass
-class _Names(Step):
+class Names(Step):
     names: tuple[str, ...]
 
     @property
@@ -142,7 +137,7 @@ class _Array(Step):
 
 
 @dataclass
-class _Indexes(_Array):
+class Indexes(_Array):
     given: tuple[int, ...]
 
     @property
@@ -154,7 +149,7 @@ class _Indexes(_Array):
 
 
 @dataclass
-class _Slice(_Array):
+class Slice(_Array):
     start: int | None
     end: int | None
 
@@ -169,7 +164,7 @@ class _Slice(_Array):
 
 
 @dataclass
-class _All(Step):
+class All(Step):
     def take(self, value: Any, run: _Evaluation) -> None:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         for part in parts:
@@ -187,7 +182,7 @@ class _All(Step):
 
 
 @dataclass
-class _Filter(Step):
+class Filter(Step):
     condition: Condition
 
     def take(self, value: Any, run: _Evaluation) -> None:
@@ -212,7 +207,7 @@ class _Filter(Step):
 
 
 @dataclass
-class _AnyDepth(Step):
+class AnyDepth(Step):
     def take(self, value: Any, run: _Evaluation) -> None:
         step = self.following
         if step is None:
@@ -226,9 +221,9 @@ class _AnyDepth(Step):
 
 
 @dataclass
-class _Function(Step):
+class FunctionStep(Step):
     name: str
-    parameters: tuple[Path | _Json, ...]
+    parameters: tuple[Path | JsonParameter, ...]
 
     @property
     def definite(self) -> bool:
@@ -245,7 +240,7 @@ class _Function(Step):
 
 
 @dataclass(frozen=True)
-class _Json:
+class JsonParameter:
     """A parameter that is written as JSON."""
 
     content: Any
@@ -255,7 +250,7 @@ def _linked(steps: Sequence[Step]) -> None:
     certain = True
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         step.following, step.certain = following, certain
-        certain = certain and (step.definite or isinstance(step, _Root))
+        certain = certain and (step.definite or isinstance(step, Root))
 
 
 class Path:
@@ -309,8 +304,8 @@ def _numbers(values: Any) -> list[float]:
     return [float(v) for v in parts if isinstance(v, int | float | Decimal) and not isinstance(v, bool)]
 
 
-def _given(parameter: Path | _Json, run: _Evaluation) -> Any:
-    return parameter.content if isinstance(parameter, _Json) else parameter.value(run.root, run.root, run.lax)
+def _given(parameter: Path | JsonParameter, run: _Evaluation) -> Any:
+    return parameter.content if isinstance(parameter, JsonParameter) else parameter.value(run.root, run.root, run.lax)
 
 
 @dataclass(frozen=True)
@@ -319,7 +314,7 @@ class _Call:
 
     value: Any
     given: list[Any]
-    parameters: tuple[Path | _Json, ...]
+    parameters: tuple[Path | JsonParameter, ...]
     lax: bool
 
 
@@ -371,10 +366,10 @@ def _length(call: _Call) -> int | None:
     """Of the value, or of the parts of what the first parameter leads to."""
     if call.parameters:
         parameter = call.parameters[0]
-        if isinstance(parameter, _Json):
+        if isinstance(parameter, JsonParameter):
             raise JsonPathError("length takes a path")
-        if not isinstance(parameter.steps[-1], _Function):
-            parameter = Path([*map(replace, parameter.steps), _All()], parameter.of_root)
+        if not isinstance(parameter.steps[-1], FunctionStep):
+            parameter = Path([*map(replace, parameter.steps), All()], parameter.of_root)
         inner = parameter.value(call.value, call.value, call.lax)
         if isinstance(inner, list):
             return len(inner)
@@ -420,227 +415,3 @@ _FUNCTIONS: dict[str, Function] = {
     "last": _item(lambda call: -1),
     "index": _item(_first_number),
 }
-
-
-@lru_cache(maxsize=512)
-def compile_path(text: str) -> Path:
-    """The path that ``text`` is; one that begins with neither ``$`` nor ``@`` begins with a name.
-
-    Raises:
-        InvalidPathError: it is no path.
-    """
-    trimmed = (text if text[:1] in ("$", "@") else f"$.{text}").rstrip(" ")
-    if trimmed.endswith("."):
-        raise InvalidPathError(f"{text} ends with a .")
-    return _PathReader(trimmed).read()
-
-
-class _PathReader:
-    """Reads the text of a path, step by step."""
-
-    def __init__(self, text: str) -> None:
-        self.cursor = Cursor(text)
-        self.steps: list[Step] = []
-
-    def read(self) -> Path:
-        cursor = self.cursor
-        while cursor.char in " \t\r\n":
-            cursor.place += 1
-        if cursor.char not in "$@":
-            raise InvalidPathError(f"{cursor.text} begins with neither $ nor @")
-        of_root = cursor.char == "$"
-        self.steps.append(_Root())
-        if not cursor.at_tail:
-            cursor.place += 1
-            if cursor.char not in ".[":
-                raise InvalidPathError(f"{cursor.text} has neither . nor [ behind {cursor.text[0]}")
-            self._step()
-            while not cursor.at_tail:
-                self._step()
-        steps = self.steps
-        if isinstance(steps[-1], _Function) and isinstance(steps[1], _AnyDepth):
-            call = next(i for i, s in enumerate(steps) if isinstance(s, _Function))
-            name = steps[call].name  # type: ignore[attr-defined]
-            return Path([_Root(), _Function(name, (Path(steps[:call], True),)), *steps[call + 1 :]], True)
-        return Path(steps, of_root)
-
-    def _step(self) -> None:
-        cursor = self.cursor
-        if cursor.char == "[":
-            for read in (self._quoted, self._indexes, self._bracketed_all, self._filter):
-                if read():
-                    return
-            raise InvalidPathError(f"nothing that may stand in brackets at {cursor.place} of {cursor.text}")
-        if cursor.char == ".":
-            if cursor.text.startswith("..", cursor.place):
-                self.steps.append(_AnyDepth())
-                cursor.place += 1
-            cursor.place += 1
-            if cursor.char == ".":
-                raise InvalidPathError(f"too many . in {cursor.text}")
-            self._step()
-        elif cursor.char == "*":
-            cursor.place += 1
-            self.steps.append(_All())
-        else:
-            self._name()
-
-    def _name(self) -> None:
-        cursor = self.cursor
-        if cursor.char == " ":
-            raise InvalidPathError(f"a blank in {cursor.text}")
-        found = re.compile(r"[ .\[(]").search(cursor.text, cursor.place)
-        end = found.start() if found else len(cursor.text)
-        if found and found[0] == " ":
-            raise InvalidPathError(f"a blank in {cursor.text}")
-        name = cursor.text[cursor.place : end] if end else cursor.text[cursor.place :]
-        if found and found[0] == "(":
-            self._call(name, end)
-        else:
-            cursor.place = end
-            self.steps.append(_Names((name,)))
-
-    def _call(self, name: str, opened: int) -> None:
-        cursor = self.cursor
-        depth = 1
-        for c in cursor.text[opened + 1 :]:
-            depth += (c == "(") - (c == ")")
-            if depth == 0:
-                break
-        else:
-            raise InvalidPathError(f"( is not closed in {cursor.text}")
-        parameters: tuple[Path | _Json, ...] = ()
-        if cursor.at(opened + 1) == ")":
-            cursor.place = opened + 1
-        else:
-            cursor.place = opened + 1
-            parameters = tuple(self._parameters())
-        self.steps.append(_Function(name, parameters))
-
-    def _parameters(self) -> list[Path | _Json]:
-        """The parameters up to the closing bracket, behind which the cursor is then."""
-        cursor = self.cursor
-        out: list[Path | _Json] = []
-        depth = {"(": 1, "[": 0, "{": 0}
-        closes = {")": "(", "]": "[", "}": "{"}
-        quoted, before, kind, text = False, "", "", ""
-        while cursor.inside and depth["("]:
-            c = cursor.char
-            cursor.place += 1
-            if not kind:
-                if c in " \t\r\n":
-                    continue
-                kind = "json" if c in '{"-' or c.isdigit() else "path" if c in "$@" else ""
-            if c == '"':
-                quoted = not quoted or before == "\\"
-            elif c in depth:
-                depth[c] += 1
-            elif c in closes:
-                depth[closes[c]] -= 1
-                if depth[closes[c]] < 0:
-                    raise InvalidPathError(f"{c} closes nothing in {cursor.text}")
-            ends = not quoted and not depth["["] and not depth["{"]
-            if c == ")" and before == "(":
-                text += c
-            elif c in ",)" and ends and (depth["("] == 0 if c == ")" else depth["("] == 1):
-                out += self._parameter(kind, text)
-                kind, text = "", ""
-            elif kind:
-                text += c
-            before = c
-        if any(depth.values()):
-            raise InvalidPathError(f"a bracket is not closed in {cursor.text}")
-        return out
-
-    def _parameter(self, kind: str, text: str) -> list[Path | _Json]:
-        if kind == "json":
-            return [_Json(lenient_json(text))]
-        return [_PathReader(text).read()] if kind == "path" else []
-
-    def _quoted(self) -> bool:
-        cursor = self.cursor
-        quote = cursor.visible_char()
-        if quote not in ("'", '"'):
-            return False
-        names: list[str] = []
-        place, start, end = cursor.place + 1, 0, 0
-        within = escaped = comma = False
-        while place < len(cursor.text):
-            c = cursor.text[place]
-            if escaped:
-                escaped = False
-            elif c == "\\":
-                escaped = True
-            elif c == "]" and not within:
-                break
-            elif c == quote and within:
-                if cursor.visible_char(place) not in "],":
-                    raise InvalidPathError(f"names without a comma in {cursor.text}")
-                end, within = place, False
-                names.append(unescaped(cursor.text[start:place]))
-            elif c == quote:
-                start, within, comma = place + 1, True, False
-            elif c == "," and not within:
-                if comma:
-                    raise InvalidPathError(f"an empty name in {cursor.text}")
-                comma = True
-            place += 1
-        closed = cursor.next_visible(end)
-        if within or comma or closed >= len(cursor.text) or cursor.text[closed] != "]":
-            raise InvalidPathError(f"a name is not closed in {cursor.text}")
-        cursor.place = closed + 1
-        self.steps.append(_Names(tuple(names)))
-        return True
-
-    def _indexes(self) -> bool:
-        cursor = self.cursor
-        first = cursor.visible_char()
-        end = cursor.text.find("]", cursor.place + 1)
-        if not (first.isdigit() or first in "-:") or end < 0:
-            return False
-        text = cursor.text[cursor.place + 1 : end].strip()
-        if re.fullmatch(r"[\d,\-: ]*", text) is None:
-            return False
-        self.steps.append(_slice(text) if ":" in text else _Indexes(tuple(map(_integer, re.split(r"\s*,\s*", text)))))
-        cursor.place = end + 1
-        return True
-
-    def _bracketed_all(self) -> bool:
-        cursor = self.cursor
-        if cursor.visible_char() != "*":
-            return False
-        closed = cursor.next_visible(cursor.next_visible())
-        if closed >= len(cursor.text) or cursor.text[closed] != "]":
-            raise InvalidPathError(f"[* is not closed in {cursor.text}")
-        cursor.place = closed + 1
-        self.steps.append(_All())
-        return True
-
-    def _filter(self) -> bool:
-        cursor = self.cursor
-        mark = cursor.next_visible()
-        opened = cursor.next_visible(mark)
-        if cursor.visible_char() != "?" or cursor.visible_char(mark) != "(":
-            return False
-        closed = cursor.find_closing(opened, "(", ")", patterns=True)
-        end = cursor.next_visible(closed)
-        if closed < 0 or cursor.visible_char(closed) != "]":
-            return False
-        self.steps.append(_Filter(FilterReader(cursor.text[opened : closed + 1], compile_path).read()))
-        cursor.place = end + 1
-        return True
-
-
-def _integer(text: str) -> int:
-    if re.fullmatch(r"-?\d+", text) is None or not -(2**31) <= int(text) < 2**31:
-        raise InvalidPathError(f"{text} is no index")
-    return int(text)
-
-
-def _slice(text: str) -> _Slice:
-    if re.fullmatch(r"[\d\-:]*", text) is None:
-        raise InvalidPathError(f"{text} is no slice")
-    start, end = [_integer(part) if part else None for part in [*text.split(":"), ""][:2]]
-    if start is None and end is None:
-        raise InvalidPathError(f"{text} is no slice")
-    return _Slice(start, end)
