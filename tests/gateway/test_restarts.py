@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -272,45 +271,5 @@ def test_jobs_go_on_when_the_process_of_spark_is_killed(tmp_path: Path) -> None:
         assert "[RUN019]" in json.loads(stored.read_text())["error"]
         session.run(f"STOP JOB '{jobs['kept']}'")
         assert states()["kept"] == "CANCELED"
-    finally:
-        server.stop()
-
-
-@pytest.mark.spark
-@pytest.mark.long
-def test_a_job_that_takes_all_memory_of_spark_again_and_again_fails_alone(tmp_path: Path) -> None:
-    """Its row does not fit into the JVM. The other job goes on, with all its rows and without doubled ones."""
-    for name in ("in", "large"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "in" / "0.json").write_text('{"k": 1}\n')
-    server = GatewayServer(tmp_path / "gateway")
-    try:
-        attempts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2"}
-        session = server.session({"spark.driver.memory": "512m", **attempts, **SMALL})
-        for statement in TABLES:
-            session.run(statement.format(tmp_path, "kept"))
-        session.run(
-            f"CREATE TABLE huge (v STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/large', "
-            "'format' = 'json', 'source.monitor-interval' = '200 ms')"
-        )
-        session.run("CREATE TABLE most (v STRING) WITH ('connector' = 'blackhole')")
-        kept = session.start("INSERT INTO kept SELECT k, COUNT(*) FROM t GROUP BY k")
-        until(lambda: counted(tmp_path / "kept")[1], 240)
-        large = session.start("INSERT INTO most SELECT MAX(v) FROM huge")
-        with (tmp_path / "large" / "0.json").open("w") as out:
-            out.write(f'{{"v": "{os.urandom(150_000_000).hex()}"}}\n')
-
-        def states() -> dict[str, str]:
-            return {row[0]: row[2] for row in session.run("SHOW JOBS")}
-
-        until(lambda: states()[large] == "FAILED", 600)
-        (tmp_path / "in" / "1.json").write_text('{"k": 1}\n')
-        until(lambda: counted(tmp_path / "kept")[2], 240)
-        assert states()[kept] == "RUNNING"
-        assert counted(tmp_path / "kept") == {1: 1, 2: 1}
-        told = json.loads((tmp_path / "gateway" / "state" / "jobs" / large / "job.json").read_text())["error"]
-        assert "[RUN019]" in told and "memory" in told
-        log = server.log.read_text()
-        assert log.count("does not count") >= 2
     finally:
         server.stop()
