@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
+from pathlib import Path
 
 from stateplan.planner.session.environment import TableEnvironment
 from stateplan.planner.session.jobs import Jobs
@@ -17,18 +19,21 @@ def overlap(a: int | None, b: int | None, c: int | None, d: int | None) -> bool 
     return max(a, b) >= min(c, d) and max(c, d) >= min(a, b)
 
 
-def shown(hour: int | None) -> str:
-    return "CAST(NULL AS TIMESTAMP(3))" if hour is None else f"TIMESTAMP '2024-01-02 0{hour}:00:00.000'"
+def instant(hour: int | None) -> str | None:
+    return None if hour is None else f"2024-01-02 0{hour}:00:00"
 
 
-def test_periods_overlap_where_they_meet() -> None:
+def test_periods_overlap_where_they_meet(tmp_path: Path) -> None:
     env = TableEnvironment.create({"table.local-time-zone": "UTC"}, jobs=Jobs())
     cases = list(product(TIMES, repeat=4))
-    rows = ", ".join(f"({i}, {', '.join(map(shown, case))})" for i, case in enumerate(cases))
+    rows = [{"i": i, **dict(zip("abcd", map(instant, case), strict=True))} for i, case in enumerate(cases)]
+    (tmp_path / "t.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    env.execute_sql(
+        "CREATE TABLE t (i INT, a TIMESTAMP(3), b TIMESTAMP(3), c TIMESTAMP(3), d TIMESTAMP(3)) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/t.json', 'format' = 'json')"
+    )
     query = "SELECT i, (a, b) OVERLAPS (c, d), (a, INTERVAL '1' HOUR) OVERLAPS (c, INTERVAL '-2' HOUR)"
-    found = {
-        row[0]: (row[1], row[2]) for row in env.execute_sql(f"{query} FROM (VALUES {rows}) t(i, a, b, c, d)").collect()
-    }
+    found = {row[0]: (row[1], row[2]) for row in env.execute_sql(f"{query} FROM t").collect()}
     for i, (a, b, c, d) in enumerate(cases):
         lasting = overlap(a, None if a is None else a + 1, c, None if c is None else c - 2)
         expected = overlap(a, b, c, d), lasting
