@@ -8,10 +8,15 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY stateplan stateplan
 COPY cli cli
+COPY common common
+COPY connectors connectors
 COPY execnodes execnodes
+COPY functions functions
 COPY gateway gateway
 COPY planner planner
 COPY plans plans
+COPY runtime runtime
+COPY session session
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim-bookworm

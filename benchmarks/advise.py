@@ -27,15 +27,15 @@ import polars as pl
 from benchmarks.harness import run, work_folder
 from benchmarks.ttl import QUERIES, Query
 from benchmarks.ttl_data import make_input
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.readable import ago, in_columns
-from stateplan.execnodes.runtime.metrics.log import read_metrics
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.ttl import format_ttl
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.common.readable import ago, in_columns
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.state import CheckpointReader
+from stateplan.runtime.metrics.log import read_metrics
+from stateplan.runtime.metrics.observed import Observed
+from stateplan.session.environment import TableEnvironment
 
 SHARES = (0.0, 0.01, 1.0)
 _STEP = 600_000

@@ -36,9 +36,9 @@ import psutil
 from benchmarks.chaos_jobs import JOBS, MINUTE, Job, edit_plan
 from benchmarks.harness import process_tree, run, work_folder
 from benchmarks.hosts import DRIVER, OPTIONS, Hosts
-from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
+from stateplan.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
 
 TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
 KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
@@ -384,7 +384,7 @@ def changed_at(ttls: dict[int, dict[str, int]]) -> Iterator[None]:
 def run_in_peace(storm: Storm, calm: Path) -> dict[int, dict[str, int]]:
     """Runs the input of the storm in ``calm`` from beginning to end, an instant per micro-batch; which TTLs held from
     which one on, as its checkpoint tells."""
-    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.session.environment import TableEnvironment
 
     calm.mkdir()
     for name in storm.job.inputs:

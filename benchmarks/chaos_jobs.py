@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 
@@ -48,8 +48,8 @@ class Job:
 
     def compile(self, folder: Path) -> Path:
         """The plan, with the first TTLs; a file of input that is not there yet is empty."""
-        from stateplan.planner.session.environment import TableEnvironment
-        from stateplan.planner.session.script import read_script
+        from stateplan.session.environment import TableEnvironment
+        from stateplan.session.script import read_script
 
         for name in self.inputs:
             (folder / name).touch()

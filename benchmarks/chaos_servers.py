@@ -59,7 +59,7 @@ from benchmarks.chaos import batches, kill, kill_all, kill_some, start, wait_unt
 from benchmarks.chaos_jobs import MINUTE, edit_plan
 from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
 from tests.support.kafka import Kafka
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
@@ -369,8 +369,8 @@ class Storm:
 
 
 def compile_plan(folder: Path) -> None:
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import read_script
+    from stateplan.session.environment import TableEnvironment
+    from stateplan.session.script import read_script
 
     session = TableEnvironment.create()
     for statement in read_script(SCRIPT.replace("{folder}", str(folder))):

@@ -19,9 +19,9 @@ from typing import Any
 from unittest.mock import patch
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.runtime import streaming
-from stateplan.execnodes.runtime.spark.collect import run_batch
-from stateplan.execnodes.runtime.spark.query import Shipped
+from stateplan.runtime import streaming
+from stateplan.runtime.spark.collect import run_batch
+from stateplan.runtime.spark.query import Shipped
 
 
 def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[str, float]:

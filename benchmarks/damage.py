@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import work_folder
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
 
 LIMIT = 60.0
 """Seconds within which a job must end, unless ``--limit`` gives more: for a machine that has much else to do."""

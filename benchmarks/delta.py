@@ -22,9 +22,9 @@ import polars as pl
 from deltalake import write_deltalake
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.connectors.protocol import Sink, SinkTable
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.types import parse_type
+from stateplan.common.types import parse_type
+from stateplan.connectors.protocol import Sink, SinkTable
+from stateplan.connectors.registry import find_connector
 
 COLUMNS = "order_id BIGINT, user_id BIGINT, product STRING, num INT, price DOUBLE"
 FILES = 8

@@ -20,7 +20,7 @@ import polars as pl
 import typer
 
 from benchmarks.harness import cpu_seconds, run, session, work_folder, write_files
-from stateplan.execnodes.runtime.streaming import SparkJob
+from stateplan.runtime.streaming import SparkJob
 
 QUERY = """INSERT INTO snk
 SELECT g, n, k FROM (

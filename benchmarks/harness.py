@@ -17,7 +17,7 @@ import polars as pl
 import psutil
 import typer
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 
 def run(main: Callable[..., int | None], about: str | None) -> None:

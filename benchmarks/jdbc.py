@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.jdbc import Jdbc
-from stateplan.execnodes.connectors.jdbc.lookup import fresh
-from stateplan.execnodes.connectors.jdbc.scan import JdbcSource
-from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
-from stateplan.execnodes.types import parse_type
+from stateplan.common.changelog import KIND
+from stateplan.common.types import parse_type
+from stateplan.connectors.jdbc import Jdbc
+from stateplan.connectors.jdbc.lookup import fresh
+from stateplan.connectors.jdbc.scan import JdbcSource
+from stateplan.connectors.protocol import SinkTable, SourceTable
 from tests.support.postgres import Database, running
 
 FIELDS = tuple((f.name, f.type) for f in parse_type("ROW<id BIGINT, product BIGINT, cnt BIGINT, note STRING>").fields)

@@ -17,7 +17,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import numpy as np
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND
+from stateplan.common.changelog import KIND
+from stateplan.common.types import BIGINT, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -26,13 +27,12 @@ from stateplan.execnodes.ranking import (
     SortSpec,
     UpdateFastStrategy,
 )
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Kernel, fetch_state
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.kernels.rank import rank_kernel
 from stateplan.execnodes.specs import AggCall, JoinSpec
-from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType, row_type
+from stateplan.runtime.kernel import ACCESS_TIME, Kernel, fetch_state
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.join import JoinKernel
+from stateplan.runtime.kernels.rank import rank_kernel
 
 SIZES = (10, 15_000, 250_000)
 ORDERS = row_type([("order_id", BIGINT), ("user_id", BIGINT), ("product_id", BIGINT), ("num", INT), ("ts", STRING)])

@@ -124,7 +124,7 @@ def batches_of(query_name: str, data: Path, checkpoint: Path) -> list[Batch]:
     """Runs a query over the input."""
     from pyspark.sql import SparkSession
 
-    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.runtime.job import Progress
 
     options = {"execution.checkpointing.dir": str(checkpoint)}
     environment = session(data, "k BIGINT, v BIGINT", "k BIGINT, v BIGINT", options)

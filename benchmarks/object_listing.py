@@ -16,10 +16,10 @@ from typing import Any
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from stateplan.execnodes.connectors.listing import FileEntry, table_files
-from stateplan.execnodes.connectors.protocol import FileSource, Split
-from stateplan.execnodes.runtime.file_lists import FileLists
-from stateplan.execnodes.runtime.markers import Markers
+from stateplan.connectors.listing import FileEntry, table_files
+from stateplan.connectors.protocol import FileSource, Split
+from stateplan.runtime.file_lists import FileLists
+from stateplan.runtime.markers import Markers
 
 
 class ManyObjects(AbstractFileSystem):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import run
-from stateplan.execnodes.readable import render
+from stateplan.common.readable import render
 from tests.conftest import ROOT
 from tests.support.plan_checks import COMMANDS, fill, selector
 from tests.support.wide_plans import wide_plan

@@ -25,12 +25,12 @@ from benchmarks.chaos import folded
 from benchmarks.harness import run, work_folder
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
-from stateplan.execnodes.runtime.job import Job as StartedJob
-from stateplan.execnodes.runtime.metrics.log import read_metrics
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.render.chart import Panel, numbers, to_svg
+from stateplan.runtime.job import Job as StartedJob
+from stateplan.runtime.metrics.log import read_metrics
+from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.session.environment import TableEnvironment
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 REPORT, PLOT = DOCS / "per-operator-ttl.md", DOCS / "per-operator-ttl.svg"

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
 
 OPTIONS = {"parallelism.default": "2", "table.exec.state.ttl": "1 h", "table.local-time-zone": "UTC"}
 

@@ -28,8 +28,8 @@ from stateplan.cli.options import (
 )
 from stateplan.cli.plan import plan_app
 from stateplan.cli.state import state_app
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.release import installed_version
+from stateplan.common.errors import OptionError
+from stateplan.common.release import installed_version
 
 
 class _Commands(TyperGroup):

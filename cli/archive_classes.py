@@ -6,8 +6,8 @@ import os
 import sys
 
 from stateplan.cli.console import Console
-from stateplan.execnodes.readable import bytes_text
-from stateplan.execnodes.runtime.spark.class_archive import archive_classes
+from stateplan.common.readable import bytes_text
+from stateplan.runtime.spark.class_archive import archive_classes
 
 _JOB = """
 CREATE TABLE orders (id BIGINT, product INT, price DOUBLE) WITH ('connector' = 'datagen', 'number-of-rows' = '100');

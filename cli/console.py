@@ -17,11 +17,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.readable import bytes_text, render, roughly
+from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.readable import bytes_text, render, roughly
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.runtime.job import Progress
 
 
 _RED, _YELLOW, _PLAIN = "\033[1;31m", "\033[1;33m", "\033[0m"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from stateplan.execnodes.errors import CheckpointError, DataError, RunError, StateplanError
+from stateplan.common.errors import CheckpointError, DataError, RunError, StateplanError
 
 
 class ExitCode(IntEnum):

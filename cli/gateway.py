@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stateplan.cli.console import Console
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.redaction import redacted
+from stateplan.common.errors import OptionError
+from stateplan.common.redaction import redacted
 
 _ADDRESS = "sql-gateway.endpoint.rest.bind-address"
 _PORT = "sql-gateway.endpoint.rest.port"
@@ -63,13 +63,13 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
         GatewayError: GW015, others reach it and could do anything; GW016, GW017, it cannot be started.
         OptionError: one of the options is not known, or has a value that cannot be used.
     """
-    from stateplan.execnodes.runtime.spark.session import lower_priority
-    from stateplan.execnodes.settings import Configuration
+    from stateplan.common.settings import Configuration
     from stateplan.gateway.rest.app import application
     from stateplan.gateway.rest.guard import Access, Guard
     from stateplan.gateway.rest.server import allow_files, bind, read_token, server, tls_options
     from stateplan.gateway.service.limits import PREFIXES, Limits
     from stateplan.gateway.service.service import SqlGatewayService
+    from stateplan.runtime.spark.session import lower_priority
 
     own = {key: text for key, text in options.items() if key.startswith(PREFIXES)}
     address = settings.address or own.pop(_ADDRESS, "127.0.0.1")
@@ -109,7 +109,7 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
 def _warm_up() -> None:
     """Loads what statements need, so that no user waits for it, and takes it out of garbage collection: a whole one
     would stop all threads for a fifth of a second."""
-    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.session.environment import TableEnvironment
 
     environment = TableEnvironment.create()
     for statement in _FIRST:

@@ -18,8 +18,8 @@ import typer
 
 from stateplan.cli.console import Console, make_console
 from stateplan.cli.exit_codes import ExitCode, exit_code
-from stateplan.execnodes.errors import OptionError, StateplanError, nearest
-from stateplan.execnodes.redaction import redacted
+from stateplan.common.errors import OptionError, StateplanError, nearest
+from stateplan.common.redaction import redacted
 
 F = TypeVar("F", bound=StrEnum)
 
@@ -153,7 +153,7 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], Exi
     except Exception as bug:
         signalled_code = _signalled(bug)
         if signalled_code is None:
-            from stateplan.execnodes.runtime.failures import told
+            from stateplan.runtime.failures import told
 
             failure = told(bug)
             console.error(failure)

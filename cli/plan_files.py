@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.errors import OptionError, PlanError
+from stateplan.common.errors import OptionError, PlanError
 
 if TYPE_CHECKING:
     from stateplan.cli.console import Console

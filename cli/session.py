@@ -10,19 +10,19 @@ from sqlglot import exp
 from stateplan.cli.console import Console
 from stateplan.cli.plan_files import read_plan
 from stateplan.cli.sql_client.statements import read_text
-from stateplan.execnodes.errors import Place, PlanError, SqlError
-from stateplan.execnodes.ttl import NEVER
+from stateplan.common.errors import Place, PlanError, SqlError
+from stateplan.common.ttl import NEVER
 from stateplan.planner.dialect import nodes
-from stateplan.planner.session.environment import PlanReference, TableEnvironment
-from stateplan.planner.session.results import ResultKind, TableResult
-from stateplan.planner.session.script import ScriptStatement, read_script
-from stateplan.planner.session.tableau import Tableau
+from stateplan.session.environment import PlanReference, TableEnvironment
+from stateplan.session.results import ResultKind, TableResult
+from stateplan.session.script import ScriptStatement, read_script
+from stateplan.session.tableau import Tableau
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.job import Job
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.state.advise import Advised
     from stateplan.plans.trial import Trial, Variant
+    from stateplan.runtime.job import Job
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
@@ -141,11 +141,11 @@ class Session:
         """Runs variants of a plan over its input, and compares them with the plan, or with one that forgets nothing.
 
         Raises:
-            StateplanError: as :func:`planner.session.trial.try_plan`.
+            StateplanError: as :func:`session.trial.try_plan`.
         """
-        from stateplan.planner.session.trial import try_plan
         from stateplan.plans.selector_text import Assignment, parse_selector
         from stateplan.plans.trial import Variant
+        from stateplan.session.trial import try_plan
 
         document = read_plan(plan)
         everything = Assignment(parse_selector("*"), NEVER)
@@ -157,10 +157,10 @@ class Session:
         """Runs a plan over its input without TTLs, and gives the advice for its states.
 
         Raises:
-            StateplanError: as :func:`planner.session.trial.observed_run`.
+            StateplanError: as :func:`session.trial.observed_run`.
         """
-        from stateplan.planner.session.trial import observed_run
         from stateplan.plans.state import CheckpointReader
+        from stateplan.session.trial import observed_run
 
         document = read_plan(plan)
         self._console.status("starting")

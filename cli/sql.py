@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.cli.console import Console, JsonConsole
-from stateplan.execnodes.errors import OptionError, StateplanError
+from stateplan.common.errors import OptionError, StateplanError
 
 if TYPE_CHECKING:
     from stateplan.cli.sql_client.client import Client, Terminal
@@ -171,7 +171,7 @@ def _closed(session: GatewaySession) -> None:
 
 
 def _check(piece: Piece) -> None:
-    from stateplan.planner.session.script import read_script
+    from stateplan.session.script import read_script
 
     read_script(piece.text)
 

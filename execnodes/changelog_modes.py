@@ -7,7 +7,7 @@ come with their old rows is asked for from the sinks down, the kinds of changes 
 
 from __future__ import annotations
 
-from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.common.changelog import ChangelogMode
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 

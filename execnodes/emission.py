@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.settings import value
+from stateplan.common.errors import OptionError
+from stateplan.common.settings import value
 
 _EARLY, _LATE = "table.exec.emit.early-fire", "table.exec.emit.late-fire"
 ALLOW_LATENESS = "table.exec.emit.allow-lateness"

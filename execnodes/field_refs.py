@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import PlanModel
-from stateplan.execnodes.rex import FieldAccess, InputRef, PatternInputRef, Rex, TableArgument
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import FieldAccess, InputRef, PatternInputRef, Rex, TableArgument
 
 JOINED: Final = "joined"
 EACH: Final = "each"

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
+from stateplan.common.errors import Place, PlanError, StateplanError, nearest
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef
 from stateplan.execnodes.model import shown
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import PlanWarning, node_from_json
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
 FLINK_VERSION = "2.3"

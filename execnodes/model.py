@@ -12,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.rex import Rex, rex_from_json
-from stateplan.execnodes.types import LogicalType, parse_type, type_from_json
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType, parse_type, type_from_json
+from stateplan.functions.rex import Rex, rex_from_json
 
 
 class _Always:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from stateplan.common.secrets import Environment, Secrets
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.secrets import Environment, Secrets
 from stateplan.execnodes.specs import ContextResolvedTable
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
+from stateplan.common.ttl import NEVER, format_ttl
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall, JoinSpec
-from stateplan.execnodes.ttl import NEVER, format_ttl
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
 
 _POSTFIX: Mapping[str, str] = {
     "IS NULL": "IS NULL",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel, custom_error
 from stateplan.execnodes.node_text import names_text

@@ -15,7 +15,7 @@ from functools import cache
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.execnodes.flink import FLINK_NODES, PREFIX
 from stateplan.execnodes.model import shown
 from stateplan.execnodes.validation import PlanWarning, escape, validate

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.types import BIGINT, INT, STRING, LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType
 from stateplan.execnodes.windows import SessionWindow
 
 LATE_ROWS = "late-rows.table"

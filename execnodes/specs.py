@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from stateplan.execnodes.errors import PlanError, StateplanError, nearest, one_of
+from stateplan.common.errors import PlanError, StateplanError, nearest, one_of
+from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import JOINED, Ref
 from stateplan.execnodes.model import (
     ALWAYS,
@@ -28,11 +30,9 @@ from stateplan.execnodes.model import (
     custom_error,
     shown,
 )
-from stateplan.execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
-from stateplan.execnodes.types import LogicalType
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.functions.user import UserFunction
+    from stateplan.functions.user import UserFunction
 
 JoinType = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"]
 OuterJoinType = Literal["INNER", "LEFT"]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.common.errors import Place, PlanError, nearest
+from stateplan.common.ttl import TTL_FORM
 from stateplan.execnodes.model import PlanModel, shown
-from stateplan.execnodes.ttl import TTL_FORM
 
 _M = TypeVar("_M", bound=PlanModel)
 _Path = tuple[str | int, ...]

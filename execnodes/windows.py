@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
-from stateplan.execnodes.types import LogicalType
 
 _PART = r"(?:([-+]?\d+){})?"
 _DURATION = re.compile(rf"P{_PART.format('D')}(?:T{_PART.format('H')}{_PART.format('M')}(?:([-+]?\d+(?:\.\d+)?)S)?)?")

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import GatewayError, StateplanError
-from stateplan.execnodes.types import STRING as STRING_TYPE
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import GatewayError, StateplanError
+from stateplan.common.types import STRING as STRING_TYPE
 from stateplan.gateway.client import http
 from stateplan.gateway.client.parameters import Template, require_text
 from stateplan.gateway.client.statement import Statement

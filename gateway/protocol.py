@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.changelog import RowKind
+from stateplan.common.types import LogicalType
 
 
 class PageKind(enum.Enum):

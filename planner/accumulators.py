@@ -9,7 +9,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from stateplan.execnodes.types import DOUBLE, LogicalType, RowField, type_from_json
+from stateplan.common.types import DOUBLE, LogicalType, RowField, type_from_json
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from stateplan.common.settings import is_batch, of_mode, value
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.settings import is_batch, of_mode, value
-from stateplan.execnodes.types import LogicalType
 from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert, bind_results

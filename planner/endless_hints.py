@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
-from stateplan.execnodes.ttl import NEVER, format_ttl
 
 _NAMELESS = ("changelog-normalize", "sink")
 

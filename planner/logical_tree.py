@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.redaction import redacted_value
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.common.redaction import redacted_value
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import (

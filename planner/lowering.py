@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stateplan.execnodes.errors import SqlError
+from stateplan.common.errors import SqlError
+from stateplan.common.settings import corrects_flink, value
 from stateplan.execnodes.graph import FLINK_VERSION, ExecGraph
 from stateplan.execnodes.model import JsonObject
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
-from stateplan.execnodes.settings import corrects_flink, value
 from stateplan.execnodes.side_outputs import late_tables, may_drop
 from stateplan.execnodes.validation import plan_error
 from stateplan.planner.algebra.relations import Scan, Sink

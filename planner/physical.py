@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.common.changelog import ChangelogMode, RowKind
 from stateplan.execnodes.specs import ChangelogKind
 from stateplan.planner.algebra.relations import Rank, Rel
 

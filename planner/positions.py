@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.common.errors import Place, SqlError
 from stateplan.planner.dialect.errors import place_at
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.registry import connectors, known_connector
-from stateplan.execnodes.connectors.rejects import ERRORS as KEYS
-from stateplan.execnodes.connectors.rejects import without_errors_table
-from stateplan.execnodes.errors import OptionError, SqlError
+from stateplan.common.errors import OptionError, SqlError
+from stateplan.common.settings import is_batch
+from stateplan.connectors.registry import connectors, known_connector
+from stateplan.connectors.rejects import ERRORS as KEYS
+from stateplan.connectors.rejects import without_errors_table
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_options
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.settings import is_batch
 from stateplan.execnodes.side_outputs import (
     ERRORS,
     KEY,

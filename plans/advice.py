@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stateplan.execnodes.errors import PlanError, nearest
-from stateplan.execnodes.functions.aggregates import MERGEABLE
+from stateplan.common.errors import PlanError, nearest
+from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
-from stateplan.execnodes.ttl import parse_ttl
+from stateplan.functions.aggregates import MERGEABLE
 
 NONE = "No available advice..."
 

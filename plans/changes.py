@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
+from stateplan.common.redaction import is_secret, outline, redacted, redacted_value
 from stateplan.execnodes.node_text import agg_text, rex_text
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
-from stateplan.execnodes.redaction import is_secret, outline, redacted, redacted_value
-from stateplan.execnodes.rex import rex_from_json
 from stateplan.execnodes.specs import AggCall
+from stateplan.functions.rex import rex_from_json
 from stateplan.plans.jsontext import join_pointer, split_pointer
 from stateplan.plans.states import node_states
 

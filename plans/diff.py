@@ -14,8 +14,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stateplan.execnodes.connectors.registry import known_connector
-from stateplan.execnodes.errors import Place, PlanError
+from stateplan.common.errors import Place, PlanError
+from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_text import agg_text, joined_names

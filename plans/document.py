@@ -15,12 +15,12 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.errors import Place, PlanError, StateplanError, nearest
-from stateplan.execnodes.files import shown
+from stateplan.common.errors import Place, PlanError, StateplanError, nearest
+from stateplan.common.files import shown
+from stateplan.common.ttl import NEVER, format_ttl, parse_ttl
 from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
-from stateplan.execnodes.ttl import NEVER, format_ttl, parse_ttl
 from stateplan.plans import facts as plan_facts
 from stateplan.plans import jackson, storage
 from stateplan.plans.facts import PlanFacts

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.errors import Place, PlanError
-from stateplan.execnodes.files import shown
+from stateplan.common.errors import Place, PlanError
+from stateplan.common.files import shown
+from stateplan.common.readable import in_columns
+from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.nodes.base import STATE_TTL
-from stateplan.execnodes.readable import in_columns
-from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.selector_text import Assignment, parse_selector

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.readable import in_columns
+from stateplan.common.redaction import redacted
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.readable import in_columns
-from stateplan.execnodes.redaction import redacted
 from stateplan.plans import jackson
 from stateplan.plans.advice import Advice, ExplainDetail, advice_of_plan, advice_text, explain_details
 from stateplan.plans.document import PlanDocument

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stateplan.execnodes.errors import Place, PlanError, nearest
+from stateplan.common.errors import Place, PlanError, nearest
+from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.side_outputs import ERRORS, LATE, TABLES, is_late
 from stateplan.execnodes.side_outputs import KEY as SIDE_OUTPUT
-from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.jsontext import join_pointer
 
 FORMAT_VERSION = 1

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.values.floats import double_text
+from stateplan.common.errors import PlanError
+from stateplan.common.values.floats import double_text
 
 _ESCAPES = {c: f"\\u{c:04X}" for c in range(0x20)} | {
     ord('"'): '\\"',

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stateplan.common.redaction import redacted
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.redaction import redacted
 
 PARALLELISM = "parallelism.default"
 

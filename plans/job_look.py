@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Record, StateTtl, read_ttls
-from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.paths import AnyPath
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.live import plan_in
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.states import StateView
+from stateplan.runtime.checkpoint.live_ttl import Record, StateTtl, read_ttls
+from stateplan.runtime.metrics.view import JobView, OperatorView
 
 Key = tuple[int, int]
 """(Operator id, number of the state)."""

@@ -20,7 +20,7 @@ from functools import cached_property
 from json import decoder as _decoder
 from typing import Any, NamedTuple, NoReturn
 
-from stateplan.execnodes.errors import Place, PlanError
+from stateplan.common.errors import Place, PlanError
 
 MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.connectors.registry import known_connector, known_format
+from stateplan.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.deduplicate import Deduplicate

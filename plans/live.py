@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.errors import CheckpointError, PlanError, nearest
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.readable import in_columns
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import Holder, running_writer
-from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.common.errors import CheckpointError, PlanError, nearest
+from stateplan.common.paths import AnyPath
+from stateplan.common.readable import in_columns
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.edit import plan_edit
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.states import StateView
+from stateplan.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
+from stateplan.runtime.checkpoint.locks import Holder, running_writer
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.errors import PlanError, nearest
-from stateplan.execnodes.files import shown
+from stateplan.common.errors import PlanError, nearest
+from stateplan.common.files import shown
+from stateplan.common.readable import counted
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
-from stateplan.execnodes.readable import counted
 from stateplan.plans import jackson
 from stateplan.plans.diff import Verdict, compare, severity
 from stateplan.plans.document import PlanDocument

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.connectors.registry import known_connector
+from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.plans.diff import Verdict
 

@@ -16,8 +16,8 @@ from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import registered
-from stateplan.execnodes.rex import DIRECTIONS
 from stateplan.execnodes.specs import StateMetadata
+from stateplan.functions.rex import DIRECTIONS
 from stateplan.plans.schema_words import WORDS, attribute_words, summary
 
 SCHEMA_ID = "urn:stateplan:plan:1"

@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from stateplan.execnodes.errors import Place, PlanError
+from stateplan.common.errors import Place, PlanError
 from stateplan.plans.document import edited_ttl
 
 _ASSIGNMENT = "SELECTOR=TTL, such as 'deduplicate=1 h' or 'join[Orders*Logistics].right=7 d'"

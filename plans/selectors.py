@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.common.errors import PlanError, nearest
+from stateplan.common.readable import in_columns
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.readable import in_columns
 from stateplan.execnodes.specs import split_identifier
 from stateplan.plans.aliases import aliases
 from stateplan.plans.document import PlanDocument, ttl_text

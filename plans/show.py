@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.readable import counted, in_columns
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import to_json as node_json
@@ -15,7 +16,6 @@ from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.node_text import field_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
-from stateplan.execnodes.readable import counted, in_columns
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.states import StateView, node_states
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stateplan.common.redaction import redacted
+from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.redaction import redacted
-from stateplan.execnodes.ttl import format_ttl
 from stateplan.plans import jackson
 from stateplan.plans.jsontext import Location, SourceMap, join_pointer
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, CompiledTtl, ExecNode
-from stateplan.execnodes.ttl import NEVER, format_ttl
 
 Source = Literal[
     "plan", "hint", "function", "option", "default", "node configuration", "session option", "time", "none"

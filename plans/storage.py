@@ -1,6 +1,6 @@
 """Reads and writes plan files by path or URL, through fsspec where the file is not local.
 
-:mod:`execnodes.files` says what is local. A file is written whole or not at all: bytes go to a temporary file in the
+:mod:`common.files` says what is local. A file is written whole or not at all: bytes go to a temporary file in the
 same folder, are synced, and get the name in one step. Object stores publish an object only when its upload is complete,
 so they are written directly.
 
@@ -17,8 +17,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.execnodes.errors import CheckpointError, Place, PlanError, StateplanError
-from stateplan.execnodes.files import (
+from stateplan.common.errors import CheckpointError, Place, PlanError, StateplanError
+from stateplan.common.files import (
     HADOOP,
     SCHEMES,
     UrlError,
@@ -90,7 +90,7 @@ def _remote(url: str) -> tuple[Any, str]:
         return connect(url)
     except UrlError as error:
         if scheme_of(url) in HADOOP:
-            from stateplan.execnodes.runtime.spark.hadoop import hadoop_path
+            from stateplan.runtime.spark.hadoop import hadoop_path
 
             try:
                 found = hadoop_path(url, {})

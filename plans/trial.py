@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.connectors.listing import natural_key, table_files
+from stateplan.connectors.listing import natural_key, table_files
 from stateplan.plans.selector_text import Assignment
 
 _EXAMPLES = 3

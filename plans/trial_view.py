@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from stateplan.execnodes.readable import bytes_text, counted, in_columns
+from stateplan.common.readable import bytes_text, counted, in_columns
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Panel, numbers, times
 from stateplan.plans.render.chart import to_svg as drawn

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks.harness import run
-from stateplan.execnodes.readable import render
+from stateplan.common.readable import render
 from tests.support.damage import Damaged, damaged, originals
 from tests.support.plan_checks import LIMIT, Outcome, check
 from tests.support.shrink import shrink

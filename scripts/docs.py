@@ -26,7 +26,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def figures() -> str:
-    from stateplan.execnodes.runtime.metrics.figures import FIGURES
+    from stateplan.runtime.metrics.figures import FIGURES
 
     return _table(("figure", "meaning"), ((f"`{name}`", text) for name, text in FIGURES.items()))
 
@@ -51,7 +51,7 @@ def _shown(text: str) -> str:
 
 def errors() -> str:
     """Every error code: its title, messages, cause and remedy."""
-    from stateplan.execnodes.errors.catalogue import FAMILIES, family
+    from stateplan.common.errors.catalogue import FAMILIES, family
 
     out = []
     for prefix, title in FAMILIES.items():
@@ -76,7 +76,7 @@ def exit_codes() -> str:
 
 
 def _option_rows(options: Iterable[object]) -> list[list[str]]:
-    from stateplan.execnodes.connectors.options import Option
+    from stateplan.common.options import Option
 
     rows = []
     for option in options:
@@ -100,16 +100,16 @@ def _type_text(declared: str) -> str:
 
 def _default(option: Any) -> str:
     """The default of an Option as a user writes it."""
-    from stateplan.execnodes.settings import default_text
+    from stateplan.common.settings import default_text
 
     return default_text(option) or ""
 
 
 def _sections(things: Iterable[object], level: str) -> str:
-    from stateplan.execnodes.connectors.formats.base import Format
-    from stateplan.execnodes.connectors.options import Role
-    from stateplan.execnodes.connectors.protocol import Connector
-    from stateplan.execnodes.connectors.registry import formats_of
+    from stateplan.common.options import Role
+    from stateplan.connectors.formats.base import Format
+    from stateplan.connectors.protocol import Connector
+    from stateplan.connectors.registry import formats_of
 
     out = []
     for thing in things:
@@ -134,21 +134,21 @@ def _sections(things: Iterable[object], level: str) -> str:
 
 def connectors() -> str:
     """Connectors and their options."""
-    from stateplan.execnodes.connectors.registry import CONNECTORS
+    from stateplan.connectors.registry import CONNECTORS
 
     return _sections(CONNECTORS.values(), "###")
 
 
 def formats() -> str:
     """Formats and their options; in a table a key is written ``<format>.<key>``."""
-    from stateplan.execnodes.connectors.registry import FORMATS
+    from stateplan.connectors.registry import FORMATS
 
     return _sections(FORMATS.values(), "###")
 
 
 def catalogs() -> str:
     """Types of catalogs and their options."""
-    from stateplan.execnodes.connectors.registry import CATALOGS
+    from stateplan.connectors.registry import CATALOGS
     from stateplan.planner.catalog.kinds import OWN
 
     out = []
@@ -160,7 +160,7 @@ def catalogs() -> str:
 
 def options() -> str:
     """Options of a session."""
-    from stateplan.execnodes.settings import OPTIONS
+    from stateplan.common.settings import OPTIONS
 
     return _table(
         ["option", "type", "default", "description"],
@@ -170,7 +170,7 @@ def options() -> str:
 
 def older_options() -> str:
     """Keys of older releases of Flink."""
-    from stateplan.execnodes.settings import DEPRECATED
+    from stateplan.common.settings import DEPRECATED
 
     return _table(["older key", "sets"], [[f"`{old}`", f"`{new}`"] for old, new in DEPRECATED.items()])
 
@@ -208,7 +208,7 @@ def _statements(plan: bool) -> str:
 
 def tweaks() -> str:
     """Tweaks of Spark."""
-    from stateplan.execnodes.runtime.spark.tweaks import TWEAKS
+    from stateplan.runtime.spark.tweaks import TWEAKS
 
     rows = [[f"`{name}`", t.default, t.tweaked, t.gain] for name, t in TWEAKS.items()]
     return _table(["tweak", "by default, Spark ...", "with the tweak, it ...", "saves"], rows)
@@ -216,7 +216,7 @@ def tweaks() -> str:
 
 def functions() -> str:
     """Scalar functions and whether they are supported."""
-    from stateplan.execnodes.functions.table import functions as table
+    from stateplan.functions.table import functions as table
 
     return _table(
         ["function", "aliases", "supported"],
@@ -229,14 +229,14 @@ def functions() -> str:
 
 def row_by_row() -> str:
     """Functions that run row by row, and why."""
-    from stateplan.execnodes.functions.render.rowwise import BY_ROW
+    from stateplan.functions.render.rowwise import BY_ROW
 
     return _table(["function", "row by row because"], [[f"`{name}`", reason] for name, reason in BY_ROW.items()])
 
 
 def aggregates() -> str:
     """Aggregate functions and whether they are supported."""
-    from stateplan.execnodes.functions.aggregates import aggregates as table
+    from stateplan.functions.aggregates import aggregates as table
 
     return _table(
         ["function", "supported"], [[f"`{a.name}`", "yes" if a.reason is None else f"no: {a.reason}"] for a in table()]

@@ -18,8 +18,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from benchmarks.harness import run
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.support.cases import IN_SCOPE, Case
 
 CASES = Path(__file__).parents[2] / "shared" / "flink" / "cases"

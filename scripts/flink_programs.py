@@ -12,7 +12,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from tests.support.programs import WAYS, Program, failing, programs
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -87,7 +87,7 @@ def _how(data: Mapping[str, Any]) -> str:
 
 
 def _moment(event: tuple[str, Mapping[str, Any]]) -> int:
-    from stateplan.execnodes.ttl import parse_ttl
+    from stateplan.common.ttl import parse_ttl
 
     return parse_ttl(event[1]["at"])
 

@@ -39,10 +39,10 @@ from benchmarks.harness import run
 from scripts.flink_answers import TOGETHER, answered, ask
 from scripts.flink_executes import oracle_in
 from scripts.flink_faults import FAULTS, Answer, fault_of
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import StateplanError
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.planner_query.conftest import compiled, plain
 from tests.support.cases import Case, replay_script
 from tests.support.golden import tree_of

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.changelog import RowKind
-    from stateplan.execnodes.errors import StateplanError
+    from stateplan.common.changelog import RowKind
+    from stateplan.common.errors import StateplanError
     from stateplan.planner.catalog.udf import (
         AggregateFunction,
         AsyncScalarFunction,
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
         StateHint,
         udptf,
     )
-    from stateplan.planner.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.habits import EnvironmentSettings
-    from stateplan.planner.session.results import ResultKind, TableResult
-    from stateplan.planner.session.table import Table
     from stateplan.plans.advice import ExplainDetail
     from stateplan.plans.document import PlanDocument
+    from stateplan.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
+    from stateplan.session.environment import TableEnvironment
+    from stateplan.session.habits import EnvironmentSettings
+    from stateplan.session.results import ResultKind, TableResult
+    from stateplan.session.table import Table
 
 _HOME = {
     **dict.fromkeys(
@@ -64,18 +64,18 @@ _HOME = {
     **dict.fromkeys(
         ("ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"), "planner.catalog.udptf"
     ),
-    "CompiledPlan": "planner.session.compiled_plan",
-    "EnvironmentSettings": "planner.session.habits",
+    "CompiledPlan": "session.compiled_plan",
+    "EnvironmentSettings": "session.habits",
     "ExplainDetail": "plans.advice",
     "PlanDocument": "plans.document",
-    "PlanReference": "planner.session.compiled_plan",
-    "ResultKind": "planner.session.results",
-    "RowKind": "execnodes.changelog",
-    "StatementSet": "planner.session.compiled_plan",
-    "StateplanError": "execnodes.errors",
-    "Table": "planner.session.table",
-    "TableEnvironment": "planner.session.environment",
-    "TableResult": "planner.session.results",
+    "PlanReference": "session.compiled_plan",
+    "ResultKind": "session.results",
+    "RowKind": "common.changelog",
+    "StatementSet": "session.compiled_plan",
+    "StateplanError": "common.errors",
+    "Table": "session.table",
+    "TableEnvironment": "session.environment",
+    "TableResult": "session.results",
 }
 """Public name to its module."""
 

@@ -86,7 +86,7 @@ def stateplan(capfd: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test run. Tests that use it carry ``@pytest.mark.spark``."""
-    from stateplan.execnodes.runtime.spark.session import spark_of
+    from stateplan.runtime.spark.session import spark_of
 
     running = spark_of({})
     yield running

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,13 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.job_records import job_checkpoint
+from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("execnodes", "plans", "planner", "gateway", "cli")
-"""Each package may import itself and those before it."""
 
-SPARK_FOLDERS = ("execnodes/runtime/", "execnodes/connectors/")
-SPARK_FREE_FOLDERS = ("execnodes/runtime/kernels/", "execnodes/connectors/formats/")
+SPARK_FOLDERS = ("runtime/", "connectors/")
+SPARK_FREE_FOLDERS = ("runtime/kernels/", "connectors/formats/")
 HEAVY = ("pyspark", "polars", "sqlglot", "pandas", "pyarrow", "numpy")
 
 PLAN = ROOT / "tests" / "cli" / "data" / "join_plan.json"
@@ -42,7 +42,7 @@ def python_files() -> list[Path]:
 
 def package_files() -> list[str]:
     names = (p.relative_to(ROOT).as_posix() for p in python_files())
-    return [n for n in names if n.split("/")[0] in LAYERS]
+    return [n for n in names if n.split("/")[0] in ROOMS]
 
 
 @cache
@@ -65,13 +65,21 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 def test_imports_point_one_way() -> None:
     wrong = []
     for name in package_files():
-        layer = LAYERS.index(name.split("/")[0])
+        layer = ROOMS.index(name.split("/")[0])
         for line, module in imports(ROOT / name):
             root, _, inside = module.partition(".")
             top = inside.split(".")[0]
-            if root in LAYERS or (root == "stateplan" and (top not in LAYERS or LAYERS.index(top) > layer)):
+            if root in ROOMS or (root == "stateplan" and (top not in ROOMS or ROOMS.index(top) > layer)):
                 wrong.append(f"{name}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_room_is_over_a_quarter_of_the_code() -> None:
+    lines: Counter[str] = Counter()
+    for name in package_files():
+        lines[name.split("/")[0]] += (ROOT / name).read_text(encoding="utf-8").count("\n")
+    large = {room: f"{100 * count / lines.total():.0f} %" for room, count in lines.items() if 4 * count > lines.total()}
+    assert not large
 
 
 def import_graph() -> dict[str, set[str]]:
@@ -139,7 +147,7 @@ def test_processes_that_only_list_state_variables_load_no_library() -> None:
     code = """
 import pyspark.sql.streaming, pyspark.sql.types, pyspark.accumulators, dataclasses
 there = set(sys.modules)
-import stateplan.execnodes.runtime.spark.query, stateplan.execnodes.runtime.metrics.counters
+import stateplan.runtime.spark.query, stateplan.runtime.metrics.counters
 more = {m.partition(".")[0] for m in sys.modules if m not in there} - {"stateplan"} - set(sys.stdlib_module_names)
 assert not more, more
 """
@@ -229,7 +237,7 @@ def test_only_one_folder_knows_sparks_inside() -> None:
     wrong = [
         f"{name}:{line} names {what}"
         for name in package_files()
-        if not name.startswith("execnodes/runtime/spark/")
+        if not name.startswith("runtime/spark/")
         for line, what in spark_names(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     ]
     assert not wrong, "\n".join(wrong)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
-from stateplan.execnodes import errors
-from stateplan.execnodes.errors.catalogue import FAMILIES, RETIRED, family, texts_of
+from stateplan.common import errors
+from stateplan.common.errors.catalogue import FAMILIES, RETIRED, family, texts_of
+from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("execnodes", "plans", "planner", "gateway", "cli")
 KEYS = {"title", "cause", "remedy", "message", "expected", "hint"}
 CODE = re.compile(r"[A-Z]{2,5}[0-9]{3}(\.\w+)?")
 _CLASSES = {n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, errors.StateplanError)}
@@ -38,7 +38,7 @@ def _codes(node: ast.expr) -> Iterator[str]:
 def raised() -> list[Raised]:
     """The calls that name a code, with the values that they give."""
     found = []
-    for package in PACKAGES:
+    for package in ROOMS:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if not isinstance(node, ast.Call) or not node.args:
@@ -90,7 +90,7 @@ def test_every_code_is_explained(prefix: str) -> None:
 
 def test_every_text_is_raised() -> None:
     """By its code as a word in the source: a code may be chosen from a table."""
-    source = "\n".join(p.read_text(encoding="utf-8") for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
+    source = "\n".join(p.read_text(encoding="utf-8") for package in ROOMS for p in (ROOT / package).rglob("*.py"))
     words = set(re.findall(r"[A-Z]{2,5}[0-9]{3}(?:\.\w+)?", source))
     unused = []
     for prefix in FAMILIES:

@@ -13,10 +13,10 @@ import pytest
 from examples import generate, simulate
 from examples.demo import parse_changes
 from examples.generate import DAY, HOUR
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.support.local import printed
 
 EXAMPLES = Path(generate.__file__).parent

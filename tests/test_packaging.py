@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.support.rooms import ROOMS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -22,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
-    names = ["pyproject.toml", "README.md", "LICENSE", "stateplan", "cli", "execnodes", "gateway", "planner", "plans"]
+    names = ["pyproject.toml", "README.md", "LICENSE", "stateplan", *ROOMS]
     for name in names:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -50,7 +52,7 @@ def test_the_wheel_is_whole(installed: Path, tmp_path: Path) -> None:
     there = Path(out.stdout.strip())
     assert there.is_relative_to(installed)
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    folders = ("cli/", "execnodes/", "gateway/", "planner/", "plans/", "stateplan/")
+    folders = tuple(f"{room}/" for room in (*ROOMS, "stateplan"))
     ours = {n.removeprefix("stateplan/") for n in tracked if n.startswith(folders) and not (ROOT / n).is_symlink()}
     missing = sorted(n for n in ours if not (there / n).exists())
     assert not missing, "[tool.setuptools.package-data] leaves these out"
@@ -72,7 +74,7 @@ def test_the_dockerfile() -> None:
     text = (ROOT / "Dockerfile").read_text()
     copied = [name for line in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.M) for name in line.split()]
     assert copied and all((ROOT / name).exists() for name in copied)
-    for folder in ("cli", "execnodes", "gateway", "planner", "plans", "stateplan"):
+    for folder in (*ROOMS, "stateplan"):
         assert folder in copied
     linted = subprocess.run(
         [Path(sys.executable).with_name("hadolint"), ROOT / "Dockerfile"], capture_output=True, text=True

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from stateplan.cli import app
-from stateplan.execnodes.errors import PlanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selectors import select_states
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "selectors.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(.+?)` \| (.+?) \|$", PAGE, re.M)

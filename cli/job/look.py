@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stateplan.cli.job.top_text import line, table_text
-from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.runtime.checkpoint.locks import running_writer
-from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
-from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.common.errors import RunError, StateplanError
 from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
+from stateplan.runtime.checkpoint.locks import running_writer
+from stateplan.runtime.metrics.view import JobView, Watcher
+from stateplan.runtime.spark.hadoop import checkpoint_path
 
 
 def look_at(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobView]:

@@ -11,7 +11,7 @@ def metrics(checkpoint: CheckpointArgument, pairs: SettingsOption, debug: DebugO
 
     def work(console: Console) -> None:
         from stateplan.cli.job.look import look_at
-        from stateplan.execnodes.runtime.metrics.prometheus import exposition
+        from stateplan.runtime.metrics.prometheus import exposition
 
         console.raw(exposition(look_at(checkpoint, settings(pairs))[1]).encode())
 

@@ -14,13 +14,13 @@ from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
 from stateplan.cli.plan_files import STREAM, read_plan
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+from stateplan.common.errors import PlanError
+from stateplan.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.metrics.observed import Observed
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.lint import Applied, Report, Rule, Severity
+    from stateplan.runtime.metrics.observed import Observed
 
 
 class LintFormat(StrEnum):
@@ -156,8 +156,8 @@ def _observed(checkpoint: str | None) -> Observed | None:
     """
     if checkpoint is None or not (checkpoint_path(checkpoint, {}) / "stateplan.json").is_file():
         return None
-    from stateplan.execnodes.runtime.metrics.log import read_metrics
-    from stateplan.execnodes.runtime.metrics.observed import Observed
+    from stateplan.runtime.metrics.log import read_metrics
+    from stateplan.runtime.metrics.observed import Observed
 
     return Observed.of(read_metrics(checkpoint_path(checkpoint, {})))
 
@@ -221,7 +221,7 @@ class _Job:
         if self.output is LintFormat.SARIF:
             import json
 
-            from stateplan.execnodes.release import installed_version
+            from stateplan.common.release import installed_version
 
             self.console.show(json.dumps(to_sarif(self.reports, installed_version()), indent=2, ensure_ascii=False), {})
         elif self.output is LintFormat.GITHUB:

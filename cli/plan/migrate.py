@@ -9,7 +9,7 @@ import typer
 from stateplan.cli.console import Console
 from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, QuietOption, run
 from stateplan.cli.plan_files import read_plan, write_plan
-from stateplan.execnodes.files import shown
+from stateplan.common.files import shown
 
 
 def migrate(

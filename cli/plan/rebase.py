@@ -97,7 +97,7 @@ def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
 
 
 def _lost(done: Rebase) -> Exception:
-    from stateplan.execnodes.errors import PlanError
+    from stateplan.common.errors import PlanError
 
     lost = done.having("lost")
     return PlanError(
@@ -106,7 +106,7 @@ def _lost(done: Rebase) -> Exception:
 
 
 def _undecided(done: Rebase) -> Exception:
-    from stateplan.execnodes.errors import PlanError
+    from stateplan.common.errors import PlanError
 
     count = len(done.conflicts)
     return PlanError(

@@ -8,7 +8,7 @@ from typing import Annotated
 from stateplan.cli.console import Console
 from stateplan.cli.options import DebugOption, Format, output_option, run
 from stateplan.cli.plan_files import tells_new_folder
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
 
 
 def schema(

@@ -15,14 +15,14 @@ from stateplan.cli.sql_client.jobs import BackgroundJobs, JobsElsewhere, JobsHer
 from stateplan.cli.sql_client.results import Result
 from stateplan.cli.sql_client.statements import Piece, pieces, read_text
 from stateplan.cli.sql_client.values import json_value
-from stateplan.execnodes.errors import Place, SqlError, StateplanError
-from stateplan.execnodes.readable import counted, render
-from stateplan.execnodes.settings import value
+from stateplan.common.errors import Place, SqlError, StateplanError
+from stateplan.common.readable import counted, render
+from stateplan.common.settings import value
 from stateplan.gateway.protocol import GatewaySession, ResultPage
-from stateplan.planner.session.tableau import Tableau
+from stateplan.session.tableau import Tableau
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.job import Progress
+    from stateplan.runtime.job import Progress
 
 _MOST_SOURCES = 16
 """So many files deep may SOURCE be."""
@@ -186,7 +186,7 @@ class Client:
 
     def options(self) -> dict[str, str]:
         """Those of the session that this client knows, as they were last where the gateway does not answer."""
-        from stateplan.execnodes.settings import OPTIONS
+        from stateplan.common.settings import OPTIONS
 
         with contextlib.suppress(StateplanError):
             self._options = {key: text for key, text in self.session.properties().items() if key in OPTIONS}

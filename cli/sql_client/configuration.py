@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.errors import OptionError, Place, StateplanError
-from stateplan.execnodes.redaction import redacted_value
+from stateplan.common.errors import OptionError, Place, StateplanError
+from stateplan.common.redaction import redacted_value
 
 SECTIONS = ("tables", "views", "functions")
 """Lists of statements, in the order in which they are run."""
@@ -127,7 +127,7 @@ class Settings:
 
     def check(self) -> None:
         """Raises OptionError, with the line of the file, for an option that there is not, and for a wrong value."""
-        from stateplan.execnodes.settings import Configuration
+        from stateplan.common.settings import Configuration
 
         checked = Configuration()
         for setting in self.options.values():

@@ -10,7 +10,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from stateplan.cli.sql_client.statements import is_complete
-from stateplan.execnodes.redaction import redacted
+from stateplan.common.redaction import redacted
 
 LENGTH = 2000
 """So many statements are kept."""

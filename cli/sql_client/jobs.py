@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.interrupts import between_calls
+from stateplan.common.errors import StateplanError
 from stateplan.gateway.client.wire import error_of_text
 from stateplan.gateway.protocol import GatewaySession, PageKind
+from stateplan.runtime.interrupts import between_calls
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.runtime.job import Progress
-    from stateplan.planner.session.jobs import JobEntry, Jobs
+    from stateplan.runtime.job import Progress
+    from stateplan.session.jobs import JobEntry, Jobs
 
 LOOK_SECONDS = 5.0
 """A gateway elsewhere is asked so often how jobs stand."""

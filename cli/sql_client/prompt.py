@@ -22,9 +22,9 @@ from prompt_toolkit.styles.pygments import style_from_pygments_dict
 from stateplan.cli.sql_client.commands import COMMANDS
 from stateplan.cli.sql_client.highlighting import SCHEMES, FlinkLexer
 from stateplan.cli.sql_client.statements import pieces
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.readable import counted
-from stateplan.execnodes.settings import value
+from stateplan.common.errors import StateplanError
+from stateplan.common.readable import counted
+from stateplan.common.settings import value
 
 PROMPT = "Stateplan SQL> "
 

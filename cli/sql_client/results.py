@@ -6,9 +6,9 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.interrupts import between_calls
+from stateplan.common.errors import StateplanError
 from stateplan.gateway.protocol import GatewaySession, PageKind, ResultPage
+from stateplan.runtime.interrupts import between_calls
 
 PAUSE = 0.1
 """Seconds between two questions when a gateway answers at once that it has nothing."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from stateplan.execnodes.changelog import RowKind
+from stateplan.common.changelog import RowKind
 
 Row = tuple[str | None, ...]
 Change = tuple[RowKind, Sequence[str | None]]

@@ -20,9 +20,9 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
 from stateplan.cli.sql_client.rows import CurrentRows, LastChanges, Row
-from stateplan.execnodes.readable import NULL, cell, display_width, fitted
+from stateplan.common.readable import NULL, cell, display_width, fitted
 from stateplan.gateway.protocol import ResultColumn, ResultPage
-from stateplan.planner.session.tableau import column_width
+from stateplan.session.tableau import column_width
 
 INTERVALS: tuple[tuple[str, float | None], ...] = (
     ("Fastest", 0.1),

@@ -27,12 +27,12 @@ from stateplan.cli.sql_client.jobs import JobsHere, JobState
 from stateplan.cli.sql_client.prompt import Prompt
 from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
 from stateplan.cli.sql_client.screen import ResultScreen
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.readable import counted
-from stateplan.execnodes.redaction import redacted
-from stateplan.execnodes.runtime.failures import told
-from stateplan.execnodes.settings import value
+from stateplan.common.errors import StateplanError
+from stateplan.common.readable import counted
+from stateplan.common.redaction import redacted
+from stateplan.common.settings import value
 from stateplan.gateway.protocol import ResultPage
+from stateplan.runtime.failures import told
 
 _HELD = 1_000_000
 """So many characters that jobs print are kept while a result fills the screen; the oldest go."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stateplan.execnodes.errors import Place, SqlError, StateplanError
+from stateplan.common.errors import Place, SqlError, StateplanError
 
 _TOKEN = re.compile(
     r"""

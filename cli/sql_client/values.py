@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
 
 
 def json_value(text: str | None, kind: LogicalType) -> object:

@@ -39,9 +39,9 @@ def set_ttl(
         raise typer.BadParameter("--dry-run and --wait are mutually exclusive")
 
     def work(console: Console) -> ExitCode:
-        from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
         from stateplan.plans.live import ask, wait_for
         from stateplan.plans.selector_text import parse_assignment
+        from stateplan.runtime.spark.hadoop import checkpoint_path
 
         parsed = [parse_assignment(text) for text in assignments]
         edit = ask(checkpoint_path(checkpoint, settings(pairs)), parsed, write=not dry_run)

@@ -23,7 +23,7 @@ from stateplan.cli.options import (
     settings,
 )
 from stateplan.cli.plan_files import STREAM, tells_new_folder
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
 
 if TYPE_CHECKING:
     from stateplan.plans.state import CheckpointReader
@@ -91,7 +91,7 @@ def show(
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
     """Draws the sizes of states over time."""
-    from stateplan.execnodes.readable import counted
+    from stateplan.common.readable import counted
     from stateplan.plans.render.output import write_beside
     from stateplan.plans.state.history import to_svg
 

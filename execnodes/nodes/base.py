@@ -7,8 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, RowKind, joined
-from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind, joined
+from stateplan.common.errors import PlanError, nearest
+from stateplan.common.readable import counted
+from stateplan.common.ttl import NEVER, TtlConfig, parse_ttl
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, marked_refs
 from stateplan.execnodes.model import (
     ALWAYS,
@@ -22,12 +25,9 @@ from stateplan.execnodes.model import (
     custom_error,
     meaning_of,
 )
-from stateplan.execnodes.readable import counted
-from stateplan.execnodes.rex import InputRef, Rex
 from stateplan.execnodes.specs import InputProperty, StateMetadata
-from stateplan.execnodes.ttl import NEVER, TtlConfig, parse_ttl
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
+from stateplan.functions.rex import InputRef, Rex
 
 STATE_TTL = "table.exec.state.ttl"
 """The option that gives the TTL of states a plan says nothing about."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
 from stateplan.execnodes.node_text import joined_names, projection_text, rex_text
 from stateplan.execnodes.nodes.base import ExecNode, projected_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("calc")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import ChangelogMode, updating
+from stateplan.common.changelog import ChangelogMode, updating
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
 from stateplan.execnodes.node_text import joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("changelog-normalize", states=("changelogNormalizeState",))

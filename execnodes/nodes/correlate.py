@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField, meaning_of
 from stateplan.execnodes.node_text import joined_names, rex_text
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, Rex
 
 
 class _Correlate(ExecNode):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind, joined
+from stateplan.common.changelog import ChangelogMode, RowKind, joined
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("drop-update-before")

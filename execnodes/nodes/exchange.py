@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import to_json
 from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import RequiredDistribution
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("exchange")

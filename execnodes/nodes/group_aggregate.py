@@ -7,15 +7,15 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, custom_error
 from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
 from stateplan.execnodes.nodes.base import ExecNode, StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import LogicalType
 
 _STATES = ("groupAggregateState",)
 

@@ -7,14 +7,14 @@ from typing import Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import ChangelogMode, updating
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import ChangelogMode, updating
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import custom_error
 from stateplan.execnodes.node_text import agg_text, groups_text, joined_names
 from stateplan.execnodes.nodes.base import StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Grouping
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("group-table-aggregate", states=("groupAggregateState",))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from stateplan.common.ttl import format_ttl
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, PlanModel
 from stateplan.execnodes.node_text import field_names, join_terms, names_text
 from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.ttl import format_ttl
-from stateplan.execnodes.types import LogicalType
 
 
 class WindowBounds(PlanModel):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from stateplan.execnodes.changelog import ChangelogMode, joined, updating
+from stateplan.common.changelog import ChangelogMode, joined, updating
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
 from stateplan.execnodes.node_text import join_terms
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import LogicalType
 
 UpsertKeys = Annotated[tuple[tuple[Index, ...], ...], NULL_IS_EMPTY]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.execnodes.nodes.rank import RankBase
 from stateplan.execnodes.registry import exec_node
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, Flag, PlanModel, RexField, Text
 from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import Call, Literal, Rex
 
 
 class MatchSpec(PlanModel):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import COSMETIC, Index, PlanModel
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 class MiniBatchInterval(PlanModel):

@@ -7,14 +7,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import ChangelogMode, joined, updating
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import ChangelogMode, joined, updating
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import joined_names, rex_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
-from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.common.changelog import ChangelogMode
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.model import to_json
 from stateplan.execnodes.nodes.base import StatefulNode, StateList
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.validation import escape
 
 

@@ -7,19 +7,19 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.errors import PlanError
+from stateplan.common.ttl import outlives
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
 from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, TimeBoundNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.rex import Literal as Constant
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.ttl import outlives
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex import Literal as Constant
 
 
 def range_ttl(preceding: int) -> int:

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RowTypeField, custom_error
 from stateplan.execnodes.node_text import call_texts, groups_text, joined_names
@@ -16,7 +17,6 @@ from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.nodes.group_aggregate import Aggregation, check_flags
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import LogicalType
 
 
 def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key: str) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind, named
+from stateplan.common.changelog import ChangelogMode, RowKind, named
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.functions.process import DeclaredState
 from stateplan.execnodes.model import ALWAYS, RexField, Text
 from stateplan.execnodes.node_text import names_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import Call, Literal, TableArgument
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.process import DeclaredState
+from stateplan.functions.rex import Call, Literal, TableArgument
 
 
 @exec_node("process-table-function", inputs=None, states=("*",))

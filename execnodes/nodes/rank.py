@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag
 from stateplan.execnodes.node_text import joined_names, names_text
@@ -22,7 +23,6 @@ from stateplan.execnodes.ranking import (
     range_text,
 )
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import BIGINT, LogicalType
 
 
 class RankBase(StatefulNode):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from stateplan.execnodes.changelog import ChangelogMode, named
+from stateplan.common.changelog import ChangelogMode, named
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
 from stateplan.execnodes.node_text import joined_names
@@ -13,7 +14,6 @@ from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.nodes.table_source_scan import ability_meaning
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, ConflictStrategy, DynamicTableSink, WritingMetadata
-from stateplan.execnodes.types import LogicalType
 
 _KINDS = {"INSERT": "+I", "UPDATE_BEFORE": "-U", "UPDATE_AFTER": "+U", "DELETE": "-D", "~DELETE": "-D"}
 

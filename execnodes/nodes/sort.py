@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import TimeBoundNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("sort", states=("sortState",))

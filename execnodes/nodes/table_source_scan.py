@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from stateplan.execnodes.changelog import ChangelogMode
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.changelog import ChangelogMode
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import field_names, rex_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
@@ -18,7 +19,6 @@ from stateplan.execnodes.specs import (
     ProjectPushDown,
     ReadingMetadata,
 )
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("table-source-scan", 2, inputs=0)
@@ -38,7 +38,7 @@ class TableSourceScan(ExecNode):
         table = self.scan_table_source.table.resolved_table
         if table is None or table.options is None:
             return None
-        from stateplan.execnodes.connectors.registry import source_changelog_mode
+        from stateplan.connectors.registry import source_changelog_mode
 
         try:
             return source_changelog_mode(table.options)

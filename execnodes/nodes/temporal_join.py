@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from stateplan.execnodes.changelog import ChangelogMode
+from stateplan.common.changelog import ChangelogMode
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
 from stateplan.execnodes.node_text import field_names, join_terms, names_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("temporal-join", inputs=2, states=("leftState", "rightState"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import InsertOnlyNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("temporal-sort", states=("sortState",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 
 
 @exec_node("union", inputs=None)

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.errors import PlanError
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import RexField, custom_error
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.rex import Literal
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import Literal
 
 
 @exec_node("values", inputs=0)

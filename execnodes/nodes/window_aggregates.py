@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
@@ -15,7 +16,6 @@ from stateplan.execnodes.nodes.base import ExecNode, TimeBoundNode, field_types
 from stateplan.execnodes.nodes.phased_aggregates import check_arguments
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import (
     GroupWindow,
     NamedWindowProperty,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import join_terms
 from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag
 from stateplan.execnodes.node_text import joined_names, names_text
@@ -18,7 +19,6 @@ from stateplan.execnodes.ranking import (
     range_text,
 )
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import TimeBoundNode, field_types
 from stateplan.execnodes.registry import exec_node
-from stateplan.execnodes.types import LogicalType
 from stateplan.execnodes.windows import (
     SessionWindow,
     TimeAttribute,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.common.errors import RunError, StateplanError
 from stateplan.gateway.client.wire import error_of, page_of
 from stateplan.gateway.protocol import ResultPage
 

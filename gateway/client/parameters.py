@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import DataError, SqlError
-from stateplan.execnodes.zone import session_zone, tz_of
+from stateplan.common.errors import DataError, SqlError
+from stateplan.common.zone import session_zone, tz_of
 from stateplan.planner.dialect.tokenizer import HINT_END, scan
 
 ROWS = 500

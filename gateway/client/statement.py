@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from stateplan.execnodes.errors import GatewayError, StateplanError
+from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.client.http import HttpSession
 from stateplan.gateway.protocol import ResultPage
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import DataError
+from stateplan.common.types import LogicalType
 
 Reader = Callable[[Any], Any]
 

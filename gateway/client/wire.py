@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from stateplan.execnodes import errors
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import RunError, StateplanError
-from stateplan.execnodes.types import LogicalType, RowField
+from stateplan.common import errors
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.types import LogicalType, RowField
 from stateplan.gateway.protocol import PageKind, ResultColumn, ResultPage
 
 _KINDS = {kind.name: kind for kind in RowKind}

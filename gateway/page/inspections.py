@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.runtime.failures import told
+from stateplan.common.errors import StateplanError
+from stateplan.common.paths import AnyPath
 from stateplan.plans.selector_text import Assignment
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.show import StateReport, to_json
+from stateplan.runtime.failures import told
 
 PAUSE_MS = 15_000
 SHARE = 20

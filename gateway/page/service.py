@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.paths import AnyPath
+from stateplan.common.errors import RunError
+from stateplan.common.paths import AnyPath
 from stateplan.gateway.page.inspections import UNASKED_BYTES, Inspection, Inspections
 from stateplan.gateway.page.sight import JobSight, error_json
-from stateplan.planner.session.jobs import JobEntry, Jobs
 from stateplan.plans.diff import compare
 from stateplan.plans.diff_report import SAYS, to_text
 from stateplan.plans.diff_report import to_json as diff_json
 from stateplan.plans.document import PlanDocument, edited_ttl
 from stateplan.plans.live import ask
 from stateplan.plans.selector_text import Assignment, parse_selector
+from stateplan.session.jobs import JobEntry, Jobs
 
 FRESH_SECONDS = 0.4
 """Several who look at a job within this time see the same."""
@@ -156,7 +156,7 @@ class JobsPage:
             savepoint: whether a savepoint is written, in the directory that the options of the job name.
 
         Raises:
-            StateplanError: see :meth:`planner.session.jobs.Jobs.stop` and ``save``.
+            StateplanError: see :meth:`session.jobs.Jobs.stop` and ``save``.
         """
         entry = self._jobs.find(job_id)
         if savepoint:

@@ -8,19 +8,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.errors.catalogue import texts_of
-from stateplan.execnodes.runtime.metrics.log import recent_metrics
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
-from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView, Watcher, backlog
-from stateplan.execnodes.ttl import format_ttl
-from stateplan.planner.session.jobs import JobEntry
+from stateplan.common.errors import StateplanError
+from stateplan.common.errors.catalogue import texts_of
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
 from stateplan.plans.render.html import graph_data
 from stateplan.plans.render.picture import Picture, clean, picture
 from stateplan.plans.render.svg import drawing
 from stateplan.plans.show import show
+from stateplan.runtime.metrics.log import recent_metrics
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.runtime.metrics.view import JobView, OperatorView, Watcher, backlog
+from stateplan.session.jobs import JobEntry
 
 HISTORY = 240
 """So many micro-batches are plotted."""

@@ -22,10 +22,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stateplan.execnodes.errors import GatewayError, StateplanError
-from stateplan.execnodes.redaction import redacted_options
-from stateplan.execnodes.release import installed_version
-from stateplan.execnodes.runtime.failures import told
+from stateplan.common.errors import GatewayError, StateplanError
+from stateplan.common.redaction import redacted_options
+from stateplan.common.release import installed_version
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.rest import job_manager, jobs_api
@@ -43,6 +42,7 @@ from stateplan.gateway.rest.wire import (
 from stateplan.gateway.service.fetcher import Page, ResultFetcher
 from stateplan.gateway.service.operations import Operation
 from stateplan.gateway.service.service import HOLD_SECONDS, SqlGatewayService
+from stateplan.runtime.failures import told
 
 VERSIONS = ("V1", "V2", "V3", "V4")
 _PREFIX = re.compile(r"/v([1-4])(/.*)", re.I)

@@ -22,12 +22,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stateplan.execnodes.errors import GatewayError, StateplanError
-from stateplan.execnodes.runtime.failures import told
+from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.rest.app import answer
 from stateplan.gateway.rest.room import Room
 from stateplan.gateway.rest.wire import problem
 from stateplan.gateway.service.limits import Limits
+from stateplan.runtime.failures import told
 
 _log = logging.getLogger("stateplan.gateway")
 

@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.redaction import redacted, redacted_options
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics
-from stateplan.execnodes.runtime.metrics.view import JobView, OperatorView
-from stateplan.planner.session.jobs import JobEntry, Jobs
+from stateplan.common.errors import StateplanError
+from stateplan.common.redaction import redacted, redacted_options
+from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.metrics.view import JobView, OperatorView
+from stateplan.session.jobs import JobEntry, Jobs
 
 FLINK = "2.3.0"
 """The release whose REST API this is."""

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.page.sight import error_json
 from stateplan.plans.render.svg import STYLE

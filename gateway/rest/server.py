@@ -19,7 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stateplan.execnodes.errors import GatewayError
+from stateplan.common.errors import GatewayError
 from stateplan.gateway.rest.guard import security_headers
 from stateplan.gateway.rest.wire import JSON, dumps, problem
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from stateplan.execnodes.changelog import column
-from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.zone import tz_of
+from stateplan.common.changelog import column
+from stateplan.common.types import LogicalType
+from stateplan.common.zone import tz_of
 from stateplan.gateway.protocol import PageKind, ResultColumn
 from stateplan.gateway.service.fetcher import Page, ResultFetcher, Rows
 
@@ -115,8 +115,8 @@ def _cells(rows: Rows) -> list[str]:
     """The rows of a frame, each a JSON list: values as Flink's JSON format writes them."""
     import polars as pl
 
-    from stateplan.execnodes.values.atomic import FieldStyle
-    from stateplan.execnodes.values.codecs import codec, json_items
+    from stateplan.common.values.atomic import FieldStyle
+    from stateplan.common.values.codecs import codec, json_items
 
     assert rows.frame is not None
     if not rows.columns:

@@ -8,7 +8,7 @@ import logging.handlers
 import time
 from pathlib import Path
 
-from stateplan.execnodes.redaction import redacted
+from stateplan.common.redaction import redacted
 
 MAX_BYTES = 16 << 20
 FILES = 5

@@ -9,14 +9,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from stateplan.execnodes.connectors.catalogs import CatalogType
-from stateplan.execnodes.connectors.protocol import Connector
-from stateplan.execnodes.connectors.registry import find_catalog_type, known_connector
-from stateplan.execnodes.errors import GatewayError, OptionError, Place, one_of
-from stateplan.execnodes.files import below, place_of, real_path
-from stateplan.execnodes.roots import Roots
-from stateplan.execnodes.secrets import has_reference, references
-from stateplan.execnodes.settings import current_key
+from stateplan.common.errors import GatewayError, OptionError, Place, one_of
+from stateplan.common.files import below, place_of, real_path
+from stateplan.common.roots import Roots
+from stateplan.common.secrets import has_reference, references
+from stateplan.common.settings import current_key
+from stateplan.connectors.catalogs import CatalogType
+from stateplan.connectors.protocol import Connector
+from stateplan.connectors.registry import find_catalog_type, known_connector
 
 ANY_MODULE = "*"
 """Stands for every module."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.errors import GatewayError
-from stateplan.execnodes.readable import hex_id
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.errors import GatewayError
+from stateplan.common.readable import hex_id
 from stateplan.gateway.protocol import PageKind, ResultColumn
-from stateplan.planner.session.results import ResultKind, TableResult
+from stateplan.session.results import ResultKind, TableResult
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +49,7 @@ class Rows:
         """The values as Flink prints them; None for NULL."""
         if self.frame is None:
             return [[None if v is None else _text(v) for v in row] for row in self.values]
-        from stateplan.planner.session.tableau import texts
+        from stateplan.session.tableau import texts
 
         return texts(self.frame, [column.type for column in self.columns], self.zone)
 
@@ -95,7 +95,7 @@ class ResultFetcher:
         self.job_id = None if result.job is None else hex_id(result.job.job_id)
         self.notes = result.notes
         if result.job is not None and not self.is_query:
-            from stateplan.execnodes.types import STRING
+            from stateplan.common.types import STRING
 
             self.columns: tuple[ResultColumn, ...] = (ResultColumn("job id", STRING),)
             self._left: list[tuple[object, ...]] = [(self.job_id,)]

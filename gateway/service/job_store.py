@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.errors import GatewayError
-from stateplan.execnodes.paths import write_whole
-from stateplan.execnodes.readable import hex_id
-from stateplan.execnodes.redaction import redacted_options
-from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder
+from stateplan.common.errors import GatewayError
+from stateplan.common.paths import write_whole
+from stateplan.common.readable import hex_id
+from stateplan.common.redaction import redacted_options
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
-from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord
+from stateplan.runtime.checkpoint.locks import FileLock, Holder
+from stateplan.session.jobs import KEPT, JobEntry, JobRecord
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -81,7 +81,7 @@ class JobStore:
     # as the journal of jobs
 
     def place(self, record: JobRecord) -> str:
-        """See :class:`planner.session.jobs.JobJournal`."""
+        """See :class:`session.jobs.JobJournal`."""
         record.id = str(uuid.uuid4())
         return str(self._jobs / hex_id(record.id) / _CHECKPOINT)
 

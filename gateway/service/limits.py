@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
-from stateplan.execnodes.errors import OptionError, nearest
+from stateplan.common.errors import OptionError, nearest
+from stateplan.common.options import Option, OptionType, parse_value
 
 # fmt: off
 _ROWS = (

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from stateplan.execnodes.errors import GatewayError, StateplanError
-from stateplan.execnodes.runtime.failures import told
+from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.service.fetcher import Page, ResultFetcher, Rows
 from stateplan.gateway.service.limits import Limits
-from stateplan.planner.session.results import TableResult
+from stateplan.runtime.failures import told
+from stateplan.session.results import TableResult
 
 _log = logging.getLogger("stateplan.gateway")
 

@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from stateplan.execnodes.errors import GatewayError, Place, nearest
-from stateplan.planner.session.host import PLAN_SCHEME
+from stateplan.common.errors import GatewayError, Place, nearest
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
+from stateplan.session.host import PLAN_SCHEME
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 

@@ -19,8 +19,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.settings import value
+from stateplan.common.errors import StateplanError
+from stateplan.common.settings import value
 
 _FAMILY = "restart-strategy."
 

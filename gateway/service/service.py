@@ -19,13 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.errors import GatewayError, OptionError, Place, StateplanError
-from stateplan.execnodes.readable import bytes_text
-from stateplan.execnodes.redaction import HIDDEN, redacted
-from stateplan.execnodes.roots import holding
-from stateplan.execnodes.runtime.failures import told
-from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
-from stateplan.execnodes.settings import OPTIONS
+from stateplan.common.errors import GatewayError, OptionError, Place, StateplanError
+from stateplan.common.readable import bytes_text
+from stateplan.common.redaction import HIDDEN, redacted
+from stateplan.common.roots import holding
+from stateplan.common.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
 from stateplan.gateway.service.audit import AuditLog
 from stateplan.gateway.service.confine import Confinement
@@ -37,18 +35,20 @@ from stateplan.gateway.service.plans import PlanStore
 from stateplan.gateway.service.restarts import RECOVERABLE, Restarts
 from stateplan.gateway.service.sessions import Session, SessionManager
 from stateplan.planner.dialect import nodes
-from stateplan.planner.session.completion import complete
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.host import PLAN_SCHEME, Host
-from stateplan.planner.session.jobs import CHECKPOINT_DIR, JOBS, RESTARTING, JobEntry, JobRecord, Jobs
-from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import is_query, read_statement
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.failures import told
+from stateplan.runtime.spark.hadoop import checkpoint_path
+from stateplan.session.completion import complete
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.host import PLAN_SCHEME, Host
+from stateplan.session.jobs import CHECKPOINT_DIR, JOBS, RESTARTING, JobEntry, JobRecord, Jobs
+from stateplan.session.results import TableResult
+from stateplan.session.script import is_query, read_statement
 
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
-    from stateplan.execnodes.runtime.job import Job, OnProgress
     from stateplan.planner.catalog.functions import CatalogFunction
+    from stateplan.runtime.job import Job, OnProgress
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -83,7 +83,7 @@ class SqlGatewayService:
         options: set in every session, before its own.
         folder: where jobs, plans and the audit log are; None to keep nothing beyond this process.
         roots, variables, modules: see :class:`Confinement`.
-        keep_unknown: see :class:`execnodes.settings.Configuration`.
+        keep_unknown: see :class:`common.settings.Configuration`.
         console: gets notes about running jobs, a line each.
         on_progress: gets the figures of a job while something waits for it.
 

@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from stateplan.execnodes.errors import GatewayError
+from stateplan.common.errors import GatewayError
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.operations import Operation, OperationManager
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 _log = logging.getLogger("stateplan.gateway")
 

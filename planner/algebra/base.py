@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Rex
 
 
 @dataclass(frozen=True)

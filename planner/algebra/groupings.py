@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import Rex
+from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import AggCall, Rel
 
 

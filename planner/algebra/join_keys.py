@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import MultiJoin
 from stateplan.planner.expressions.normal import collapsed
 from stateplan.planner.expressions.ops import and_, conjunctions, kind

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import Place
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Call, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Field, Order, Single
 from stateplan.planner.expressions.ops import walk

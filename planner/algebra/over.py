@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Literal
+from stateplan.common.errors import Place
+from stateplan.functions.rex import Literal
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import Frame
 from stateplan.planner.algebra.relations import AggCall, Field, Order, Single

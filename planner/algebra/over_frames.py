@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as LiteralType
 
-from stateplan.execnodes.rex import Literal
+from stateplan.functions.rex import Literal
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stateplan.execnodes.functions.aggregates import MERGEABLE
-from stateplan.execnodes.types import BIGINT, STRING, LogicalType
+from stateplan.common.types import BIGINT, STRING, LogicalType
+from stateplan.functions.aggregates import MERGEABLE
 from stateplan.planner.accumulators import (
     array_list,
     collect_map,

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.rex import Literal as Constant
+from stateplan.common.errors import Place
+from stateplan.common.types import BIGINT, BOOLEAN, LogicalType, row_type
 from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
-from stateplan.execnodes.types import BIGINT, BOOLEAN, LogicalType, row_type
+from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex import Literal as Constant
 from stateplan.planner.algebra.base import (
     Ability,
     AggCall,
@@ -310,7 +310,7 @@ class Union(Several):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from stateplan.execnodes.functions.typerules import least_restrictive
+        from stateplan.functions.typerules import least_restrictive
 
         if self.row is not None:
             return self.row
@@ -331,7 +331,7 @@ class SetOperation(Pair):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        from stateplan.execnodes.functions.typerules import least_restrictive
+        from stateplan.functions.typerules import least_restrictive
 
         out = []
         for (name, a), (_, b) in zip(self.left.fields, self.right.fields, strict=True):

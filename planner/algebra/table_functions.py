@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.functions.process import DeclaredArgument, ProcessDeclaration
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import Place
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import OuterJoinType
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.process import DeclaredArgument, ProcessDeclaration
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Several, Single, unique_names

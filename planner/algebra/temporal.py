@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Rex
+from stateplan.common.errors import Place
 from stateplan.execnodes.specs import JoinType, RetryOptions
+from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Calc, Field, Join, Joined, Rel, Scan, Single
 

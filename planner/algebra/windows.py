@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from stateplan.common.errors import Place
+from stateplan.common.ttl import format_ttl
+from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.emission import Emission
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Rex
 from stateplan.execnodes.specs import JoinType
-from stateplan.execnodes.ttl import format_ttl
-from stateplan.execnodes.types import BIGINT, LogicalType
 from stateplan.execnodes.windows import (
     CumulativeWindow,
     HoppingWindow,
@@ -25,6 +24,7 @@ from stateplan.execnodes.windows import (
     TumblingWindow,
     WindowAttached,
 )
+from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.phased import Accumulators, phased_calls
 from stateplan.planner.algebra.relations import (

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.table import wrong_count
-from stateplan.execnodes.functions.typerules import family
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import DOUBLE, LogicalType
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import DOUBLE, LogicalType
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.table import wrong_count
+from stateplan.functions.typerules import family
 from stateplan.planner.expressions.ops import kind
 from stateplan.planner.positions import not_supported
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import SqlError, nearest
+from stateplan.common.types import STRING
 from stateplan.execnodes.nodes.process_table_function import row_kinds
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import STRING
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.relations import ChangelogFunction, Rel
 from stateplan.planner.binding.table_calls import TableCall, descriptor
 from stateplan.planner.dialect import function_name

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.aggregates import aggregate_names, is_aggregate
-from stateplan.execnodes.functions.builder import make_call, make_in
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.collection import row_item
-from stateplan.execnodes.functions.literals import (
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.functions.aggregates import aggregate_names, is_aggregate
+from stateplan.functions.builder import make_call, make_in
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.collection import row_item
+from stateplan.functions.literals import (
     binary_literal,
     boolean_literal,
     date_literal,
@@ -26,9 +27,8 @@ from stateplan.execnodes.functions.literals import (
     trim_flag,
     unit_literal,
 )
-from stateplan.execnodes.functions.table import find_scalar, names, unknown_function
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.table import find_scalar, names, unknown_function
 from stateplan.planner.binding.json_calls import JSON_CALLS, bind_json_call
 from stateplan.planner.binding.over import WINDOW_ONLY, bind_over
 from stateplan.planner.binding.scope import Scope, field_of

@@ -12,8 +12,8 @@ from typing import Literal
 
 from sqlglot import exp
 
-from stateplan.execnodes.rex import Call, InputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.planner.algebra.windows import TimeWindow, group_window_properties
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.table_calls import TableCall

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.aggregates import find_aggregate
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.table import unknown_function
-from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import LogicalType
+from stateplan.functions.aggregates import find_aggregate
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import FieldAccess, InputRef, Literal, Rex
+from stateplan.functions.table import unknown_function
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, field_names, is_identity, unique_names

@@ -12,9 +12,9 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import BIGINT
+from stateplan.common.errors import Place
+from stateplan.common.types import BIGINT
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError, StateplanError, nearest, one_of
+from stateplan.common.errors import SqlError, StateplanError, nearest, one_of
+from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.specs import RetryOptions
-from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.base import InputHint, QueryHints
 from stateplan.planner.algebra.relations import Aggregate, Join, Rel, replace_inputs
 from stateplan.planner.binding.grouping import contains_aggregate

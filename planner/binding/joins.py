@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.common.errors import SqlError
 from stateplan.execnodes.specs import JoinType
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Join, Project, Rel, Scan
 from stateplan.planner.algebra.temporal import Snapshot, TemporalJoin
 from stateplan.planner.binding.expressions import ExpressionBinder

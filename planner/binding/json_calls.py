@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.literals import symbol
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.common.errors import SqlError
+from stateplan.common.types import STRING, LogicalType
+from stateplan.functions.builder import make_call
+from stateplan.functions.literals import symbol
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.dialect import logical_type, nodes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Correlate, Filter, Rel, Values, walk
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.hints import TtlHints

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.options import Option, OptionType, parse_value
-from stateplan.execnodes.errors import SqlError, StateplanError, nearest
+from stateplan.common.errors import SqlError, StateplanError, nearest
+from stateplan.common.options import Option, OptionType, parse_value
 from stateplan.execnodes.specs import RetryOptions
 from stateplan.planner.positions import place_of
 

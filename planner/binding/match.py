@@ -13,11 +13,11 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions.aggregates import find_aggregate
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.rex import Call, Literal, PatternInputRef, Rex
-from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.types import BIGINT, LogicalType
+from stateplan.functions.aggregates import find_aggregate
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import Call, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Order, Rel
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate

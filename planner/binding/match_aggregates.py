@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.functions.aggregates import VARIANCES, AggregateFunction, find_aggregate
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.common.errors import Place
+from stateplan.common.types import BIGINT, LogicalType
+from stateplan.functions.aggregates import VARIANCES, AggregateFunction, find_aggregate
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.planner.expressions.ops import call, same_type
 
 OF_ROWS = ("COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.comparison import check_ordered
-from stateplan.execnodes.rex import Rex
+from stateplan.common.errors import Place, SqlError
+from stateplan.functions.comparison import check_ordered
+from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Order, Project, Rel, Sort, field_names, refs_to
 from stateplan.planner.binding.expressions import ExpressionBinder

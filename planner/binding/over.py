@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions.aggregates import VARIANCES, find_aggregate
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.comparison import check_ordered
-from stateplan.execnodes.functions.literals import null_literal, number_literal
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.types import BIGINT, LogicalType
+from stateplan.functions.aggregates import VARIANCES, find_aggregate
+from stateplan.functions.builder import make_call
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.comparison import check_ordered
+from stateplan.functions.literals import null_literal, number_literal
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
 from stateplan.planner.binding.aggregate_operands import aggregate_operands

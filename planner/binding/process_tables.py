@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import nearest
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.process import ON_TIME, UID, ArgumentTrait, DeclaredArgument
-from stateplan.execnodes.functions.typerules import is_implicit
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import nearest
+from stateplan.common.types import LogicalType
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.process import ON_TIME, UID, ArgumentTrait, DeclaredArgument
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.typerules import is_implicit
 from stateplan.planner.algebra.relations import Field, Rel, unique_names
 from stateplan.planner.algebra.table_functions import ProcessTable, TableInput
 from stateplan.planner.binding.expressions import ExpressionBinder

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.common.errors import SqlError
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Filter, Project, Rel, refs_to, unique_names
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.ordering import unaliased

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import InputRef, Rex, input_refs
+from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.functions.rex import InputRef, Rex, input_refs
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import (
     Aggregate,

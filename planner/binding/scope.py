@@ -8,10 +8,10 @@ from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest, one_of
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.rex import FieldAccess, InputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import Place, SqlError, nearest, one_of
+from stateplan.common.types import LogicalType
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import FieldAccess, InputRef, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Field, Rel
 from stateplan.planner.catalog.functions import Functions
@@ -300,7 +300,7 @@ def _retyped(rex: Rex, types: Mapping[int, LogicalType]) -> Rex:
 
 
 def _shifted(rex: Rex, by: int) -> Rex:
-    from stateplan.execnodes.rex import shift
+    from stateplan.functions.rex import shift
 
     return shift(rex, by)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.registry import connectors, find_connector, metadata_columns, validate_table
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
-from stateplan.execnodes.functions.literals import number_literal, string_literal
-from stateplan.execnodes.functions.typerules import family, is_implicit
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType, parse_type
+from stateplan.common.errors import CatalogError, Place, SqlError, nearest, one_of
+from stateplan.common.options import Role
+from stateplan.common.types import LogicalType, parse_type
+from stateplan.connectors.registry import connectors, find_connector, metadata_columns, validate_table
+from stateplan.functions.literals import number_literal, string_literal
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.typerules import family, is_implicit
 from stateplan.planner.algebra.relations import Project, Rel, Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.values import Targets

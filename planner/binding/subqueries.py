@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.builder import compare_with_items, make_call
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.common.errors import SqlError
+from stateplan.common.types import BOOLEAN
+from stateplan.functions.builder import compare_with_items, make_call
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Project, Rel
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import AggCall, Project, Rel, is_identity, refs_to, unique_names
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.binding.expressions import ExpressionBinder

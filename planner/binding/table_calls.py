@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError, nearest
-from stateplan.execnodes.rex import Literal, Rex
+from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.positions import place_of
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.common.errors import Place, SqlError
 from stateplan.execnodes.specs import OuterJoinType
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import Filter, Rel, identity
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.expressions import ExpressionBinder

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
-from stateplan.execnodes.connectors.registry import metadata_columns, source_changelog_mode, validate_table
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest, one_of
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.changelog import INSERT_ONLY, RowKind
+from stateplan.common.errors import CatalogError, Place, SqlError, nearest, one_of
+from stateplan.common.types import LogicalType
+from stateplan.connectors.registry import metadata_columns, source_changelog_mode, validate_table
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Project, ProjectAbility, Rel, Scan
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.catalog.objects import CatalogTable

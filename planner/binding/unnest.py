@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Call, InputRef
-from stateplan.execnodes.types import INT, LogicalType, row_type
+from stateplan.common.errors import SqlError
+from stateplan.common.types import INT, LogicalType, row_type
+from stateplan.functions.rex import Call, InputRef
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.expressions import ExpressionBinder

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.aggregates import find_aggregate, is_aggregate
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.table import find_scalar, wrong_count
-from stateplan.execnodes.functions.typerules import is_implicit
-from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import LogicalType
+from stateplan.functions.aggregates import find_aggregate, is_aggregate
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.rex import Rex
+from stateplan.functions.table import find_scalar, wrong_count
+from stateplan.functions.typerules import is_implicit
 from stateplan.planner.catalog.functions import FoundFunction, Functions
 from stateplan.planner.dialect import function_name, name_parts
 

@@ -11,11 +11,11 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import INT, LogicalType
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import INT, LogicalType
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.relations import Project, Rel, Union, Values
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope

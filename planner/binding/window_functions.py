@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import nearest
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import nearest
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Rel
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.algebra.windows import TimeWindow, WindowTable

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import CatalogError, nearest
+from stateplan.common.errors import CatalogError, nearest
 from stateplan.planner.catalog.ddl import LIKE_DEFAULTS, TableBuilder
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, Column

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.catalogs import ExternalCatalog, ExternalColumn, ExternalTable
-from stateplan.execnodes.errors import CatalogError
+from stateplan.common.errors import CatalogError
+from stateplan.connectors.catalogs import ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.planner.catalog.catalogs import Catalog, Database
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, Column, ObjectIdentifier, TableSchema

@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
-from stateplan.execnodes.rex import Rex
+from stateplan.common.errors import CatalogError, Place, SqlError, nearest
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import Distribution
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import Rex
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (

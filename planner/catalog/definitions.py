@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import CatalogError, Place, StateplanError
-from stateplan.execnodes.redaction import secret_parts, secret_spans
-from stateplan.execnodes.types import LogicalType, type_from_json
+from stateplan.common.errors import CatalogError, Place, StateplanError
+from stateplan.common.redaction import secret_parts, secret_spans
+from stateplan.common.types import LogicalType, type_from_json
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.catalogs import Database
 from stateplan.planner.catalog.functions import CatalogFunction

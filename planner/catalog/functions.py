@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from stateplan.execnodes.errors import CatalogError, Place, SqlError, nearest
-from stateplan.execnodes.functions.user import KIND_WORDS, UserFunction
-from stateplan.execnodes.rex import Call
+from stateplan.common.errors import CatalogError, Place, SqlError, nearest
+from stateplan.functions.rex import Call
+from stateplan.functions.user import KIND_WORDS, UserFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
 from stateplan.planner.catalog.udf import of_callable
 

@@ -1,7 +1,7 @@
 """The types of catalogs that CREATE CATALOG knows, and how each is opened.
 
 Those of sessions and files are in :data:`OWN`. Those that connectors bring are found by
-:func:`execnodes.connectors.registry.find_catalog_type`.
+:func:`connectors.registry.find_catalog_type`.
 
 Codes: OPT004, OPT101, OPT105.
 """
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stateplan.execnodes.connectors.catalogs import CatalogType, catalog_values
-from stateplan.execnodes.connectors.options import Option, OptionType
-from stateplan.execnodes.connectors.registry import catalog_types, find_catalog_type
-from stateplan.execnodes.errors import OptionError, Place, nearest
+from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.options import Option, OptionType
+from stateplan.connectors.catalogs import CatalogType, catalog_values
+from stateplan.connectors.registry import catalog_types, find_catalog_type
 from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, MemoryCatalog
 from stateplan.planner.catalog.connected import ConnectedCatalog
 from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogManager

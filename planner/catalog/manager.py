@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import CatalogError, Place, StateplanError, nearest
+from stateplan.common.errors import CatalogError, Place, StateplanError, nearest
 from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, CatalogFunctions, Database, MemoryCatalog
 from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import CatalogFunction, FoundFunction, FunctionCatalog
@@ -30,7 +30,7 @@ from stateplan.planner.catalog.objects import (
 )
 
 if TYPE_CHECKING:
-    from stateplan.execnodes.types import LogicalType
+    from stateplan.common.types import LogicalType
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Rex
+from stateplan.common.errors import Place
+from stateplan.common.types import LogicalType, RowField
 from stateplan.execnodes.specs import Distribution
-from stateplan.execnodes.types import LogicalType, RowField
+from stateplan.functions.rex import Rex
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"

@@ -5,8 +5,8 @@ Codes: CAT040.
 
 from __future__ import annotations
 
+from stateplan.common.errors import CatalogError
 from stateplan.execnodes import specs
-from stateplan.execnodes.errors import CatalogError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.specs import ColumnExpression, ContextResolvedTable, PrimaryKey, ResolvedTable

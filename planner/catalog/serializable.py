@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from stateplan.execnodes.types import MAX_LENGTH, LogicalType
+from stateplan.common.types import MAX_LENGTH, LogicalType
 from stateplan.planner.catalog.objects import quote
 from stateplan.planner.dialect import function_name, logical_type, nodes, to_sql
 from stateplan.planner.dialect.calls import NO_PARENTHESES

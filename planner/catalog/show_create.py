@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stateplan.execnodes.redaction import redacted, redacted_options
+from stateplan.common.redaction import redacted, redacted_options
 from stateplan.execnodes.specs import Distribution
 from stateplan.planner.catalog.manager import CatalogDescriptor
 from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, CatalogView, Column, quote

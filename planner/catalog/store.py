@@ -15,9 +15,9 @@ import os
 import re
 from pathlib import Path
 
-from stateplan.execnodes.errors import CatalogError, OptionError, Place
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.settings import Configuration
+from stateplan.common.errors import CatalogError, OptionError, Place
+from stateplan.common.paths import AnyPath
+from stateplan.common.settings import Configuration
 from stateplan.planner.catalog.catalogs import IN_MEMORY
 from stateplan.planner.catalog.definitions import FORMAT, require_references
 from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogStore

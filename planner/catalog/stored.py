@@ -22,10 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from stateplan.execnodes.errors import CatalogError, Place
-from stateplan.execnodes.files import absolute, checked, filesystem_of, local_path
-from stateplan.execnodes.paths import AnyPath, RemotePath, remove_tree, write_whole
-from stateplan.execnodes.runtime.checkpoint.locks import locked
+from stateplan.common.errors import CatalogError, Place
+from stateplan.common.files import absolute, checked, filesystem_of, local_path
+from stateplan.common.paths import AnyPath, RemotePath, remove_tree, write_whole
 from stateplan.planner.catalog.catalogs import Catalog, Database
 from stateplan.planner.catalog.definitions import (
     database_text,
@@ -38,6 +37,7 @@ from stateplan.planner.catalog.definitions import (
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogObject, ObjectIdentifier
+from stateplan.runtime.checkpoint.locks import locked
 
 FILE = "file"
 """The type of catalogs on disk."""

@@ -17,10 +17,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from stateplan.execnodes.errors import SqlError, StateplanError
-from stateplan.execnodes.functions.user import AsyncLimits, FunctionContext, FunctionKind, UserFunction
-from stateplan.execnodes.types import MAX_LENGTH, LogicalType, parse_type, row_type
-from stateplan.execnodes.values.row import Row
+from stateplan.common.errors import SqlError, StateplanError
+from stateplan.common.types import MAX_LENGTH, LogicalType, parse_type, row_type
+from stateplan.common.values.row import Row
+from stateplan.functions.user import AsyncLimits, FunctionContext, FunctionKind, UserFunction
 
 __all__ = [
     "AggregateFunction",

@@ -24,9 +24,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from stateplan.execnodes.changelog import MODES, ChangelogMode, RowKind
-from stateplan.execnodes.errors import PlanError, SqlError, nearest, one_of
-from stateplan.execnodes.functions.process import (
+from stateplan.common.changelog import MODES, ChangelogMode, RowKind
+from stateplan.common.errors import PlanError, SqlError, nearest, one_of
+from stateplan.common.types import row_type
+from stateplan.functions.process import (
     ON_TIME,
     REQUIRED,
     UID,
@@ -35,8 +36,7 @@ from stateplan.execnodes.functions.process import (
     DeclaredState,
     ProcessDeclaration,
 )
-from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.types import row_type
+from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import PythonFunction, Type, type_of
 from stateplan.plans.document import TtlGiven, given_ttl
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import SqlError, nearest
+from stateplan.common.errors import SqlError, nearest
 from stateplan.planner.dialect.errors import end_place, place_of_token, shown, unsupported
 from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED, words
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
+from stateplan.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.json_calls import JsonCallParser

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
+from stateplan.common.errors import SqlError
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import alternatives, marked
 from stateplan.planner.dialect.errors import place_of_token

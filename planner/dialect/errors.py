@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.common.errors import Place, SqlError
 
 
 def place_at(source: str, start: int, end: int, file: str | None = None) -> Place:

@@ -16,7 +16,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import SqlError
+from stateplan.common.errors import SqlError
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser

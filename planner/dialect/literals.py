@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.common.errors import Place, SqlError
 
 _DATE = r"(?P<y>\d{1,4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})"
 _TIME = r"(?P<h>\d{1,2}):(?P<mi>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<f>\d{1,9})0*)?"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import SqlError, nearest, one_of
+from stateplan.common.errors import SqlError, nearest, one_of
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.ddl import DdlParser

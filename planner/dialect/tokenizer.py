@@ -9,7 +9,7 @@ from sqlglot import tokens
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.common.errors import Place, SqlError
 from stateplan.planner.dialect.errors import place_at
 
 #: Closes a hint. Calcite's lexer, too, knows ``*/`` as a sign of its own outside comments.

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.types import MAX_LENGTH, LogicalType, RowField, parse_type
+from stateplan.common.errors import SqlError
+from stateplan.common.types import MAX_LENGTH, LogicalType, RowField, parse_type
 from stateplan.planner.dialect.base import ParserBase, marked
 from stateplan.planner.dialect.errors import place_of_token
 
@@ -157,7 +157,7 @@ class TypeParser(ParserBase):
             return self._sized(word)
         if not self._name_ahead() and not word[:1].isalpha():
             raise self._unexpected("a type", words=TYPE_NAMES)
-        from stateplan.execnodes.errors import nearest
+        from stateplan.common.errors import nearest
 
         raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=nearest(word, TYPE_NAMES))
 

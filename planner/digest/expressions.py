@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
 from stateplan.planner.digest.literals import calcite_type, full_type, plain_literal, typed_literal
 from stateplan.planner.expressions.ops import kind

@@ -8,8 +8,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from stateplan.execnodes.rex import Literal
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Literal
 from stateplan.planner.expressions.approximate import Approximate, scientific
 
 CALCITE_NAMES = {

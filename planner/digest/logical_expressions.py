@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.over_frames import Bound, Frame
 from stateplan.planner.algebra.relations import Rel
 from stateplan.planner.digest.expressions import call_name

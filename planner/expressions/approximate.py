@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from stateplan.execnodes.values.floats import double_text
+from stateplan.common.values.floats import double_text
 
 _MOST_DIGITS = 20
 

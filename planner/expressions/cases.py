@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Rex
 from stateplan.planner.expressions.comparison import is_safe
 from stateplan.planner.expressions.ops import (
     FALSE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stateplan.execnodes.rex import FieldAccess, InputRef, Literal, Rex
+from stateplan.functions.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
 
 

@@ -5,7 +5,7 @@ Source: Calcite's ``RexSimplify.simplifyAnd2ForUnknownAsFalse``.
 
 from __future__ import annotations
 
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.expressions.comparison import Comparison
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
-from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import COMPARISONS, Over, call, kind
 from stateplan.planner.expressions.search import expand_search

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.functions.casting import fold_cast
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType
+from stateplan.functions.casting import fold_cast
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import call, has_user_call, same_type
 
@@ -57,8 +57,8 @@ def evaluate(rex: Rex, time_zone: str) -> Literal | None:
 
 def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
     """The constant that ``rex`` is; None where it fails, cannot be run here, or is of a type without constants."""
-    from stateplan.execnodes.runtime.transforms.calc import evaluate
-    from stateplan.execnodes.values.codecs import codec
+    from stateplan.common.values.codecs import codec
+    from stateplan.runtime.transforms.calc import evaluate
 
     found = codec(rex.type)
     if not found.atomic:

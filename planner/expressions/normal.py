@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.functions.builder import coerce_operands, make_call
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.common.errors import Place
+from stateplan.common.types import BOOLEAN
+from stateplan.functions.builder import coerce_operands, make_call
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.expressions.ops import (
     Over,
     SubQuery,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
-from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.common.errors import Place
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import DEFAULT, Frame
 

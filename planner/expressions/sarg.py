@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
 
 NullAs = Literal["TRUE", "FALSE", "UNKNOWN"]
 NEGATED_NULL: dict[NullAs, NullAs] = {"TRUE": "FALSE", "FALSE": "TRUE", "UNKNOWN": "UNKNOWN"}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import (

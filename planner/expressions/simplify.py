@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.types import BOOLEAN, LogicalType
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
 from stateplan.planner.expressions.comparison import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
-from stateplan.execnodes.connectors.registry import source_changelog_mode
-from stateplan.execnodes.rex import InputRef, Rex, input_refs
-from stateplan.execnodes.rex import Literal as Constant
+from stateplan.common.changelog import INSERT_ONLY, RowKind
+from stateplan.connectors.registry import source_changelog_mode
+from stateplan.functions.rex import InputRef, Rex, input_refs
+from stateplan.functions.rex import Literal as Constant
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.phased import GlobalAggregate
 from stateplan.planner.algebra.relations import (

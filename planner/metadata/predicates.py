@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,

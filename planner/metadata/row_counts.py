@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from stateplan.execnodes.rex import Literal, Rex
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Join, Project, Rel, Scan, Sort, Union, Values
 from stateplan.planner.expressions.ops import conjunctions, disjunctions, kind
 from stateplan.planner.metadata.unique_keys import are_unique, unique_keys

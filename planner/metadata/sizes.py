@@ -5,8 +5,8 @@ Source: Flink's ``FlinkRelMdSize``.
 
 from __future__ import annotations
 
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,

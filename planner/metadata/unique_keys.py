@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.types import MAX_LENGTH, LogicalType
+from stateplan.common.types import MAX_LENGTH, LogicalType
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.phased import GlobalAggregate
 from stateplan.planner.algebra.relations import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,

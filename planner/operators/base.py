@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from stateplan.execnodes.changelog import INSERT_ONLY
-from stateplan.execnodes.errors import Place, SqlError
+from stateplan.common.changelog import INSERT_ONLY
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.settings import OPTIONS, default_text, is_batch, value
+from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, CompiledTtl, ExecNode, TimeBoundNode
-from stateplan.execnodes.settings import OPTIONS, default_text, is_batch, value
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
-from stateplan.execnodes.ttl import parse_ttl
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rank, Rel, Sort, rel_type, replace_inputs
 from stateplan.planner.algebra.table_functions import is_asynchronous, is_python

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stateplan.common.types import row_type
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.interval_join import IntervalJoin as IntervalJoinNode
 from stateplan.execnodes.nodes.interval_join import IntervalJoinSpec, WindowBounds
@@ -13,9 +14,8 @@ from stateplan.execnodes.nodes.lookup_join import LookupJoin as LookupJoinNode
 from stateplan.execnodes.nodes.multi_join import JoinAttribute
 from stateplan.execnodes.nodes.multi_join import MultiJoin as MultiJoinNode
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin as TemporalJoinNode
-from stateplan.execnodes.rex import Literal, Rex, input_refs
 from stateplan.execnodes.specs import JoinSpec, JoinType, LookupKey, TemporalTable
-from stateplan.execnodes.types import row_type
+from stateplan.functions.rex import Literal, Rex, input_refs
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_keys, null_filters, without_equi_keys
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names

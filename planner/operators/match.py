@@ -9,7 +9,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.match import Match as MatchNode
 from stateplan.execnodes.nodes.match import MatchSpec
 from stateplan.execnodes.ranking import PartitionSpec
-from stateplan.execnodes.rex import Call, FieldAccess, Literal, PatternInputRef, Rex
+from stateplan.functions.rex import Call, FieldAccess, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Rel, field_names

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.process import ArgumentTrait
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import SqlError
+from stateplan.common.types import STRING, LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.process_table_function import ProcessTableFunction
-from stateplan.execnodes.rex import Call, Literal, Rex, TableArgument
 from stateplan.execnodes.specs import StateMetadata
-from stateplan.execnodes.types import STRING, LogicalType
+from stateplan.functions.process import ArgumentTrait
+from stateplan.functions.rex import Call, Literal, Rex, TableArgument
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import ChangelogFunction, Rel, rel_type
 from stateplan.planner.algebra.table_functions import ProcessTable, TableInput

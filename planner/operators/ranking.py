@@ -27,7 +27,7 @@ from stateplan.execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from stateplan.execnodes.rex import InputRef
+from stateplan.functions.rex import InputRef
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import Bound

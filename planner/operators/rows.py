@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.calc import Calc as CalcNode
 from stateplan.execnodes.nodes.correlate import Correlate, PythonCorrelate
@@ -16,8 +17,7 @@ from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc, PythonCalc
 from stateplan.execnodes.nodes.union import Union as UnionNode
 from stateplan.execnodes.nodes.values import Values as ValuesNode
 from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner as WatermarkAssignerNode
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     Calc,
     ChangelogNormalize,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors.options import WATERMARK_OPTIONS, parse_value
-from stateplan.execnodes.connectors.registry import find_connector, source_changelog_mode, source_gives_key_deletes
+from stateplan.common.changelog import RowKind
+from stateplan.common.options import WATERMARK_OPTIONS, parse_value
+from stateplan.common.redaction import redacted_value
+from stateplan.common.settings import value
+from stateplan.common.types import row_type
+from stateplan.connectors.registry import find_connector, source_changelog_mode, source_gives_key_deletes
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink as SinkNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.redaction import redacted_value
-from stateplan.execnodes.settings import value
 from stateplan.execnodes.specs import (
     Bucketing,
     ConflictStrategy,
@@ -31,7 +32,6 @@ from stateplan.execnodes.specs import (
     WatermarkPushDown,
     WritingMetadata,
 )
-from stateplan.execnodes.types import row_type
 from stateplan.execnodes.windows import format_duration
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import (

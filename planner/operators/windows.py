@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.errors import Place
+from stateplan.common.errors import Place
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate as GlobalWindowAggregateNode
 from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate as GroupWindowAggregateNode

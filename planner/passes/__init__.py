@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from stateplan.common.errors import StateplanError
+from stateplan.common.settings import corrects_flink, is_batch, value
+from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.emission import is_asked_for
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.settings import corrects_flink, is_batch, value
-from stateplan.execnodes.zone import local_time_zone
 from stateplan.planner.algebra.relations import Rel, Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.functions.aggregates import VARIANCES, WELFORD, find_aggregate
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.literals import number_literal
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
-from stateplan.execnodes.settings import value
-from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType
+from stateplan.common.settings import value
+from stateplan.common.types import BIGINT, BOOLEAN, INT, LogicalType
+from stateplan.functions.aggregates import VARIANCES, WELFORD, find_aggregate
+from stateplan.functions.builder import make_call
+from stateplan.functions.literals import number_literal
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
 from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import (
     AggCall,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Literal
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.common.errors import SqlError
+from stateplan.common.types import BOOLEAN
+from stateplan.connectors.registry import find_connector
+from stateplan.functions.rex import Literal
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stateplan.execnodes.functions.aggregates import find_aggregate
-from stateplan.execnodes.rex import Rex
+from stateplan.functions.aggregates import find_aggregate
+from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
 from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
 from stateplan.planner.expressions.simplify import simplify_filter

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stateplan.execnodes.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
-from stateplan.execnodes.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
-from stateplan.execnodes.errors import OptionError, SqlError
-from stateplan.execnodes.settings import is_batch, value
+from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKind
+from stateplan.common.errors import OptionError, SqlError
+from stateplan.common.settings import is_batch, value
+from stateplan.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
 from stateplan.planner.algebra.relations import Join, Rank, Rel, Scan, Sink, replace_inputs, walk
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import operator_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Correlate,

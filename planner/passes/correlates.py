@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.common.errors import SqlError
+from stateplan.common.types import BOOLEAN, INT
 from stateplan.execnodes.specs import JoinType
-from stateplan.execnodes.types import BOOLEAN, INT
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import BIGINT, LogicalType
+from stateplan.common.errors import SqlError
+from stateplan.common.types import BIGINT, LogicalType
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,

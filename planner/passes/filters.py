@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
-from stateplan.execnodes.rex import InputRef, Literal, Rex
 from stateplan.execnodes.specs import JoinType
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Aggregate,

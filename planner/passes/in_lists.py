@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.values.java_hash import scala_hash_map_order
+from stateplan.common.values.java_hash import scala_hash_map_order
+from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Filter, Rel
 from stateplan.planner.digest.expressions import physical_expression
 from stateplan.planner.expressions.ops import and_, conjunctions, disjunctions, is_null_literal, kind, or_

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from stateplan.execnodes.connectors.registry import connectors, find_connector
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import SqlError
+from stateplan.common.types import LogicalType
+from stateplan.connectors.registry import connectors, find_connector
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.join_keys import common_keys, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import (
     Aggregate,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.rex import InputRef, Rex
+from stateplan.connectors.registry import find_connector
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Calc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,

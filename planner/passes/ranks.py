@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.types import BIGINT
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import BIGINT
+from stateplan.connectors.registry import find_connector
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,

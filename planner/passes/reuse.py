@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector, metadata_columns
-from stateplan.execnodes.rex import InputRef
+from stateplan.connectors.registry import find_connector, metadata_columns
+from stateplan.functions.rex import InputRef
 from stateplan.planner.algebra.relations import (
     Ability,
     Calc,

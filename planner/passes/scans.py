@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector, metadata_columns, partitions_of
-from stateplan.execnodes.rex import Call, InputRef, Rex
-from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.common.types import BIGINT, STRING
+from stateplan.connectors.registry import find_connector, metadata_columns, partitions_of
+from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,
@@ -95,7 +95,7 @@ def _conjunction(terms: list[Rex]) -> Rex:
             unique.append(t)
     if len(unique) == 1:
         return unique[0]
-    from stateplan.execnodes.types import BOOLEAN
+    from stateplan.common.types import BOOLEAN
 
     return call("AND", unique, BOOLEAN.as_nullable(any(t.type.nullable for t in unique)))
 
@@ -158,8 +158,8 @@ def _passing(partitions: list[dict[str, str | None]], condition: Rex, time_zone:
     """The partitions for which ``condition``, over their values as text, is TRUE."""
     import polars as pl
 
-    from stateplan.execnodes.changelog import column
-    from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+    from stateplan.common.changelog import column
+    from stateplan.runtime.transforms.calc import CalcTransform
 
     if not partitions:
         return []

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
+from stateplan.common.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
 from stateplan.execnodes.specs import JoinType
-from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Join,

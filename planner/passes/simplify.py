@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.functions.json import is_json
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.types import LogicalType
+from stateplan.functions.json import is_json
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,

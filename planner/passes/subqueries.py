@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from stateplan.execnodes.functions.typerules import least_restrictive
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.common.types import BOOLEAN
 from stateplan.execnodes.specs import JoinType
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Correlate,

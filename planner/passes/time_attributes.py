@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.rex import Call, InputRef, PatternInputRef, Rex
-from stateplan.execnodes.types import LogicalType
+from stateplan.common.errors import SqlError
+from stateplan.common.types import LogicalType
+from stateplan.functions.rex import Call, InputRef, PatternInputRef, Rex
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import (
     Aggregate,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stateplan.execnodes.settings import value
+from stateplan.common.settings import value
 from stateplan.planner.algebra.phased import GlobalAggregate, IncrementalAggregate, LocalAggregate, merges
 from stateplan.planner.algebra.relations import (
     Aggregate,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.settings import value
+from stateplan.common.settings import value
+from stateplan.connectors.registry import find_connector
 from stateplan.planner.algebra.relations import Calc, Rel, Scan, WatermarkAbility, field_names, replace_inputs
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.expressions.ops import call, substitute

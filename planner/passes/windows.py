@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from stateplan.common.errors import SqlError
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.functions.aggregates import find_aggregate
-from stateplan.execnodes.rex import InputRef, Literal, Rex
+from stateplan.functions.aggregates import find_aggregate
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import DEFAULT, SO_FAR

@@ -12,7 +12,7 @@ from typing import Any
 
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
-from stateplan.execnodes.rex import Call, Rex, input_refs
+from stateplan.functions.rex import Call, Rex, input_refs
 from stateplan.plans.lint.fields import primary_key
 from stateplan.plans.lint.subject import Subject
 

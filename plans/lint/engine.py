@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateplan.execnodes.errors import OptionError, Place, nearest
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
+from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.lint.subject import Subject, accepted
 from stateplan.plans.lint.suppress import unsuppress
+from stateplan.runtime.metrics.observed import Observed
 
 if TYPE_CHECKING:
     from stateplan.plans.advice import Advice

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from stateplan.execnodes.changelog import RowKind
+from stateplan.common.changelog import RowKind
+from stateplan.common.ttl import outlives
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.ttl import outlives
 from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.rule import Problem, Rule, for_how_long, raised
 from stateplan.plans.lint.subject import State, Subject

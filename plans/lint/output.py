@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stateplan.execnodes.errors import Place
-from stateplan.execnodes.readable import counted
+from stateplan.common.errors import Place
+from stateplan.common.readable import counted
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import Applied, Finding, Report
 from stateplan.plans.lint.rule import Severity

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.ttl import NEVER, format_ttl
 from stateplan.plans.lint.subject import State, Subject
 
 

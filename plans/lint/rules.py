@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import nearest
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import nearest
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.join import Join
 from stateplan.plans.facts import KEY

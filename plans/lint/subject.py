@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stateplan.execnodes.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.errors import Place
+from stateplan.common.ttl import NEVER, outlives
 from stateplan.execnodes.changelog_modes import changelog_modes
-from stateplan.execnodes.errors import Place
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.ttl import NEVER, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
+from stateplan.runtime.metrics.observed import Observed
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
 """Operators behind which the kinds of changes do not tell whether rows are taken back."""

@@ -8,7 +8,7 @@ Error codes: PLAN130 to PLAN133, PLAN136.
 
 from __future__ import annotations
 
-from stateplan.execnodes.errors import PlanError, nearest, one_of
+from stateplan.common.errors import PlanError, nearest, one_of
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stateplan.execnodes.connectors.registry import known_connector
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
+from stateplan.common.ttl import NEVER, format_ttl, outlives, parse_ttl
+from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, TimeBoundNode
-from stateplan.execnodes.rex import Call, Literal, Rex
-from stateplan.execnodes.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
+from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.fields import keys, origin
 from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, raised

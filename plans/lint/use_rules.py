@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stateplan.execnodes.readable import ago
-from stateplan.execnodes.runtime.metrics.ages import Histogram
-from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.common.readable import ago
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state
 from stateplan.plans.lint.subject import State, Subject
+from stateplan.runtime.metrics.ages import Histogram
 
 _FEW_USES = 1_000
 _MISSED = 10_000

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
-from stateplan.execnodes.errors import Place, PlanError
+from stateplan.common.errors import Place, PlanError
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import SourceMap, join_pointer

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
+from stateplan.common.redaction import redacted, redacted_value
+from stateplan.common.ttl import format_ttl, parse_ttl
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
-from stateplan.execnodes.redaction import redacted, redacted_value
-from stateplan.execnodes.ttl import format_ttl, parse_ttl
 from stateplan.plans.changes import is_rex
 from stateplan.plans.facts import KEY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stateplan.execnodes.errors import Place
+from stateplan.common.errors import Place
 from stateplan.plans.rebase import Edit, Rebase, Status
 
 _SAYS: Mapping[Status, str] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from stateplan.execnodes.errors import PlanError, nearest
+from stateplan.common.errors import PlanError, nearest
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.explain import explain, to_json, to_text
 from stateplan.plans.render.html import to_html

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from stateplan.execnodes.readable import instant_text
+from stateplan.common.readable import instant_text
 from stateplan.plans.render.svg import COLOURS
 
 Points = Sequence[tuple[float, float]]

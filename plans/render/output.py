@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.files import shown
+from stateplan.common.errors import PlanError
+from stateplan.common.files import shown
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 

@@ -1,6 +1,6 @@
 """Which TTL a state needs, by how old its rows were when they were used, and what that TTL would free.
 
-Uses come from the records of micro-batches in the checkpoint (:mod:`execnodes.runtime.metrics.ages`), what is kept from
+Uses come from the records of micro-batches in the checkpoint (:mod:`runtime.metrics.ages`), what is kept from
 the state itself. A TTL misses the uses of rows that are as old as it, or older. Of state that is refreshed only when it
 is written, each use is judged as if all earlier ones had been found, so a deduplication misses fewer than told.
 """
@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.readable import ago
-from stateplan.execnodes.runtime.metrics.ages import Histogram, bounds
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.ttl import NEVER, format_ttl, outlives
+from stateplan.common.errors import OptionError
+from stateplan.common.readable import ago
+from stateplan.common.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import choose, fix
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.state.show import StateFigures, StateReport
 from stateplan.plans.states import state_views
+from stateplan.runtime.metrics.ages import Histogram, bounds
+from stateplan.runtime.metrics.observed import Observed
 
 KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005", "TTL012")
 """The lint rules about states of one plan that need each other."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from stateplan.execnodes.readable import ago, bytes_text, counted, in_columns
-from stateplan.execnodes.ttl import NEVER, format_ttl
+from stateplan.common.readable import ago, bytes_text, counted, in_columns
+from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Axis, Panel
 from stateplan.plans.render.chart import to_svg as drawn

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.readable import bytes_text, counted
-from stateplan.execnodes.runtime.metrics.log import read_job, read_metrics
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath
+from stateplan.common.readable import bytes_text, counted
 from stateplan.plans.render.chart import MOST, Panel, Points, numbers, times
 from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.runtime.metrics.log import read_job, read_metrics
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 
 Key = tuple[str, int]
 """A state: uid of its operator, index among its states."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.errors import CheckpointError, OptionError, nearest
-from stateplan.execnodes.runtime.inspect.inspection import TableState
-from stateplan.execnodes.runtime.inspect.state_rows import RowFilter
-from stateplan.execnodes.values.nanoseconds import of_text
+from stateplan.common.errors import CheckpointError, OptionError, nearest
+from stateplan.common.values.nanoseconds import of_text
+from stateplan.runtime.inspect.inspection import TableState
+from stateplan.runtime.inspect.state_rows import RowFilter
 
 _WORDS = {"true": True, "false": False}
 _QUOTED = re.compile(r"'(?:[^']|'')*'")

@@ -15,8 +15,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.readable import NULL, cell, render
+from stateplan.common.errors import RunError
+from stateplan.common.readable import NULL, cell, render
 
 if TYPE_CHECKING:
     import pyarrow as pa

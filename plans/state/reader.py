@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from stateplan.execnodes.errors import CheckpointError, PlanError
-from stateplan.execnodes.paths import AnyPath
-from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
-from stateplan.execnodes.runtime.inspect.inspection import Snapshot, TableState, operator_states
-from stateplan.execnodes.runtime.inspect.state_rows import RowRequest
+from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.common.paths import AnyPath
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selector_text import ALL, Assignment, Selector, parse_assignment, parse_selector
 from stateplan.plans.selectors import Selectors
@@ -18,12 +15,15 @@ from stateplan.plans.state.history import History, history
 from stateplan.plans.state.keys import row_filters
 from stateplan.plans.state.show import DAY, HOUR, StateFigures, StateOf, StateReport, WhatIf, report
 from stateplan.plans.states import StateView
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.runtime.inspect.inspection import Snapshot, TableState, operator_states
+from stateplan.runtime.inspect.state_rows import RowRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stateplan.execnodes.runtime.inspect.reading import DataFrame, SparkSession
     from stateplan.plans.state.advise import Advised
+    from stateplan.runtime.inspect.reading import DataFrame, SparkSession
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class CheckpointReader:
             CheckpointError: CKPT001, CKPT002, CKPT041 to CKPT043, or CKPT005.
             PlanError: the plan in it cannot be read.
         """
-        from stateplan.execnodes.runtime.spark.hadoop import checkpoint_path
+        from stateplan.runtime.spark.hadoop import checkpoint_path
 
         given = options or {}
         folder = checkpoint_path(checkpoint, given) if isinstance(checkpoint, str) else checkpoint
@@ -178,7 +178,7 @@ class CheckpointReader:
         return self._reading(lambda reader: reader._show(selectors, asked))  # noqa: SLF001 - of the same class
 
     def _show(self, selectors: Sequence[str], asked: Sequence[Assignment]) -> StateReport:
-        from stateplan.execnodes.runtime.inspect.reading import Cut, count_state
+        from stateplan.runtime.inspect.reading import Cut, count_state
 
         chosen = self.select(*selectors)
         what_if = [(s, a.ttl) for a in asked for s in self._of_views(self._selectors.select(a.selector))]
@@ -227,9 +227,9 @@ class CheckpointReader:
             PlanError: as :meth:`select`.
             CheckpointError: as :meth:`show`; CKPT040, the checkpoint has no records of uses.
         """
-        from stateplan.execnodes.runtime.metrics.log import read_metrics
-        from stateplan.execnodes.runtime.metrics.observed import Observed
         from stateplan.plans.state.advise import advise
+        from stateplan.runtime.metrics.log import read_metrics
+        from stateplan.runtime.metrics.observed import Observed
 
         chosen = {s.selector for s in self.select(*selectors)}
         observed = Observed.of(read_metrics(self.snapshot.folder))
@@ -281,7 +281,7 @@ class CheckpointReader:
             CheckpointError: CKPT044, no such table; CKPT046, several states; CKPT048 and CKPT049, ``keys``; CKPT045,
                 Spark cannot read the state.
         """
-        from stateplan.execnodes.runtime.inspect.reading import row_frame
+        from stateplan.runtime.inspect.reading import row_frame
 
         def work(reader: CheckpointReader) -> DataFrame:
             state = reader.select_one(selector)
@@ -301,8 +301,8 @@ class CheckpointReader:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows of a state as Arrow batches, never more than one partition of it in memory, and their schema; as
         :meth:`read_state`, at most ``limit`` rows."""
-        from stateplan.execnodes.runtime.inspect.reading import iterate_rows
-        from stateplan.execnodes.runtime.inspect.state_rows import arrow_schema
+        from stateplan.runtime.inspect.reading import iterate_rows
+        from stateplan.runtime.inspect.state_rows import arrow_schema
 
         def work(reader: CheckpointReader) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
             state = reader.select_one(selector)
@@ -315,13 +315,13 @@ class CheckpointReader:
     @property
     def spark(self) -> SparkSession:
         """The Spark session that reads."""
-        from stateplan.execnodes.runtime.spark.session import session
+        from stateplan.runtime.spark.session import session
 
         return session(self._options)
 
     def _reading(self, work: Callable[[CheckpointReader], T]) -> T:
         """``work``, done again on a later micro-batch when the files of this one have gone meanwhile."""
-        from stateplan.execnodes.runtime.inspect.reading import GONE
+        from stateplan.runtime.inspect.reading import GONE
 
         reader = self
         for attempt in range(_ATTEMPTS):

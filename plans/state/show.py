@@ -8,14 +8,14 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from stateplan.execnodes.readable import ago, bytes_text, in_columns, instant_text
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting, StateTtl
-from stateplan.execnodes.runtime.inspect.inspection import OperatorState, Snapshot, TableState
-from stateplan.execnodes.runtime.inspect.noted_tables import MAIN_TABLE
-from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
-from stateplan.execnodes.ttl import NEVER, TtlConfig, format_ttl
+from stateplan.common.readable import ago, bytes_text, in_columns, instant_text
+from stateplan.common.ttl import NEVER, TtlConfig, format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.states import StateView
+from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl
+from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, TableState
+from stateplan.runtime.inspect.noted_tables import MAIN_TABLE
+from stateplan.runtime.inspect.state_figures import Aged, TableFigures
 
 HOUR, DAY = 3_600_000, 86_400_000
 

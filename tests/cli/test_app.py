@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from stateplan.cli import app
 from stateplan.cli.exit_codes import ExitCode, exit_code
-from stateplan.execnodes.errors import (
+from stateplan.common.errors import (
     CatalogError,
     CheckpointError,
     DataError,
@@ -159,7 +159,7 @@ def test_a_bug_in_a_statement(stateplan: Command, monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("stateplan.planner.session.environment.run_statement", broken)
+    monkeypatch.setattr("stateplan.session.environment.run_statement", broken)
     answer = stateplan("sql", "--no-config", "-e", "SHOW TABLES")
     assert answer.code == ExitCode.BUG
     assert answer.err.endswith(

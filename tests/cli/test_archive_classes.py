@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.spark.class_archive import archive_options
-from stateplan.execnodes.runtime.spark.tweaks import OFF
+from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.tweaks import OFF
 
 JOB = """CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
 CREATE TABLE snk (k INT, n BIGINT) WITH ('connector' = 'blackhole');

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from stateplan.cli.console import Console, JsonConsole, TerminalConsole
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.readable import display_width, render
-from stateplan.execnodes.runtime.job import Progress
-from stateplan.execnodes.runtime.outlook import Outlook
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.readable import display_width, render
+from stateplan.runtime.job import Progress
+from stateplan.runtime.outlook import Outlook
 from tests.support.capture import CaptureConsole
 
 

@@ -15,14 +15,14 @@ from stateplan.cli.app import app
 from stateplan.cli.job.look import Look
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
-from stateplan.execnodes.readable import bytes_text
-from stateplan.execnodes.runtime.checkpoint.locks import FileLock, Holder, Lease, writer_lock
-from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
-from stateplan.execnodes.runtime.metrics.view import JobView, Watcher
+from stateplan.common.readable import bytes_text
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_look import JobPlan
 from stateplan.plans.live import ask
 from stateplan.plans.selector_text import parse_assignment
+from stateplan.runtime.checkpoint.locks import FileLock, Holder, Lease, writer_lock
+from stateplan.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.runtime.metrics.view import JobView, Watcher
 from tests.support.job_records import JOIN, PLAN, info, job_checkpoint, record, write_job
 
 STATES = JobPlan(PlanDocument.load(str(PLAN))).states()

@@ -13,7 +13,7 @@ import pytest
 from stateplan.cli.plan.migrate import migrate
 from stateplan.execnodes.graph import FLINK_VERSION
 from stateplan.planner.dialect import nodes, parse
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 from tests.support.command import Command
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from stateplan.cli import app
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
 from stateplan.plans.schema import plan_schema
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -9,10 +9,10 @@ import pytest
 
 from stateplan.cli.session import Session
 from stateplan.cli.sql_client.statements import read_text
-from stateplan.execnodes.errors import OptionError, RunError, SqlError, StateplanError
-from stateplan.execnodes.runtime.job import Progress
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import TableResult, content
+from stateplan.common.errors import OptionError, RunError, SqlError, StateplanError
+from stateplan.runtime.job import Progress
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import TableResult, content
 from tests.support.capture import CaptureConsole
 
 TABLES = """

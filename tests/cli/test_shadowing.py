@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.rooms import ROOMS
+
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("cli", "execnodes", "gateway", "planner", "plans")
 SCRIPT = """\
 CREATE TABLE orders (id INT, amount INT) WITH ('connector' = 'filesystem', 'path' = 'orders.json', 'format' = 'json');
 CREATE TABLE totals (id INT, total INT) WITH ('connector' = 'print');
@@ -23,7 +24,7 @@ def users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory of a user with packages of these names, there and on PYTHONPATH."""
     work, other = tmp_path / "work", tmp_path / "library"
     for folder in (work, other):
-        for name in NAMES:
+        for name in ROOMS:
             (folder / name).mkdir(parents=True)
             (folder / name / "__init__.py").write_text("raise RuntimeError('a package of the user was imported')\n")
     (work / "script.sql").write_text(SCRIPT)

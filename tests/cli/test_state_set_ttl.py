@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from stateplan.cli import app
-from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import locked, writer_lock
-from stateplan.execnodes.ttl import TtlConfig
+from stateplan.common.ttl import TtlConfig
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
+from stateplan.runtime.checkpoint.locks import locked, writer_lock
 
 PLAN = Path(__file__).parent / "data" / "join_plan.json"
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,8 +197,8 @@ def test_damage(set_ttl: Command, checkpoint: Path) -> None:
 
 
 def test_somebody_else_writes(checkpoint: Path) -> None:
-    from stateplan.execnodes.errors import CheckpointError
-    from stateplan.execnodes.runtime.checkpoint.live_ttl import editing
+    from stateplan.common.errors import CheckpointError
+    from stateplan.runtime.checkpoint.live_ttl import editing
 
     with locked(checkpoint / "ttl.lock", 0), pytest.raises(CheckpointError) as error, editing(checkpoint, 0.05):
         pass

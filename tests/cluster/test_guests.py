@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.spark.session import runs_elsewhere
+from stateplan.common.errors import RunError
+from stateplan.runtime.spark.session import runs_elsewhere
 from tests.support.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.paths import RemotePath
-from stateplan.execnodes.runtime.checkpoint.locks import WRITERS, newest_lease, writer_lock
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import RemotePath
+from stateplan.runtime.checkpoint.locks import WRITERS, newest_lease, writer_lock
 from tests.support.cluster_jobs import (
     ROOT,
     changes,

@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.connectors.filesystem import decoder_of
-from stateplan.execnodes.connectors.formats.base import Decoder, Encoder
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.connectors.protocol import Partition, SourceTable
-from stateplan.execnodes.connectors.registry import FORMATS, find_connector, find_format, metadata_columns
-from stateplan.execnodes.connectors.replay import ReplayTable
-from stateplan.execnodes.types import LogicalType, parse_type
+from stateplan.common.options import Role
+from stateplan.common.types import LogicalType, parse_type
+from stateplan.connectors.filesystem import decoder_of
+from stateplan.connectors.formats.base import Decoder, Encoder
+from stateplan.connectors.print import format_rows
+from stateplan.connectors.protocol import Partition, SourceTable
+from stateplan.connectors.registry import FORMATS, find_connector, find_format, metadata_columns
+from stateplan.connectors.replay import ReplayTable
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.jdbc import Jdbc
-from stateplan.execnodes.connectors.jdbc.lookup import JdbcLookup
-from stateplan.execnodes.connectors.jdbc.scan import JdbcSource
-from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
-from stateplan.execnodes.connectors.registry import validate_table
-from stateplan.execnodes.types import parse_type
+from stateplan.common.changelog import KIND
+from stateplan.common.options import Role
+from stateplan.common.types import parse_type
+from stateplan.connectors.jdbc import Jdbc
+from stateplan.connectors.jdbc.lookup import JdbcLookup
+from stateplan.connectors.jdbc.scan import JdbcSource
+from stateplan.connectors.jdbc.sink import JdbcSink
+from stateplan.connectors.protocol import SinkTable, SourceTable
+from stateplan.connectors.registry import validate_table
 from tests.support.postgres import Database
 
 Fields = tuple[tuple[str, Any], ...]

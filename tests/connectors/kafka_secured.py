@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stateplan.execnodes.connectors.kafka import producer
-from stateplan.execnodes.connectors.kafka.client import close_consumers
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.kafka import producer
+from stateplan.connectors.kafka.client import close_consumers
 from tests.connectors.test_kafka_sink import make, write
 from tests.connectors.test_kafka_sink import rows as frame
 from tests.connectors.test_kafka_source import rows, source

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.alignment import Aligner, Alignment, PartWatermarks
-from stateplan.execnodes.errors import CheckpointError
+from stateplan.common.errors import CheckpointError
+from stateplan.connectors.alignment import Aligner, Alignment, PartWatermarks
 
 NONE = -(2**63)
 ROW = 10_000

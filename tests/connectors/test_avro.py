@@ -22,13 +22,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.avro_columns import RefusedError, frame_reader
-from stateplan.execnodes.connectors.formats.avro_decode import DatumReader, RowReader
-from stateplan.execnodes.connectors.formats.avro_schema import event_schema, schema_text, table_schema
-from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.registry import FORMATS, validate_table
-from stateplan.execnodes.errors import CatalogError, DataError, OptionError, Place, StateplanError
-from stateplan.execnodes.types import LogicalType, parse_type, row_type
+from stateplan.common.errors import CatalogError, DataError, OptionError, Place, StateplanError
+from stateplan.common.types import LogicalType, parse_type, row_type
+from stateplan.connectors.formats.avro_columns import RefusedError, frame_reader
+from stateplan.connectors.formats.avro_decode import DatumReader, RowReader
+from stateplan.connectors.formats.avro_schema import event_schema, schema_text, table_schema
+from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.registry import FORMATS, validate_table
 
 AVRO = FORMATS["avro"]
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -566,7 +566,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_a_row_type_is_what_the_schema_of_a_user_gives() -> None:
-    from stateplan.execnodes.connectors.formats.avro_schema import Node, named_schemas, type_of
+    from stateplan.connectors.formats.avro_schema import Node, named_schemas, type_of
 
     columns = fields(
         "a INT NOT NULL, b STRING, c ROW<x DATE, y TIME(3)>, d ARRAY<DECIMAL(4, 2) NOT NULL>, e TIMESTAMP(3)"

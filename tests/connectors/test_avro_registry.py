@@ -18,12 +18,12 @@ import fastavro
 import polars as pl
 import pytest
 
-from stateplan.execnodes.connectors.formats.avro_schema import event_schema, schema_text, table_schema
-from stateplan.execnodes.connectors.formats.base import Fields, format_options
-from stateplan.execnodes.connectors.registry import FORMATS
-from stateplan.execnodes.errors import DataError, OptionError, StateplanError
-from stateplan.execnodes.types import parse_type
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import DataError, OptionError, StateplanError
+from stateplan.common.types import parse_type
+from stateplan.connectors.formats.avro_schema import event_schema, schema_text, table_schema
+from stateplan.connectors.formats.base import Fields, format_options
+from stateplan.connectors.registry import FORMATS
+from stateplan.session.environment import TableEnvironment
 from tests.support.schema_registry import SchemaRegistry, running
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from connector_tables import cases, fields, make_decoder, make_encoder, read_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.connectors.formats.change_formats import DebeziumJson
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.errors import DataError
+from stateplan.connectors.formats.change_formats import DebeziumJson
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 
 FORMATS = ["debezium-json", "canal-json", "maxwell-json", "ogg-json"]
 COLUMNS = "a INT, b STRING, c ROW<b STRING>"

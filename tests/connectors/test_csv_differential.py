@@ -10,11 +10,11 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateplan.execnodes import files
-from stateplan.execnodes.connectors.formats.base import frame_of
-from stateplan.execnodes.connectors.formats.csv_decode import CsvDecoder
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.files import Lines
+from stateplan.common import files
+from stateplan.common.errors import DataError
+from stateplan.common.files import Lines
+from stateplan.connectors.formats.base import frame_of
+from stateplan.connectors.formats.csv_decode import CsvDecoder
 
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "2024-02-30", "0001-01-01", "9999-12-31", "2024-1-1"])
 CLOCKS = st.sampled_from(["00:00:00", "23:59:59", "12:34:56.7", "12:34:56.123456789", "24:00:00", "12:34"])

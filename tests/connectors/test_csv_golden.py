@@ -6,7 +6,7 @@ from pathlib import Path
 
 from connector_tables import cases, fields, read_lines, table
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 
 
 def test_files_read_as_in_flink(tmp_path: Path) -> None:

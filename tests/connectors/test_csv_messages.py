@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.registry import FORMATS
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import DataError
+from stateplan.common.types import parse_type
+from stateplan.connectors.registry import FORMATS
 
 CSV = FORMATS["csv"]
 FIELDS = [("a", parse_type("INT")), ("b", parse_type("STRING"))]

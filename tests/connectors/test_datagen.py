@@ -11,7 +11,7 @@ from connector_tables import fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.datagen import DatagenGenerator, bounded
+from stateplan.connectors.datagen import DatagenGenerator, bounded
 
 EVERYTHING = (
     "a INT, b STRING, c DECIMAL(10,2), d DATE, e TIME(0), f TIMESTAMP(3), g TIMESTAMP_LTZ(9), h ARRAY<INT>, "

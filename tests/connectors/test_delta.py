@@ -18,15 +18,15 @@ from deltalake.schema import PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.delta.schema import delta_type, sql_type
-from stateplan.execnodes.connectors.delta.source import DeltaSource, instant
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.registry import find_connector, metadata_columns, validate_table
-from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
-from stateplan.execnodes.rex import Call, InputRef, Literal
-from stateplan.execnodes.runtime.spark import split_source
-from stateplan.execnodes.types import BOOLEAN, parse_type
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.common.options import Role
+from stateplan.common.types import BOOLEAN, parse_type
+from stateplan.connectors.delta.schema import delta_type, sql_type
+from stateplan.connectors.delta.source import DeltaSource, instant
+from stateplan.connectors.registry import find_connector, metadata_columns, validate_table
+from stateplan.functions.rex import Call, InputRef, Literal
+from stateplan.runtime.spark import split_source
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.connector_tables import fields, source_table
 from tests.support.delta import append, drained, frame, log, options, rows_of, sink_of, source_of, write
 

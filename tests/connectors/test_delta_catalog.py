@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.test_external_catalogs import PRINT, collected, fails, rows
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import DataError, RunError
+from stateplan.session.environment import TableEnvironment
 from tests.support.delta import append, contents, drained, frame, log, sink_of, source_of, write
 
 INS, UB, UA, DEL = (int(kind) for kind in RowKind)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stateplan.execnodes.errors import DataError, GatewayError
-from stateplan.execnodes.files import real_path
-from stateplan.execnodes.roots import Roots, holding
+from stateplan.common.errors import DataError, GatewayError
+from stateplan.common.files import real_path
+from stateplan.common.roots import Roots, holding
 from tests.connectors.test_delta_changes import GONE, append, drained, log, source_of, with_vector
 
 

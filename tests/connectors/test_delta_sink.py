@@ -17,14 +17,14 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors.delta.properties import PROPERTIES
-from stateplan.execnodes.connectors.delta.rows import statistics
-from stateplan.execnodes.connectors.noted import input_digest
-from stateplan.execnodes.connectors.options import Option, OptionType
-from stateplan.execnodes.connectors.registry import sink_changelog_mode, source_changelog_mode
-from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.common.options import Option, OptionType
+from stateplan.connectors.delta.properties import PROPERTIES
+from stateplan.connectors.delta.rows import statistics
+from stateplan.connectors.noted import input_digest
+from stateplan.connectors.registry import sink_changelog_mode, source_changelog_mode
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.connector_tables import fields
 from tests.support.delta import append, contents, drained, frame, log, options, sink_of, source_of, write
 
@@ -344,7 +344,7 @@ def test_partitions_are_pruned_and_empty_texts_refused(tmp_path: Path) -> None:
     path, columns = tmp_path / "t", "k BIGINT, p STRING"
     sink = sink_of(path, columns, partitions=["p"])
     write(sink, 0, frame((1, "a"), (2, "b"), (3, None)))
-    from stateplan.execnodes.connectors.registry import partitions_of
+    from stateplan.connectors.registry import partitions_of
 
     found = partitions_of(options(path), ["p"])
     assert found == [{"p": None}, {"p": "a"}, {"p": "b"}]

@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from stateplan.execnodes.connectors.delta.table import Location
-from stateplan.execnodes.errors import DataError, StateplanError
+from stateplan.common.errors import DataError, StateplanError
+from stateplan.connectors.delta.table import Location
 from tests.support.delta import drained, frame, sink_of, source_of, write
 from tests.support.object_store import served
 

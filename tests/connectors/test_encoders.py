@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from connector_tables import GOLDEN, fields, make_encoder, read_all, table
 
-from stateplan.execnodes.errors import CatalogError, DataError
+from stateplan.common.errors import CatalogError, DataError
 
 COLUMNS = (
     "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(10,2), h2 DECIMAL(38,18), "

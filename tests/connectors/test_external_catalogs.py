@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors import registry
-from stateplan.execnodes.connectors.catalogs import (
+from stateplan.common.errors import StateplanError
+from stateplan.common.options import Option, OptionType
+from stateplan.common.types import BIGINT, STRING
+from stateplan.connectors import registry
+from stateplan.connectors.catalogs import (
     CatalogType,
     ExternalCatalog,
     ExternalColumn,
     ExternalTable,
 )
-from stateplan.execnodes.connectors.options import Option, OptionType
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.types import BIGINT, STRING
 from stateplan.gateway.service.service import SqlGatewayService
-from stateplan.planner.session.completion import complete
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.completion import complete
+from stateplan.session.environment import TableEnvironment
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
 
 PRINT = "WITH ('connector' = 'print')"
@@ -201,7 +201,7 @@ def test_plans_hold_the_table_as_flink_writes_it(pg: TableEnvironment, database:
 
 
 def _reference(text: str) -> Any:
-    from stateplan.planner.session.environment import PlanReference
+    from stateplan.session.environment import PlanReference
 
     return PlanReference.from_json_string(text)
 
@@ -395,8 +395,8 @@ def silent() -> Iterator[int]:
 def test_a_silent_server_keeps_no_other_session_waiting(
     silent: int, monkeypatch: pytest.MonkeyPatch, options: str, code: str
 ) -> None:
-    monkeypatch.setattr("stateplan.execnodes.connectors.jdbc.catalog._SECONDS", 2)
-    monkeypatch.setattr("stateplan.execnodes.connectors.delta.folders._SECONDS", 3)
+    monkeypatch.setattr("stateplan.connectors.jdbc.catalog._SECONDS", 2)
+    monkeypatch.setattr("stateplan.connectors.delta.folders._SECONDS", 3)
     service = SqlGatewayService()
     try:
         one, two = service.open_session().environment, service.open_session().environment

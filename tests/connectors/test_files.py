@@ -14,10 +14,10 @@ from connector_tables import fields, make_decoder, read_all, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats import base
-from stateplan.execnodes.connectors.listing import require_path
-from stateplan.execnodes.errors import DataError, OptionError
-from stateplan.execnodes.files import CHUNK_BYTES, line_chunks, local_path
+from stateplan.common.errors import DataError, OptionError
+from stateplan.common.files import CHUNK_BYTES, line_chunks, local_path
+from stateplan.connectors.formats import base
+from stateplan.connectors.listing import require_path
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.filesystem import _Folder
-from stateplan.execnodes.connectors.listing import file_entries, natural_key, part_name, table_files
-from stateplan.execnodes.connectors.staging import Staging, _Local
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.files import filesystem_of
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.files import filesystem_of
+from stateplan.connectors.filesystem import _Folder
+from stateplan.connectors.listing import file_entries, natural_key, part_name, table_files
+from stateplan.connectors.staging import Staging, _Local
 
 
 def list_files(path: str, regex: str | None = None) -> list[str]:

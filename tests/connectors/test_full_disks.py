@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
-from stateplan.execnodes.connectors.noted import Noted
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.checkpoint.noted import NotedBatches
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc.sink import JdbcSink
+from stateplan.connectors.noted import Noted
+from stateplan.runtime.checkpoint.noted import NotedBatches
 from tests.connectors.jdbc_tables import changes, sink, source, write
 from tests.support.cdc import Job, options, source_of
 from tests.support.delta import contents, frame, sink_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.connectors.jdbc.address import server_of
-from stateplan.execnodes.connectors.jdbc.postgres import Server, rows
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
+from stateplan.connectors.jdbc.address import server_of
+from stateplan.connectors.jdbc.postgres import Server, rows
 from tests.support.postgres import PASSWORD, USER, Database
 
 

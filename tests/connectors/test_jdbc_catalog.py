@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.connectors.jdbc.catalog import JdbcCatalog
+from stateplan.connectors.jdbc.catalog import JdbcCatalog
 from tests.support.postgres import PASSWORD, USER, Database
 
 

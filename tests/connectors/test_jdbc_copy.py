@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors import retries
-from stateplan.execnodes.connectors.jdbc import lookup as lookups
-from stateplan.execnodes.connectors.jdbc.scan import JdbcSource, Ranges
-from stateplan.execnodes.connectors.retries import interruptible
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.rex import Call, InputRef, Literal
-from stateplan.execnodes.types import BOOLEAN, INT
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import BOOLEAN, INT
+from stateplan.connectors import retries
+from stateplan.connectors.jdbc import lookup as lookups
+from stateplan.connectors.jdbc.scan import JdbcSource, Ranges
+from stateplan.connectors.retries import interruptible
+from stateplan.functions.rex import Call, InputRef, Literal
 from tests.connectors.jdbc_tables import lookup, read, source
 from tests.support.postgres import Database, refused
 

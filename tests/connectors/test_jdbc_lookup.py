@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.jdbc import lookup as lookups
-from stateplan.execnodes.connectors.jdbc.caches import (
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc import lookup as lookups
+from stateplan.connectors.jdbc.caches import (
     FullCache,
     PartialCache,
     PartialLimits,
@@ -25,10 +26,9 @@ from stateplan.execnodes.connectors.jdbc.caches import (
     Timed,
     time_of_day,
 )
-from stateplan.execnodes.connectors.jdbc.lookup import JdbcLookup
-from stateplan.execnodes.connectors.retries import interruptible
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.connectors.jdbc.lookup import JdbcLookup
+from stateplan.connectors.retries import interruptible
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
 from tests.support.postgres import Database, Postgres
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.jdbc import Jdbc
-from stateplan.execnodes.connectors.jdbc.columns import flink_type, split_name
-from stateplan.execnodes.connectors.jdbc.postgres import literal
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc import Jdbc
+from stateplan.connectors.jdbc.columns import flink_type, split_name
+from stateplan.connectors.jdbc.postgres import literal
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import fields, options, read, source
 from tests.support.postgres import PASSWORD, Database, Postgres, refused
 
@@ -211,7 +211,7 @@ def test_options_that_cannot_be_are_refused(code: str, more: dict[str, str]) -> 
     plain = {"connector": "jdbc", "url": "jdbc:postgresql://host/db", "table-name": "t"}
     with pytest.raises(StateplanError) as caught:
         Jdbc().check_schema({**plain, **more}, fields("id INT"), None)
-        from stateplan.execnodes.connectors.registry import validate_table
+        from stateplan.connectors.registry import validate_table
 
         validate_table({**plain, **more}, "source")
     assert caught.value.code == code
@@ -332,7 +332,7 @@ def test_the_database_applies_what_it_can(database: Database) -> None:
     database.execute("CREATE TABLE t (id int, s text)", "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 100) i")
     session = environment(database, "id INT, s STRING")
     asked: list[str] = []
-    from stateplan.execnodes.connectors.jdbc import scan
+    from stateplan.connectors.jdbc import scan
 
     whole = scan.TableReader.queries
     with pytest.MonkeyPatch.context() as patch:

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.jdbc import sink as sinks
-from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
-from stateplan.execnodes.connectors.noted import input_digest
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc import sink as sinks
+from stateplan.connectors.jdbc.sink import JdbcSink
+from stateplan.connectors.noted import input_digest
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import changes, options, read, sink, source, write
 from tests.support.postgres import Database, Postgres, refused, running
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.jdbc import lookup as lookups
-from stateplan.execnodes.connectors.jdbc.sink import JdbcSink
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc import lookup as lookups
+from stateplan.connectors.jdbc.sink import JdbcSink
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import changes, options, source, write
 from tests.support.postgres import PASSWORD, Database, Postgres
 

@@ -14,12 +14,12 @@ from connector_tables import Fields, fields, make_decoder, read_all, table
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.base import frame_of
-from stateplan.execnodes.connectors.formats.json_arrow import ArrowLines, contains_constant
-from stateplan.execnodes.connectors.formats.json_decode import LineDecoder
-from stateplan.execnodes.connectors.formats.json_rows import RowReader
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.files import Lines, line_chunks
+from stateplan.common.errors import DataError
+from stateplan.common.files import Lines, line_chunks
+from stateplan.connectors.formats.base import frame_of
+from stateplan.connectors.formats.json_arrow import ArrowLines, contains_constant
+from stateplan.connectors.formats.json_decode import LineDecoder
+from stateplan.connectors.formats.json_rows import RowReader
 
 TEXT = st.text(st.sampled_from('ab1 é😀"\\,:{}[]\n\u2028NaInf'), max_size=6)
 DATES = st.sampled_from(["2024-01-31", "2024-02-29", "0001-01-01", "9999-12-31", "1969-12-31", "1700-01-01"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from connector_tables import cases, fields, read_lines, table
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 
 REASONS = {
     "place": "Flink's default reader loses its place after a key that comes twice or a list where a number should be; "

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.avro_files import write_long
-from stateplan.execnodes.connectors.kafka.batches import Records, UnreadableError, batches_of
+from stateplan.connectors.formats.avro_files import write_long
+from stateplan.connectors.kafka.batches import Records, UnreadableError, batches_of
 
 HEAD = struct.Struct(">qiibIhiqqqhii")
 LOG_APPEND, CONTROL = 0x08, 0x20

@@ -15,13 +15,13 @@ from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.kafka import producer
-from stateplan.execnodes.connectors.kafka.bulk import Bulk
-from stateplan.execnodes.connectors.kafka.client import Brokers
-from stateplan.execnodes.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
-from stateplan.execnodes.connectors.kafka.partitioner import Partitioner, murmur2, side_by_side
-from stateplan.execnodes.connectors.kafka.properties import check
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
+from stateplan.connectors.kafka import producer
+from stateplan.connectors.kafka.bulk import Bulk
+from stateplan.connectors.kafka.client import Brokers
+from stateplan.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
+from stateplan.connectors.kafka.partitioner import Partitioner, murmur2, side_by_side
+from stateplan.connectors.kafka.properties import check
 from tests.connectors.test_kafka_sink import EXACT, make, rows, write
 from tests.support.kafka import SILENT, Kafka
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from stateplan.execnodes.connectors.kafka import fetching, reading
-from stateplan.execnodes.connectors.kafka.client import Brokers, close_consumers, forget_consumers
-from stateplan.execnodes.connectors.kafka.fetching import Fetched, Links
-from stateplan.execnodes.connectors.kafka.reading import Range, read_range
+from stateplan.connectors.kafka import fetching, reading
+from stateplan.connectors.kafka.client import Brokers, close_consumers, forget_consumers
+from stateplan.connectors.kafka.fetching import Fetched, Links
+from stateplan.connectors.kafka.reading import Range, read_range
 from tests.connectors.test_kafka_batches import Record
 from tests.connectors.test_kafka_batches import batch as written
 from tests.support.kafka import SILENT, Kafka
@@ -64,7 +64,7 @@ def fetched_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def resting(of: Brokers) -> set[str]:
     """Topics of which something was left to the client."""
-    from stateplan.execnodes.connectors.kafka.client import _shared
+    from stateplan.connectors.kafka.client import _shared
 
     return {topic for key, shared in _shared.items() if key[0] == of.key for topic in shared.resting}
 
@@ -353,7 +353,7 @@ def test_another_broker_leads(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> 
     kafka.produce(topic, [b"a"])
     of, span = brokers(kafka), Range(topic, 0, 0, 1)
     assert len(messages(of, span)) == 1
-    from stateplan.execnodes.connectors.kafka.client import _shared
+    from stateplan.connectors.kafka.client import _shared
 
     (shared,) = (found for key, found in _shared.items() if key[0] == of.key)
     with closing(socket.create_server(("127.0.0.1", 0))) as server:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.kafka import Kafka
 from tests.support.local import printed
 

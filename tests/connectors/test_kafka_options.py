@@ -7,12 +7,12 @@ import pickle
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from stateplan.execnodes.connectors.kafka.client import Brokers
-from stateplan.execnodes.connectors.kafka.columns import layout_of
-from stateplan.execnodes.connectors.kafka.properties import SAME, check, translated
-from stateplan.execnodes.connectors.registry import find_connector
-from stateplan.execnodes.errors import OptionError, StateplanError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import OptionError, StateplanError
+from stateplan.common.types import parse_type
+from stateplan.connectors.kafka.client import Brokers
+from stateplan.connectors.kafka.columns import layout_of
+from stateplan.connectors.kafka.properties import SAME, check, translated
+from stateplan.connectors.registry import find_connector
 from tests.connectors.test_kafka_source import EARLIEST, made, table
 
 INT = parse_type("INT")

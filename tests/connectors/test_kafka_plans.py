@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.connectors.kafka.planning import offsets_of
+from stateplan.connectors.kafka.planning import offsets_of
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.translate import translate
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.translate import translate
 from tests.support.kafka import Kafka
 
 WITH = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json', "

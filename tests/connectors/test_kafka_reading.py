@@ -10,13 +10,13 @@ from collections.abc import Generator
 
 import pytest
 
-from stateplan.execnodes.connectors.kafka import reading
-from stateplan.execnodes.connectors.kafka.client import Brokers, close_consumers
-from stateplan.execnodes.connectors.kafka.reading import Range
-from stateplan.execnodes.connectors.kafka.source import KafkaSource
-from stateplan.execnodes.connectors.protocol import SourceTable
-from stateplan.execnodes.connectors.registry import find_connector, find_format
-from stateplan.execnodes.types import parse_type
+from stateplan.common.types import parse_type
+from stateplan.connectors.kafka import reading
+from stateplan.connectors.kafka.client import Brokers, close_consumers
+from stateplan.connectors.kafka.reading import Range
+from stateplan.connectors.kafka.source import KafkaSource
+from stateplan.connectors.protocol import SourceTable
+from stateplan.connectors.registry import find_connector, find_format
 from tests.support.kafka import Kafka
 
 CLIENT = {"check.crcs": "true"}
@@ -58,7 +58,7 @@ def test_batches_are_small_and_hold_the_whole_range(
 
 def _fetching() -> bool:
     """Whether a consumer of this process has a partition to fetch."""
-    from stateplan.execnodes.connectors.kafka.client import _shared
+    from stateplan.connectors.kafka.client import _shared
 
     return any(shared.consumer.assignment() for shared in _shared.values())
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.connectors.kafka.client import TIME_OUT
+from stateplan.connectors.kafka.client import TIME_OUT
 from tests.connectors.kafka_secured import (
     BY_VARIABLE,
     EXACT,

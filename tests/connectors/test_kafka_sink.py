@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.connectors.kafka import producer, transactions
-from stateplan.execnodes.connectors.kafka.client import Brokers
-from stateplan.execnodes.connectors.kafka.partitioner import Partitioner
-from stateplan.execnodes.connectors.kafka.sink import TransactionalSink
-from stateplan.execnodes.connectors.protocol import Sink, SinkTable
-from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format
-from stateplan.execnodes.errors import CatalogError, DataError, OptionError, RunError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.errors import CatalogError, DataError, OptionError, RunError
+from stateplan.common.types import parse_type
+from stateplan.connectors.kafka import producer, transactions
+from stateplan.connectors.kafka.client import Brokers
+from stateplan.connectors.kafka.partitioner import Partitioner
+from stateplan.connectors.kafka.sink import TransactionalSink
+from stateplan.connectors.protocol import Sink, SinkTable
+from stateplan.connectors.registry import find_connector, find_format, find_key_format
 from tests.support.kafka import Kafka, running
 
 NEW, U, D = RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE

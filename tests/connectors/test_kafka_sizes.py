@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.kafka import producer
-from stateplan.execnodes.errors import DataError
+from stateplan.common.errors import DataError
+from stateplan.connectors.kafka import producer
 from tests.connectors.test_kafka_sink import EXACT, make, rows, shown, write
 from tests.support.kafka import Kafka
 

@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.alignment import Alignment, PartWatermarks
-from stateplan.execnodes.connectors.kafka.client import close_consumers
-from stateplan.execnodes.connectors.kafka.limits import Limits
-from stateplan.execnodes.connectors.kafka.planning import offsets_of, shares, splits_between
-from stateplan.execnodes.connectors.kafka.source import KafkaSource, merged
-from stateplan.execnodes.connectors.protocol import Offset, SourceTable
-from stateplan.execnodes.connectors.registry import find_connector, find_format, find_key_format, validate_table
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.runtime.watermarks import EventTime, Received
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import parse_type
+from stateplan.connectors.alignment import Alignment, PartWatermarks
+from stateplan.connectors.kafka.client import close_consumers
+from stateplan.connectors.kafka.limits import Limits
+from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
+from stateplan.connectors.kafka.source import KafkaSource, merged
+from stateplan.connectors.protocol import Offset, SourceTable
+from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
+from stateplan.runtime.watermarks import EventTime, Received
 from tests.support.kafka import Kafka, running
 
 EARLIEST = {"scan.startup.mode": "earliest-offset"}

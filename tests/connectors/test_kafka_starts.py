@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from stateplan.execnodes.connectors.kafka.planning import offsets_of
-from stateplan.execnodes.errors import DataError, RunError
+from stateplan.common.errors import DataError, RunError
+from stateplan.connectors.kafka.planning import offsets_of
 from tests.connectors.test_kafka_source import Job, numbers, source
 from tests.support.kafka import Kafka
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
 from tests.support.kafka import Kafka
 
 ALL = {"connector": "kafka", "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.connectors.kafka import peeking
-from stateplan.execnodes.connectors.kafka.client import close_consumers
-from stateplan.execnodes.connectors.protocol import Offset
-from stateplan.execnodes.errors import RunError
+from stateplan.common.errors import RunError
+from stateplan.connectors.kafka import peeking
+from stateplan.connectors.kafka.client import close_consumers
+from stateplan.connectors.protocol import Offset
 from tests.connectors.test_kafka_source import Job, numbers, rows, source
 from tests.support.kafka import Kafka, running
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.messages import Messages
-from stateplan.execnodes.connectors.registry import find_format
-from stateplan.execnodes.types import parse_type
+from stateplan.common.types import parse_type
+from stateplan.connectors.formats.messages import Messages
+from stateplan.connectors.registry import find_format
 
 SOME = st.lists(st.none() | st.binary(max_size=50) | st.sampled_from([b"a\nb", b"\n", b" "]), max_size=8)
 GAPS = st.binary(min_size=1, max_size=80)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.formats.base import MessageDecoder
-from stateplan.execnodes.connectors.registry import FORMATS
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import DataError
+from stateplan.common.types import parse_type
+from stateplan.connectors.formats.base import MessageDecoder
+from stateplan.connectors.registry import FORMATS
 
 FIELDS = [("a", parse_type("INT")), ("b", parse_type("STRING"))]
 SKIP = {"json.ignore-parse-errors": "true"}

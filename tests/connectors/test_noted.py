@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.connectors.filesystem import _Folder
-from stateplan.execnodes.connectors.noted import Ledger, Mark, Standing, standing
-from stateplan.execnodes.errors import CheckpointError, RunError
-from stateplan.execnodes.runtime.checkpoint.record import BatchRecord
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.common.errors import CheckpointError, RunError
+from stateplan.connectors.filesystem import _Folder
+from stateplan.connectors.noted import Ledger, Mark, Standing, standing
+from stateplan.runtime.checkpoint.record import BatchRecord
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from tests.connectors.test_kafka_sink import EXACT
 from tests.connectors.test_kafka_sink import make as kafka_sink
 from tests.connectors.test_kafka_sink import rows as messages

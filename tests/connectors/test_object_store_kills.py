@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.listing import epoch_of, table_files
+from stateplan.connectors.listing import epoch_of, table_files
 from tests.conftest import ROOT
 from tests.support.object_store import served
 
@@ -23,7 +23,7 @@ PARTITIONS, FILES = 6, 6
 
 JOB = """
 import sys
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 t = TableEnvironment.create({"pipeline.max-parallelism": "2", "execution.checkpointing.dir": sys.argv[1]})
 t.execute_sql("CREATE TABLE src (k INT, p INT) WITH ('connector'='filesystem', 'format'='json', 'path'='s3://bkt/in',"
               "'source.monitor-interval'='100ms', 'source.max-files-per-trigger'='1')")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.listing import table_files
-from stateplan.execnodes.errors import DataError, StateplanError
-from stateplan.execnodes.files import find_files
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import DataError, StateplanError
+from stateplan.common.files import find_files
+from stateplan.connectors.listing import table_files
+from stateplan.session.environment import TableEnvironment
 from tests.support.object_store import give_to_workers, object_store
 
 

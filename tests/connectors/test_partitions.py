@@ -11,11 +11,11 @@ from connector_tables import make_decoder, make_encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.partitions import Partitioner, folder_of, list_partitions, partition_of
-from stateplan.execnodes.connectors.protocol import Partition
-from stateplan.execnodes.connectors.staging import Staging
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import DataError
+from stateplan.common.types import parse_type
+from stateplan.connectors.partitions import Partitioner, folder_of, list_partitions, partition_of
+from stateplan.connectors.protocol import Partition
+from stateplan.connectors.staging import Staging
 
 DEFAULT = "__DEFAULT_PARTITION__"
 FIELDS = [(n, parse_type(t)) for n, t in (("a", "INT"), ("day", "DATE"), ("c", "STRING"), ("n", "BIGINT"))]

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors.postgres_cdc.pgoutput import Messages, Relation, Transactions, Visible
-from stateplan.execnodes.connectors.postgres_cdc.rows import Reading
-from stateplan.execnodes.connectors.postgres_cdc.values import elements, values
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import DataError
+from stateplan.common.types import parse_type
+from stateplan.connectors.postgres_cdc.pgoutput import Messages, Relation, Transactions, Visible
+from stateplan.connectors.postgres_cdc.rows import Reading
+from stateplan.connectors.postgres_cdc.values import elements, values
 
 Row = Sequence[str | None]
 LEFT_OUT = "<left out>"

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors import registry
-from stateplan.execnodes.connectors.formats.base import Format
-from stateplan.execnodes.connectors.options import Option, OptionType, Role
-from stateplan.execnodes.connectors.protocol import Connector
-from stateplan.execnodes.errors import CatalogError, OptionError
-from stateplan.execnodes.types import INT
+from stateplan.common.errors import CatalogError, OptionError
+from stateplan.common.options import Option, OptionType, Role
+from stateplan.common.types import INT
+from stateplan.connectors import registry
+from stateplan.connectors.formats.base import Format
+from stateplan.connectors.protocol import Connector
+from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 Declare = Callable[..., None]
@@ -85,7 +86,7 @@ def test_a_connector_and_a_format_of_other_packages(declare: Declare) -> None:
     [
         ("Nowhere", "AttributeError: "),
         ("Breaks", "ValueError: no bucket"),
-        ("INT", "is no stateplan.execnodes.connectors.protocol.Connector"),
+        ("INT", "is no stateplan.connectors.protocol.Connector"),
         ("Bucket", "calls itself 'bucket'"),
     ],
 )
@@ -115,8 +116,7 @@ def test_no_module_but_its_own_names_a_connector() -> None:
     declared = {name: Path(str(sys.modules[type(c).__module__].__file__)) for name, c in registry.CONNECTORS.items()}
     own = {name: (p if p.parent.name == "connectors" else p.parent).resolve() for name, p in declared.items()}
     wrong = []
-    layers = ("execnodes", "plans", "planner", "gateway", "cli")
-    for path in (p for layer in layers for p in (ROOT / layer).rglob("*.py")):
+    for path in (p for layer in ROOMS for p in (ROOT / layer).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
             if name in own and not path.resolve().is_relative_to(own[name]):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT, UPSERT
-from stateplan.execnodes.connectors import registry, retries
-from stateplan.execnodes.connectors.protocol import Offset
-from stateplan.execnodes.connectors.retries import interruptible
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT
+from stateplan.common.errors import OptionError
+from stateplan.connectors import registry, retries
+from stateplan.connectors.protocol import Offset
+from stateplan.connectors.retries import interruptible
 from tests.support.cdc import ITEMS, Job, first_offset, job, options, source_of
 from tests.support.postgres import Database, refused, running
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors import registry
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.postgres_cdc.slot import Position, Slot
-from stateplan.execnodes.types import BIGINT
+from stateplan.common.options import Role
+from stateplan.common.types import BIGINT
+from stateplan.connectors import registry
+from stateplan.connectors.postgres_cdc.slot import Position, Slot
 from tests.support.cdc import first_offset, job, options, source_of
 from tests.support.postgres import PASSWORD, Database, refused, running
 

@@ -12,13 +12,13 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.types import INT, STRING
-from stateplan.execnodes.values.atomic import FieldStyle
-from stateplan.execnodes.values.codecs import codec
-from stateplan.execnodes.values.fields import build_series, raw_dtype
-from stateplan.execnodes.values.floats import double_text, float_text
-from stateplan.execnodes.values.java_hash import hash_map_order
+from stateplan.common.types import INT, STRING
+from stateplan.common.values.atomic import FieldStyle
+from stateplan.common.values.codecs import codec
+from stateplan.common.values.fields import build_series, raw_dtype
+from stateplan.common.values.floats import double_text, float_text
+from stateplan.common.values.java_hash import hash_map_order
+from stateplan.connectors.print import format_rows
 from tests.values.texts import scalar_field, value_text
 
 ROW = (

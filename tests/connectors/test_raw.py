@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.registry import FORMATS, validate_table
-from stateplan.execnodes.errors import CatalogError, DataError, OptionError
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import CatalogError, DataError, OptionError
+from stateplan.common.types import parse_type
+from stateplan.connectors.registry import FORMATS, validate_table
 
 RAW = FORMATS["raw"]
 NONE: Mapping[str, str] = MappingProxyType({})

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from connector_tables import GOLDEN, fields
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RETRACT
-from stateplan.execnodes.connectors import registry
-from stateplan.execnodes.connectors.options import Option, OptionType, parse_memory_size, parse_value
-from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS, validate_table
-from stateplan.execnodes.errors import CatalogError, OptionError, Place, StateplanError
+from stateplan.common.changelog import INSERT_ONLY, RETRACT
+from stateplan.common.errors import CatalogError, OptionError, Place, StateplanError
+from stateplan.common.options import Option, OptionType, parse_memory_size, parse_value
+from stateplan.connectors import registry
+from stateplan.connectors.registry import CONNECTORS, FORMATS, validate_table
 
 FILES = {"connector": "filesystem", "path": "/x", "format": "json"}
 TYPES = {
@@ -66,7 +66,7 @@ def test_every_option_says_what_it_is() -> None:
 
 def test_loading_the_table_loads_no_engine() -> None:
     code = (
-        "import sys; import stateplan.execnodes.connectors.registry as r;"
+        "import sys; import stateplan.connectors.registry as r;"
         "r.validate_table({'connector': 'filesystem', 'path': '/x', 'format': 'json'}, 'source');"
         "r.validate_table({'connector': 'datagen'}, 'source', None, []);"
         "print([m for m in ('polars', 'pyarrow', 'numpy', 'fsspec', 'pyspark') if m in sys.modules])"

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from connector_tables import fields, replay_table
 
-from stateplan.execnodes.connectors import replay_index
-from stateplan.execnodes.connectors.replay import ReplayTable
-from stateplan.execnodes.errors import DataError
+from stateplan.common.errors import DataError
+from stateplan.connectors import replay_index
+from stateplan.connectors.replay import ReplayTable
 
 COLUMNS = fields("id INT, v STRING")
 

@@ -8,10 +8,10 @@ import time
 import polars as pl
 import pytest
 
-from stateplan.execnodes.connectors.protocol import SinkTable
-from stateplan.execnodes.connectors.registry import CONNECTORS, find_connector
-from stateplan.execnodes.connectors.results import ResultChannel, Results
-from stateplan.execnodes.errors import RunError
+from stateplan.common.errors import RunError
+from stateplan.connectors.protocol import SinkTable
+from stateplan.connectors.registry import CONNECTORS, find_connector
+from stateplan.connectors.results import ResultChannel, Results
 
 
 def frame(*values: int) -> pl.DataFrame:

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors import retries
-from stateplan.execnodes.connectors.jdbc import lookup as lookups
-from stateplan.execnodes.connectors.protocol import Lookup
-from stateplan.execnodes.connectors.retries import Again, interruptible, pause
-from stateplan.execnodes.runtime.local.job import LocalJob
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.connectors import retries
+from stateplan.connectors.jdbc import lookup as lookups
+from stateplan.connectors.protocol import Lookup
+from stateplan.connectors.retries import Again, interruptible, pause
+from stateplan.runtime.local.job import LocalJob
+from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
 from tests.support.postgres import Database
 

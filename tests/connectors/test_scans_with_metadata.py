@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 Row = dict[str, Any]
 

@@ -50,7 +50,7 @@ def main(servers: str, checkpoint: str, most: str, sink: str = "", when: str = "
 def kill_in_commit(topic: str, when: str, number: int) -> None:
     """Ends the process in a commit of this run for a topic: ``before`` the transaction, ``inside`` it, or ``after``
     it."""
-    from stateplan.execnodes.connectors.kafka.transactions import Transactions
+    from stateplan.connectors.kafka.transactions import Transactions
 
     real, seen = Transactions._transaction, []
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from stateplan_vault import digest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.service.service import RESTARTING, InProcessSession, SqlGatewayService
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import CheckpointError
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +101,7 @@ def test_reset_starts_one_operator_empty_and_keeps_the_others(jobs: Jobs, spark:
     assert len(dropped) == 1
     assert dropped[0] in before.values()
     # the key groups of what was given up hold nothing, those of both operators do
-    from stateplan.execnodes.runtime.hashing import slot_label
+    from stateplan.runtime.hashing import slot_label
 
     held = stored_runs(spark, jobs.checkpoint)
     assert not held & {slot_label(dropped[0] + g) for g in range(2)}

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.job import Job
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.job import Job
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
 from tests.support.local import printed
 
 SHORT, LONG = "4 s", "1 h"

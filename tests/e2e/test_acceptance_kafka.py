@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.runtime.job import Job
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.job import Job
+from stateplan.session.environment import TableEnvironment
 from tests.e2e.test_acceptance import CHAIN, COUNTS, JOIN, LATER, LONG, SHORT, Rows, Scenario, wait_until
 from tests.support.kafka import Kafka
 

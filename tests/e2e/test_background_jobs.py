@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.job import JobStatus
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import StateplanError
+from stateplan.runtime.job import JobStatus
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 pytestmark = pytest.mark.spark
 

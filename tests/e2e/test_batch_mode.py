@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import TableResult
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import TableResult
 
 
 def environment(folder: Path, files: int = 5, **options: str) -> TableEnvironment:

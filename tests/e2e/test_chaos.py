@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.chaos import Storm, effective, result, run_in_peace, schedule
 from benchmarks.chaos_jobs import JOBS
-from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
 
 
 @pytest.mark.long

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stateplan.cli.app import app
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ from stateplan.planner.catalog.udf import AggregateFunction, udaf
 
 class Summed(AggregateFunction):
     def open(self, context):  # the worker may be one that has run the other function
-        from stateplan.execnodes.runtime.kernels.common import accumulator_bytes, old_accumulators, user_aggregates
+        from stateplan.runtime.kernels.common import accumulator_bytes, old_accumulators, user_aggregates
 
         user_aggregates.encoded, user_aggregates.unpickled = accumulator_bytes.encoded, old_accumulators.unpickled
 
@@ -42,7 +42,7 @@ summed = udaf(Summed(), ["BIGINT"], "BIGINT")
 """
 WRITER = """
     def open(self, context):
-        from stateplan.execnodes.runtime.kernels.common import user_aggregates
+        from stateplan.runtime.kernels.common import user_aggregates
 
         user_aggregates.encoded = lambda value, classes: pickled(value)
         user_aggregates.unpickled = lambda data, classes: self.create_accumulator()

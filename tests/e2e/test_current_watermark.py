@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError, PlanError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 

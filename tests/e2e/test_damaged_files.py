@@ -13,10 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.damage import check_blocks, explain_damage, find_damage
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.damage import check_blocks, explain_damage, find_damage
+from stateplan.session.environment import TableEnvironment
 
 SST = "000008-fe5e1f77-b45e-4b3d-b536-f6ceac82f094.sst"
 

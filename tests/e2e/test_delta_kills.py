@@ -19,8 +19,8 @@ FILES, ROWS = 5, 40
 
 JOB = """
 import os, signal, sys
-from stateplan.execnodes.connectors.delta.sink import AppendSink, DeltaSink, MergeSink
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.connectors.delta.sink import AppendSink, DeltaSink, MergeSink
+from stateplan.session.environment import TableEnvironment
 
 folder, kill, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 commits = []

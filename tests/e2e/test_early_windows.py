@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 
 @pytest.mark.spark

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.job import Job
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.common.errors import StateplanError
+from stateplan.runtime.job import Job
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -99,7 +99,7 @@ class Work:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from stateplan.execnodes.runtime.sinks import SinkDriver
+from stateplan.runtime.sinks import SinkDriver
 from tests.e2e.test_end_of_input import Work
 
 folder, when, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

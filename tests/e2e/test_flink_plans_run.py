@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.translate import translate
+from stateplan.runtime.translate import translate
 from tests.support.cases import IN_SCOPE, Case, arrivals
 from tests.support.local import printed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import RunError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import RunError
+from stateplan.session.environment import TableEnvironment
 from tests.support.small_disk import SmallDisk, small_disk
 
 ROWS = 40_000

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.planner.catalog.udf import AggregateFunction, udaf, udf
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.support.cases import IN_SCOPE, SESSION, Case, replay_script
 
 

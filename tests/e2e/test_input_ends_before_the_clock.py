@@ -9,8 +9,8 @@ import pytest
 
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import TableResult
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import TableResult
 from tests.support.command import Command
 from tests.support.gateway_here import gateway_here
 

@@ -14,8 +14,8 @@ from tests.support.postgres import PASSWORD, Database
 
 JOB = """
 import os, signal, sys
-from stateplan.execnodes.connectors.jdbc import scan, sink
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.connectors.jdbc import scan, sink
+from stateplan.session.environment import TableEnvironment
 
 checkpoint, url, how = sys.argv[1:]
 commit, source_of = sink.JdbcSink._written, scan.source_of

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors.staging import Staging
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
+from stateplan.connectors.staging import Staging
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
-from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
+from stateplan.session.script import Inserts, read_script
 from tests.support.arriving import arrive, forget_the_last_commit
 from tests.support.local import printed
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import running_writer, writer_lock
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.live import set_live_ttls
+from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
+from stateplan.runtime.checkpoint.locks import running_writer, writer_lock
 from tests.e2e.test_restart import HOUR, Job
 
 

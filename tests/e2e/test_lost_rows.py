@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 
 TABLES = """
 CREATE TABLE keyed (id INT, g INT, v INT, PRIMARY KEY (id) NOT ENFORCED)

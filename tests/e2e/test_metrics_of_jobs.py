@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.readable import hex_id
-from stateplan.execnodes.runtime.job import Job as StartedJob
-from stateplan.execnodes.runtime.metrics.log import FOLDER, read_job, read_metrics
-from stateplan.execnodes.runtime.metrics.prometheus import FACTORY
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.common.errors import DataError
+from stateplan.common.readable import hex_id
 from stateplan.planner.catalog.udf import udf
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.runtime.job import Job as StartedJob
+from stateplan.runtime.metrics.log import FOLDER, read_job, read_metrics
+from stateplan.runtime.metrics.prometheus import FACTORY
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.session.environment import TableEnvironment
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
@@ -88,7 +88,7 @@ def summary(record: BatchMetrics, job: JobInfo) -> dict[str, Any]:
 def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Path) -> None:
     out = io.StringIO()
     example = re.search(
-        r"```python\n(from stateplan.execnodes.runtime.spark.listener.*?)```",
+        r"```python\n(from stateplan.runtime.spark.listener.*?)```",
         (ROOT / "docs/metrics.md").read_text(),
         re.S,
     )

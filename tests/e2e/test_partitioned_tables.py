@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 
 @pytest.mark.spark

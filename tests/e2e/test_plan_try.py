@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 from benchmarks.ttl_data import make_input
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.trial import table_rows
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 

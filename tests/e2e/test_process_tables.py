@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from benchmarks.chaos import folded
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 from tests.support.local import fold
 
 MODULE = """

@@ -14,14 +14,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.connectors.print import format_rows
 from stateplan.planner.catalog.udf import Row
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
 from tests.support.local import LocalRun
 
 FOLDER = Path(__file__).parent / "process_tables"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from benchmarks.chaos import folded
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 ROWS = """CREATE TABLE clicks (id INT, pt AS PROCTIME()) WITH (
   'connector' = 'filesystem', 'path' = '{folder}/in', 'format' = 'json', 'source.monitor-interval' = '200 ms')"""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from stateplan import RowKind, StateplanError, TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.jobs import Jobs
 
 pytestmark = pytest.mark.spark
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.local.job import LocalJob
-from stateplan.execnodes.runtime.spark import session
-from stateplan.execnodes.runtime.streaming import SparkJob
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
-from stateplan.planner.session.results import TableResult
-from stateplan.planner.session.script import ScriptStatement, read_script
+from stateplan.common.errors import StateplanError
+from stateplan.runtime.local.job import LocalJob
+from stateplan.runtime.spark import session
+from stateplan.runtime.streaming import SparkJob
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
+from stateplan.session.results import TableResult
+from stateplan.session.script import ScriptStatement, read_script
 from tests.planner_query.test_golden_results import ROWS, RowCase
 from tests.support.cases import replay_script
 from tests.support.golden import golden_cases

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
 from tests.support.arriving import forget_the_last_commit
 from tests.support.kafka import Kafka
 from tests.support.local import printed
@@ -47,7 +47,7 @@ def session(folder: Path, name: str, **options: str) -> TableEnvironment:
 
 
 def document(environment: TableEnvironment, sql: str = "INSERT INTO snk SELECT a FROM src") -> PlanDocument:
-    from stateplan.planner.session.script import Inserts, read_script
+    from stateplan.session.script import Inserts, read_script
 
     statement = read_script(f"{sql};")[-1]
     return environment.session.compiler.document(Inserts.of(statement.node, statement.source))

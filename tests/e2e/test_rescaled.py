@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.chaos import folded as result
-from stateplan.execnodes.runtime.checkpoint.rescale import Rescale
-from stateplan.execnodes.runtime.job import Job as StartedJob
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.repartition import repartition
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.runtime.checkpoint.rescale import Rescale
+from stateplan.runtime.job import Job as StartedJob
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.repartition import repartition
+from stateplan.session.environment import TableEnvironment
 from tests.support.arriving import forget
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         raise CutOffError
 
     with monkeypatch.context() as patched, pytest.raises(CutOffError):
-        patched.setattr("stateplan.execnodes.runtime.streaming.repartition", cut_off)
+        patched.setattr("stateplan.runtime.streaming.repartition", cut_off)
         job.start("scaled", **{"parallelism.default": "3"})
     job.start("scaled").wait()
     assert job.results("scaled") == expected

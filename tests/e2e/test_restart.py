@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
 
 HOUR = 3_600_000
 DEDUP = """INSERT INTO snk SELECT k, v FROM (

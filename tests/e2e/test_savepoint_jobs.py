@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.job import Job, JobStatus
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.common.errors import StateplanError
+from stateplan.runtime.job import Job, JobStatus
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 pytestmark = pytest.mark.spark
 

@@ -14,13 +14,13 @@ from typer.testing import CliRunner, Result
 from benchmarks.ttl_data import make_input
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.execnodes.runtime.metrics.log import read_metrics
-from stateplan.execnodes.ttl import format_ttl
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.advise_view import to_text
+from stateplan.runtime.metrics.log import read_metrics
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 

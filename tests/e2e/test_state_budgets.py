@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.budget import BUDGET, POLICY, WHO
-from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
-from stateplan.execnodes.runtime.metrics.log import read_metrics
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.budget import BUDGET, POLICY, WHO
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.runtime.metrics.log import read_metrics
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 

@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.log import read_metrics
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
+from stateplan.runtime.metrics.log import read_metrics
+from stateplan.session.environment import TableEnvironment
 
 pytestmark = pytest.mark.spark
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.connectors.print import format_rows
 from stateplan.planner.catalog.udf import TableAggregateFunction, udtaf
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
 from tests.support.local import LocalRun, fold
 
 MODULE = """

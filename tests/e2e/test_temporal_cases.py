@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
-from stateplan.planner.session.script import Inserts, read_script
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
+from stateplan.session.script import Inserts, read_script
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.connectors.print import format_rows
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.local import LocalRun
 
 TOP = """SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}) AS n FROM {source})

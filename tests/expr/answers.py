@@ -20,9 +20,9 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.changelog import column
-from stateplan.execnodes.rex import Rex, rex_from_json
-from stateplan.execnodes.types import LogicalType, parse_type
+from stateplan.common.changelog import column
+from stateplan.common.types import LogicalType, parse_type
+from stateplan.functions.rex import Rex, rex_from_json
 
 _WIDE = Context(prec=60)
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.functions.table import ScalarFunction, accepts, functions
-from stateplan.execnodes.rex import InputRef, Rex
-from stateplan.execnodes.types import parse_type
-from stateplan.execnodes.values.codecs import codec
+from stateplan.common.types import parse_type
+from stateplan.common.values.codecs import codec
+from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.table import ScalarFunction, accepts, functions
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.dialect import parse_expression

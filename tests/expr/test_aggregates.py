@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.aggregates import aggregates, find_aggregate, is_aggregate
-from stateplan.execnodes.types import parse_type
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import parse_type
+from stateplan.functions.aggregates import aggregates, find_aggregate, is_aggregate
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_result_type(name: str, operand: str | None, grouped: bool, filtered: bo
 
 
 def test_a_time_attribute_becomes_an_ordinary_timestamp() -> None:
-    from stateplan.execnodes.types import LogicalType
+    from stateplan.common.types import LogicalType
 
     function = find_aggregate("MAX")
     assert function is not None

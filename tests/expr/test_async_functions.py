@@ -9,16 +9,16 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import DataError, RunError, SqlError
-from stateplan.execnodes.functions.asynchronous import limits_of, with_limits
-from stateplan.execnodes.functions.render.user import user_values
-from stateplan.execnodes.functions.user import AsyncLimits, UserFunction
+from stateplan.common.errors import DataError, RunError, SqlError
+from stateplan.common.types import BIGINT
 from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc
-from stateplan.execnodes.rex import Call
-from stateplan.execnodes.runtime.operators import operator_of
-from stateplan.execnodes.runtime.user_functions import Shipped
-from stateplan.execnodes.types import BIGINT
+from stateplan.functions.asynchronous import limits_of, with_limits
+from stateplan.functions.render.user import user_values
+from stateplan.functions.rex import Call
+from stateplan.functions.user import AsyncLimits, UserFunction
 from stateplan.planner.catalog.udf import AsyncScalarFunction, udf, udtf
+from stateplan.runtime.operators import operator_of
+from stateplan.runtime.user_functions import Shipped
 from tests.nodes.node_plans import frozen
 
 PREFIX = "table.exec.async-scalar."

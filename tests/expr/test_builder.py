@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import Place, SqlError
-from stateplan.execnodes.functions.arithmetic import datetime_difference
-from stateplan.execnodes.functions.builder import make_call, make_in
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.literals import (
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import parse_type
+from stateplan.functions.arithmetic import datetime_difference
+from stateplan.functions.builder import make_call, make_in
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.literals import (
     binary_literal,
     boolean_literal,
     date_literal,
@@ -25,11 +26,10 @@ from stateplan.execnodes.functions.literals import (
     trim_flag,
     unit_literal,
 )
-from stateplan.execnodes.functions.render import RENDERERS
-from stateplan.execnodes.functions.render.base import USER_DEFINED
-from stateplan.execnodes.functions.table import find_scalar, functions, names
-from stateplan.execnodes.rex import Call, InputRef, Literal, Rex
-from stateplan.execnodes.types import parse_type
+from stateplan.functions.render import RENDERERS
+from stateplan.functions.render.base import USER_DEFINED
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
+from stateplan.functions.table import find_scalar, functions, names
 from tests.expr.answers import FIELDS
 
 PLACE = Place(line=1, column=8, length=5, source="SELECT UPERR(x)")

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.functions.literals import number_literal, string_literal
-from stateplan.execnodes.rex import Call, InputRef, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform, evaluate
-from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, parse_type
-from stateplan.execnodes.values.floats import double_text, float_text
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, parse_type
+from stateplan.common.values.floats import double_text, float_text
+from stateplan.functions.builder import make_call
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.literals import number_literal, string_literal
+from stateplan.functions.rex import Call, InputRef, Rex
+from stateplan.runtime.transforms.calc import CalcTransform, evaluate
 
 A, B, S = InputRef(INT, 0), InputRef(INT, 1), InputRef(STRING, 2)
 
@@ -317,7 +317,7 @@ def test_hash_code_of_text(texts: list[str | None]) -> None:
 
 @given(st.from_regex(r"(19|20)[0-9]{2}-[0-3][0-9]-[0-3][0-9]( [0-2][0-9]:[0-6][0-9])?", fullmatch=True))
 def test_timestamps_by_pattern_are_read_alike_by_both_readers(text: str) -> None:
-    from stateplan.execnodes.functions.render.temporal import _by_pattern
+    from stateplan.functions.render.temporal import _by_pattern
 
     data = pl.DataFrame({"c0": [text, None]}, schema={"c0": pl.String})
     rex = make_call("TO_TIMESTAMP", [InputRef(STRING, 0), string_literal("yyyy-MM-dd HH:mm")])

@@ -6,9 +6,9 @@ import datetime as dt
 
 import pytest
 
-from stateplan.execnodes.errors import DataError, SqlError, StateplanError
-from stateplan.execnodes.functions.table import functions
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
+from stateplan.common.errors import DataError, SqlError, StateplanError
+from stateplan.functions.table import functions
+from stateplan.runtime.transforms.calc import CalcTransform
 from tests.expr.calls import INTERNAL, bound, calls, frame
 
 _PARTS = 10

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.types import parse_type
-from stateplan.execnodes.values.codecs import plan_value
+from stateplan.common.errors import PlanError
+from stateplan.common.types import parse_type
+from stateplan.common.values.codecs import plan_value
 
 
 @pytest.mark.parametrize(

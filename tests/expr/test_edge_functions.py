@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 
 
 def _values(query: str, zone: str = "UTC") -> list[tuple[object, ...]]:

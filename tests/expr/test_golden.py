@@ -12,14 +12,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.table import functions
-from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import LogicalType, parse_type
-from stateplan.execnodes.values.codecs import codec
-from stateplan.execnodes.values.nanoseconds import is_fine
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType, parse_type
+from stateplan.common.values.codecs import codec
+from stateplan.common.values.nanoseconds import is_fine
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import Call, Rex
+from stateplan.functions.table import functions
+from stateplan.runtime.transforms.calc import CalcTransform
 from tests.expr.answers import Golden, cases, frame
 
 UNSUPPORTED = ("RAND(", "RAND_INTEGER(", "UUID(", "PRINTF(", "CURRENT_DATABASE(")
@@ -181,7 +181,7 @@ def test_value(case: Golden) -> None:
 
 @pytest.mark.parametrize("case", FILTERS, ids=str)
 def test_filter(case: Golden) -> None:
-    from stateplan.execnodes.rex import InputRef
+    from stateplan.functions.rex import InputRef
 
     transform = CalcTransform((InputRef(parse_type("INT NOT NULL"), 0),), case.rex)
     assert [str(v) for v in transform(frame(), 0)["c0"].to_list()] == list(case.values)

@@ -16,11 +16,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.literals import string_literal, symbol
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import STRING
+from stateplan.common.types import STRING
+from stateplan.functions.builder import make_call
+from stateplan.functions.literals import string_literal, symbol
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.transforms.calc import CalcTransform
 
 Answers = list[str | bool | None]
 

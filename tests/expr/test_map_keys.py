@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 
 def test_a_key_given_twice(capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.hashing import hash_rows
-from stateplan.execnodes.runtime.inspect.state_rows import RowRequest, arrow_schema, table_rows
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, StateColumn, StateTable
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import HASH, TOMBSTONE, encode_frame, in_memory
-from stateplan.execnodes.types import parse_type
-from stateplan.execnodes.values.codecs import codec
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import parse_type
+from stateplan.common.values.codecs import codec
+from stateplan.runtime.hashing import hash_rows
+from stateplan.runtime.inspect.state_rows import RowRequest, arrow_schema, table_rows
+from stateplan.runtime.kernel import ACCESS_TIME, StateColumn, StateTable
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import HASH, TOMBSTONE, encode_frame, in_memory
 
 FIRST, LAST = "0001-01-01 00:00:00.000000001", "9999-12-31 23:59:59.999999999"
 NEAR = "2024-02-29 10:11:12.123456789"

@@ -9,13 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.builder import make_call
-from stateplan.execnodes.functions.literals import null_literal
-from stateplan.execnodes.rex import InputRef, Literal, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import DOUBLE, INT
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import DataError
+from stateplan.common.types import DOUBLE, INT
+from stateplan.functions.builder import make_call
+from stateplan.functions.literals import null_literal
+from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.session.environment import TableEnvironment
 
 FRAME = pl.DataFrame({"c0": list(range(1000))})
 FORM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

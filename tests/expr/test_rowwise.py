@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from stateplan.execnodes.functions import render
-from stateplan.execnodes.functions.render.rowwise import BY_ROW
+from stateplan.functions import render
+from stateplan.functions.render.rowwise import BY_ROW
 
 FOLDER = Path(render.__file__).parent
 MODULES = {p.name: ast.parse(p.read_text(encoding="utf-8")) for p in FOLDER.glob("*.py") if p.name != "rowwise.py"}

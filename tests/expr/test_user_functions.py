@@ -10,15 +10,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.functions.values import column_of, python_values
-from stateplan.execnodes.rex import Call, InputRef, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.runtime.user_functions import Shipped
-from stateplan.execnodes.types import BIGINT, BOOLEAN, LogicalType
-from stateplan.execnodes.values.row import Row
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT, BOOLEAN, LogicalType
+from stateplan.common.values.row import Row
+from stateplan.functions.rex import Call, InputRef, Rex
+from stateplan.functions.user import UserFunction
+from stateplan.functions.values import column_of, python_values
 from stateplan.planner.catalog.udf import DataTypes, ScalarFunction, udf
+from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.runtime.user_functions import Shipped
 
 TEXT = DataTypes.STRING()
 
@@ -141,7 +141,7 @@ def test_branches_that_are_not_taken_are_not_called() -> None:
 
 
 def _constant(value: int) -> Rex:
-    from stateplan.execnodes.rex import Literal
+    from stateplan.functions.rex import Literal
 
     return Literal(BIGINT.not_null(), value)
 

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.types import VARIANT, parse_type, type_from_json
-from stateplan.execnodes.values.codecs import codec
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import VARIANT, parse_type, type_from_json
+from stateplan.common.values.codecs import codec
 
 _TEXTS = """(VALUES ('{"a":1,"b":2}'), ('{"b":2, "a":1}'), ('1'), ('1.00'), ('1e0'), ('[1, 2]'), (CAST(NULL AS STRING)),
     ('null')) AS t(x)"""
@@ -114,7 +114,7 @@ def test_no_format_holds_it(env: TableEnvironment, kind: str) -> None:
 
 
 def test_a_result_over_http_is_the_text() -> None:
-    from stateplan.execnodes.values.atomic import FieldStyle
+    from stateplan.common.values.atomic import FieldStyle
 
     column = pl.DataFrame({"v": ['{"a":"x"}', "null", None]})
     shown = column.select(codec(VARIANT).json(pl.col("v"), FieldStyle())).to_series().to_list()

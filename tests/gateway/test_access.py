@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scripts.browser import find_browser
-from stateplan.execnodes.errors import GatewayError, RunError
+from stateplan.common.errors import GatewayError, RunError
 from stateplan.gateway.client.http import connect
 from stateplan.gateway.rest.guard import Access
 from stateplan.gateway.rest.server import read_token, tls_options

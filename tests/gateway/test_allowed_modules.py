@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import GatewayError
+from stateplan.common.errors import GatewayError
 from stateplan.gateway.service.job_store import RUNNING, JobStore, StoredJob
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import JobRecord
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import JobRecord
 from tests.support.canary import Canary
 from tests.support.waiting import until
 

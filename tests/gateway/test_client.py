@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import CheckpointError, RunError, SqlError, StateplanError
-from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import CheckpointError, RunError, SqlError, StateplanError
+from stateplan.common.types import BIGINT, INT, STRING, LogicalType
 from stateplan.gateway.client.http import HttpSession, connect
 from stateplan.gateway.client.wire import error_of, innermost, type_of
 from stateplan.gateway.protocol import PageKind

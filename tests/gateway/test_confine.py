@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors.options import Option, OptionType
-from stateplan.execnodes.connectors.registry import CATALOGS, CONNECTORS, FORMATS
-from stateplan.execnodes.errors import GatewayError, OptionError, StateplanError
-from stateplan.execnodes.settings import OPTIONS
+from stateplan.common.errors import GatewayError, OptionError, StateplanError
+from stateplan.common.options import Option, OptionType
+from stateplan.common.settings import OPTIONS
+from stateplan.connectors.registry import CATALOGS, CONNECTORS, FORMATS
 from stateplan.gateway.service.confine import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService

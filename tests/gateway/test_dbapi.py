@@ -22,10 +22,10 @@ import polars as pl
 import pytest
 
 import stateplan.gateway.dbapi as dbapi
-from stateplan.execnodes.errors import (
+from stateplan.common.errors import (
     DataError,
 )
-from stateplan.execnodes.types import STRING, parse_type
+from stateplan.common.types import STRING, parse_type
 from stateplan.gateway.client.http import HttpSession
 from stateplan.gateway.client.values import row_reader
 from stateplan.gateway.protocol import ResultPage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import stateplan.gateway.dbapi as dbapi
-from stateplan.execnodes.errors import (
+from stateplan.common.errors import (
     CatalogError,
     DataError,
     GatewayError,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError, SqlError, StateplanError
+from stateplan.common.errors import DataError, SqlError, StateplanError
 from stateplan.gateway.client import parameters
 from stateplan.gateway.client.parameters import Template, literal
 from stateplan.planner.dialect.tokenizer import scan
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 WIDE = Context(prec=50)
 MILLI = dt.timedelta(milliseconds=1)

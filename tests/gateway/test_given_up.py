@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.common.errors import RunError, StateplanError
 from stateplan.gateway.service.service import InProcessSession, SqlGatewayService
-from stateplan.planner.session.jobs import JobEntry
-from stateplan.planner.session.results import ResultKind, TableResult
-from stateplan.planner.session.starter import JobStarter
+from stateplan.session.jobs import JobEntry
+from stateplan.session.results import ResultKind, TableResult
+from stateplan.session.starter import JobStarter
 from tests.support.waiting import until
 
 
@@ -159,7 +159,7 @@ def test_who_has_the_folder_of_a_gateway(tmp_path: Path) -> None:
     import json
     import socket
 
-    from stateplan.execnodes.errors import GatewayError
+    from stateplan.common.errors import GatewayError
     from stateplan.gateway.service.job_store import LOCK, JobStore
 
     store = JobStore(tmp_path)
@@ -176,9 +176,9 @@ def test_the_folder_is_taken_until_jobs_in_the_middle_of_their_start_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway that comes too early hears of the folder, and not of the checkpoints of its jobs."""
-    from stateplan.execnodes.errors import GatewayError
+    from stateplan.common.errors import GatewayError
     from stateplan.gateway.service.job_store import JobStore
-    from stateplan.planner.session.jobs import JobRecord
+    from stateplan.session.jobs import JobRecord
 
     store = JobStore(tmp_path)
     store.started(JobRecord("job", "INSERT", "{}", id="c" * 32, checkpoint=str(tmp_path / "c"), started=1))

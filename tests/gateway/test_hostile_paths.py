@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stateplan.execnodes.connectors.delta.bounds import file_path
-from stateplan.execnodes.connectors.formats.base import FileColumns
-from stateplan.execnodes.connectors.listing import file_entries, table_files
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.partitions import list_partitions
-from stateplan.execnodes.connectors.registry import find_format
-from stateplan.execnodes.connectors.staging import Staging
-from stateplan.execnodes.errors import GatewayError, StateplanError
-from stateplan.execnodes.files import below_roots, literal_for_hadoop, open_input, place_of, real_path
-from stateplan.execnodes.roots import Roots, holding
-from stateplan.execnodes.secrets import resolved
+from stateplan.common.errors import GatewayError, StateplanError
+from stateplan.common.files import below_roots, literal_for_hadoop, open_input, place_of, real_path
+from stateplan.common.options import Role
+from stateplan.common.roots import Roots, holding
+from stateplan.common.secrets import resolved
+from stateplan.connectors.delta.bounds import file_path
+from stateplan.connectors.formats.base import FileColumns
+from stateplan.connectors.listing import file_entries, table_files
+from stateplan.connectors.partitions import list_partitions
+from stateplan.connectors.registry import find_format
+from stateplan.connectors.staging import Staging
 from stateplan.gateway.service.confine import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
@@ -117,7 +117,7 @@ def mutated(places: Places, seed: int = 40) -> Iterator[str]:
 def _decoded(path: str, key: str) -> str:
     fmt = find_format({"connector": "filesystem", "format": key}, Role.SOURCE)
     assert fmt is not None
-    from stateplan.execnodes.types import STRING
+    from stateplan.common.types import STRING
 
     decoder = fmt.decoder({}, (("a", STRING),), (0,), ())
     return " ".join(str(frame.to_dicts()) for frame in decoder.read(path))

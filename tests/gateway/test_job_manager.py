@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
-from stateplan.execnodes.runtime.metrics.view import JobView
 from stateplan.gateway.rest.guard import Access
 from stateplan.gateway.service.service import SqlGatewayService
-from stateplan.planner.session.jobs import JobEntry
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
+from stateplan.runtime.metrics.view import JobView
+from stateplan.session.jobs import JobEntry
 from tests.support.gateway_here import GatewayHere, gateway_here
 
 TOKEN = "0123456789abcdef0123456789abcdef"

@@ -13,12 +13,12 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.gateway.page.service import FRESH_SECONDS, JobsPage
 from stateplan.gateway.page.sight import JobSight, error_json, lines
 from stateplan.gateway.rest.jobs_api import POLICY, routes
-from stateplan.planner.session.jobs import JobEntry, Jobs
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.session.jobs import JobEntry, Jobs
 from tests.support.job_records import PLAN, job_checkpoint
 from tests.support.page import ENDED, HEAD, Asked, served
 

@@ -16,11 +16,11 @@ import pytest
 from starlette.applications import Starlette
 
 from scripts.browser import find_browser
-from stateplan.execnodes.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.rest.jobs_api import routes
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import JobEntry, Jobs
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import JobEntry, Jobs
 from tests.support.job_records import PLAN, job_checkpoint
 from tests.support.page import ENDED, served
 

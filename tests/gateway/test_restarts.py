@@ -15,13 +15,13 @@ from typing import Any
 import psutil
 import pytest
 
-from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
-from stateplan.execnodes.runtime.job import JobStatus
-from stateplan.execnodes.runtime.metrics.records import JobInfo
-from stateplan.execnodes.runtime.metrics.view import JobView
-from stateplan.execnodes.settings import Configuration
+from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.common.settings import Configuration
 from stateplan.gateway.service.restarts import ExponentialDelay, Restarts, strategy_of
-from stateplan.planner.session.jobs import JobRecord, Jobs, to_blame
+from stateplan.runtime.job import JobStatus
+from stateplan.runtime.metrics.records import JobInfo
+from stateplan.runtime.metrics.view import JobView
+from stateplan.session.jobs import JobRecord, Jobs, to_blame
 from tests.support.gateway_server import GatewayServer
 from tests.support.waiting import until
 

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors.results import ResultChannel
-from stateplan.execnodes.errors import GatewayError, OptionError, RunError, StateplanError
-from stateplan.execnodes.types import INT, STRING
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import GatewayError, OptionError, RunError, StateplanError
+from stateplan.common.types import INT, STRING
+from stateplan.connectors.results import ResultChannel
 from stateplan.gateway.protocol import GatewaySession, PageKind, ResultPage
 from stateplan.gateway.service.fetcher import PAGE_BYTES, ResultFetcher
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.operations import Operation, OperationManager, OperationStatus
 from stateplan.gateway.service.service import InProcessSession, SqlGatewayService
-from stateplan.planner.session.results import ResultKind, TableResult, content, ok
+from stateplan.session.results import ResultKind, TableResult, content, ok
 
 TABLE = "CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'print')"
 

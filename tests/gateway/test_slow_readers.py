@@ -15,8 +15,8 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from stateplan.execnodes.connectors import results
-from stateplan.execnodes.connectors.results import ResultChannel
+from stateplan.connectors import results
+from stateplan.connectors.results import ResultChannel
 from stateplan.gateway.rest import guard, room
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService

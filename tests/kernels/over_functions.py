@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stateplan.common.types import BIGINT, INT, STRING, LogicalType, parse_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType, parse_type
 
 Value = Callable[[list[Any]], Any]
 

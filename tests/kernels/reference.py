@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
-from stateplan.execnodes.changelog import RowKind
+from stateplan.common.changelog import RowKind
 
 Row = tuple[Any, ...]
 Change = tuple[int, Row]

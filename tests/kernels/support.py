@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, columns
+from stateplan.common.changelog import KIND, columns
+from stateplan.common.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, retracts
 
 TYPES: dict[str, LogicalType] = {"i": INT, "l": BIGINT, "s": STRING, "b": BOOLEAN}

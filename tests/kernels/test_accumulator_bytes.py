@@ -27,21 +27,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import CheckpointError, RunError
-from stateplan.execnodes.runtime.kernels.common.accumulator_bytes import (
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import CheckpointError, RunError
+from stateplan.common.types import BIGINT
+from stateplan.common.values.row import Row
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
+from stateplan.runtime.kernels.common.accumulator_bytes import (
     UnreadableError,
     UnstorableError,
     classes_of,
     decoded,
     encoded,
 )
-from stateplan.execnodes.runtime.kernels.common.accumulators import Changes
-from stateplan.execnodes.runtime.kernels.common.old_accumulators import unpickled
-from stateplan.execnodes.runtime.kernels.common.user_aggregates import UserFold
-from stateplan.execnodes.types import BIGINT
-from stateplan.execnodes.values.row import Row
-from stateplan.planner.catalog.udf import AggregateFunction, udaf
+from stateplan.runtime.kernels.common.accumulators import Changes
+from stateplan.runtime.kernels.common.old_accumulators import unpickled
+from stateplan.runtime.kernels.common.user_aggregates import UserFold
 
 
 class Colour(enum.Enum):

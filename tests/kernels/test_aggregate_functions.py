@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.aggregates import WELFORD
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.common.errors import DataError
+from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from stateplan.functions.aggregates import WELFORD
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split

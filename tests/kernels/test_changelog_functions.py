@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import DataError
+from stateplan.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
 from tests.kernels.reference import Row
 from tests.kernels.support import anything, changes_of, frame, row_of
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.rex import Call, InputRef, Literal
-from stateplan.execnodes.runtime.kernels.changelog_functions import DropUpdateBeforeTransform
-from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-from stateplan.execnodes.types import BOOLEAN, INT, LogicalType, row_type
+from stateplan.common.changelog import KIND
+from stateplan.common.types import BOOLEAN, INT, LogicalType, row_type
+from stateplan.functions.rex import Call, InputRef, Literal
+from stateplan.runtime.kernels.changelog_functions import DropUpdateBeforeTransform
+from stateplan.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
 from tests.kernels.reference import (
     DELETE,
     INSERT,

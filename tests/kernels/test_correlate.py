@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal
-from stateplan.execnodes.runtime.transforms.table_functions import CorrelateTransform, over_input
-from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
+from stateplan.common.errors import DataError
+from stateplan.common.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal
+from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import DataTypes, TableFunction, udtf
+from stateplan.runtime.transforms.table_functions import CorrelateTransform, over_input
 from tests.kernels.support import changes_of, frame
 
 ROW = row_type([("a", BIGINT), ("b", BIGINT)])

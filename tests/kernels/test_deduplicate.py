@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.types import DATE, LogicalType, row_type
+from stateplan.common.errors import RunError
+from stateplan.common.types import DATE, LogicalType, row_type
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Deduplicate, Row, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, frame, inserting, legal, row_of, split
 from tests.support.memory_state import MemoryState

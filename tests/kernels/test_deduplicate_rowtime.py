@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
-from stateplan.execnodes.types import LogicalType, row_type
+from stateplan.common.errors import RunError
+from stateplan.common.types import LogicalType, row_type
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
 from tests.kernels.reference import INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, fold
 from tests.kernels.support import CLOCK, CUTS, TYPES, changes_of, split
 from tests.support.memory_state import MemoryState

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.common.errors import RunError
+from stateplan.common.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, row_type
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.kernels.reference import (
     DELETE,
     INSERT,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from stateplan.execnodes.runtime.user_functions import Shipped
+from stateplan.common.errors import DataError, RunError
 from stateplan.execnodes.specs import AggCall
 from stateplan.planner.catalog.udf import Row as FunctionRow
 from stateplan.planner.catalog.udf import TableAggregateFunction, UserFunction, udaf, udtaf
+from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import DELETE, INSERT, Cells, Change, Row, fold, retracts
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_user_aggregates import SUM, user

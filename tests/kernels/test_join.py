@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.rex import Call as RexCall
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
+from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
+from stateplan.functions.rex import Call as RexCall
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.kernels.join import JoinKernel
 from tests.kernels.reference import (
     DELETE,
     INSERT,

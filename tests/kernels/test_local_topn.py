@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.ranking import AppendFastStrategy, ConstantRange, SortField, SortSpec
-from stateplan.execnodes.runtime.kernels.common.topn import LocalTopN
-from stateplan.execnodes.runtime.kernels.rank import rank_kernel
+from stateplan.runtime.kernels.common.topn import LocalTopN
+from stateplan.runtime.kernels.rank import rank_kernel
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CLOCK, CUTS, changes_of, frame, row_of, split
 from tests.support.memory_state import MemoryState

@@ -11,15 +11,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.protocol import Lookup
-from stateplan.execnodes.rex import Call, InputRef, Literal
-from stateplan.execnodes.runtime.kernels.lookup_join import LookupJoinKernel
-from stateplan.execnodes.runtime.lookup import LookupTable, LookupTransform, lookup_table
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.common.changelog import KIND
+from stateplan.common.types import BOOLEAN, INT, STRING, row_type
+from stateplan.connectors.protocol import Lookup
 from stateplan.execnodes.specs import DynamicTableSource, LookupKey
-from stateplan.execnodes.types import BOOLEAN, INT, STRING, row_type
+from stateplan.functions.rex import Call, InputRef, Literal
+from stateplan.runtime.kernels.lookup_join import LookupJoinKernel
+from stateplan.runtime.lookup import LookupTable, LookupTransform, lookup_table
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
 from tests.support.examples import fewer

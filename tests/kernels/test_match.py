@@ -15,20 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import column
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.functions.builder import make_call
+from stateplan.common.changelog import column
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT, INT, LogicalType
 from stateplan.execnodes.nodes.match import Match
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.common.automaton import Automaton, Variable, malformed
-from stateplan.execnodes.runtime.kernels.common.match_expressions import Condition
-from stateplan.execnodes.runtime.kernels.common.match_scalars import Inexact, compiled
-from stateplan.execnodes.runtime.kernels.match import MatchKernel
-from stateplan.execnodes.runtime.operators import operator_of
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import BIGINT, INT, LogicalType
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.functions.builder import make_call
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.common.automaton import Automaton, Variable, malformed
+from stateplan.runtime.kernels.common.match_expressions import Condition
+from stateplan.runtime.kernels.common.match_scalars import Inexact, compiled
+from stateplan.runtime.kernels.match import MatchKernel
+from stateplan.runtime.operators import operator_of
+from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.session.environment import TableEnvironment
 from tests.kernels.match_reference import AGGREGATES, Context, Part, Taken, check, variance
 from tests.kernels.support import CUTS, split
 from tests.support.examples import fewer

@@ -9,10 +9,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.rex import Call as RexCall
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-from stateplan.execnodes.types import BOOLEAN
+from stateplan.common.types import BOOLEAN
+from stateplan.functions.rex import Call as RexCall
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.kernels.multi_join import MultiJoinKernel
 from tests.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
 from tests.kernels.support import CLOCK, changes_of, frame, inserting, retracting, row_of
 from tests.support.examples import fewer

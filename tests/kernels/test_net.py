@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernels.common import net as _net
-from stateplan.execnodes.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common import net as _net
+from stateplan.runtime.kernels.common.net import (
     equal,
     first_of_each,
     ids_of,

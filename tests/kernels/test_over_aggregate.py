@@ -16,17 +16,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.user import UserFunction
+from stateplan.common.errors import RunError
+from stateplan.common.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, parse_type, row_type
 from stateplan.execnodes.nodes.over_aggregate import range_ttl
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.common.walks import Frame
-from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, DOUBLE, FLOAT, INT, STRING, LogicalType, parse_type, row_type
+from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import AggregateFunction, udaf
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.over_functions import ANY_FRAME, Function, there
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernels.common.walks import Frame
-from stateplan.execnodes.runtime.kernels.over_non_time import NonTimeOverKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.common.types import BIGINT, DOUBLE, INT, STRING, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, DOUBLE, INT, STRING, row_type
+from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.over_non_time import NonTimeOverKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.over_functions import ANY_FRAME, Function
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, fold, retracts
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, legal, retracting, split

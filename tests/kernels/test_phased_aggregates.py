@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import columns
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.functions.aggregates import WELFORD
-from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.phased_aggregates import (
+from stateplan.common.changelog import columns
+from stateplan.common.errors import RunError
+from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
+from stateplan.execnodes.specs import AggCall
+from stateplan.functions.aggregates import WELFORD
+from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.runtime.kernels.phased_aggregates import (
     GlobalGroupAggregateKernel,
     IncrementalGroupAggregateKernel,
     final_call,
 )
-from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from tests.kernels.aggregate_reference import FUNCTIONS, Slow
 from tests.kernels.reference import (
     DELETE,

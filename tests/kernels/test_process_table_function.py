@@ -18,22 +18,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, RowKind, columns
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.functions.process import StateRow
-from stateplan.execnodes.functions.user import UserFunction
-from stateplan.execnodes.rex import Literal, Rex
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.process_table_function import ProcessTableKernel, TimedProcessTableKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.ttl_access import InputFields
-from stateplan.execnodes.runtime.transforms.process_calls import BoundTable, ProcessCall, ProcessRowsTransform
-from stateplan.execnodes.runtime.user_functions import Shipped
-from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic
-from stateplan.execnodes.types import BIGINT, INT, LogicalType, row_type
+from stateplan.common.changelog import KIND, RowKind, columns
+from stateplan.common.errors import DataError
+from stateplan.common.ttl import TtlConfig, TtlTimeCharacteristic
+from stateplan.common.types import BIGINT, INT, LogicalType, row_type
+from stateplan.functions.process import StateRow
+from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import Row
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.process_table_function import ProcessTableKernel, TimedProcessTableKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.ttl_access import InputFields
+from stateplan.runtime.transforms.process_calls import BoundTable, ProcessCall, ProcessRowsTransform
+from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Cells
 from tests.kernels.support import CLOCK, CUTS, split
 from tests.support.memory_state import MemoryState

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
+from stateplan.common.errors import RunError
+from stateplan.common.types import LogicalType, row_type
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -21,7 +22,7 @@ from stateplan.execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from stateplan.execnodes.runtime.kernels.rank import (
+from stateplan.runtime.kernels.rank import (
     AppendTopNKernel,
     FirstNKernel,
     RetractTopNKernel,
@@ -29,7 +30,6 @@ from stateplan.execnodes.runtime.kernels.rank import (
     UpdateTopNKernel,
     rank_kernel,
 )
-from stateplan.execnodes.types import LogicalType, row_type
 from tests.kernels import topn_reference as reference
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, Change, Row, fold, upsert_fold
 from tests.kernels.support import (

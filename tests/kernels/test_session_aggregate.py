@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import column
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.common.partials import Partials
-from stateplan.execnodes.runtime.kernels.common.sessions import LocalTimeTransform
-from stateplan.execnodes.runtime.kernels.common.sessions import Sessions as KernelSessions
-from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.session_aggregate import SessionAggregateKernel
-from stateplan.execnodes.types import BIGINT
+from stateplan.common.changelog import column
+from stateplan.common.types import BIGINT
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.common.partials import Partials
+from stateplan.runtime.kernels.common.sessions import LocalTimeTransform
+from stateplan.runtime.kernels.common.sessions import Sessions as KernelSessions
+from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+from stateplan.runtime.kernels.session_aggregate import SessionAggregateKernel
 from tests.kernels.reference import DELETE, INSERT, Change, Row
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain

@@ -9,10 +9,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, column, columns
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.common.sessions import LocalTimeTransform, Sessions
-from stateplan.execnodes.runtime.kernels.session_rows import SessionRowsKernel
+from stateplan.common.changelog import KIND, column, columns
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.common.sessions import LocalTimeTransform, Sessions
+from stateplan.runtime.kernels.session_rows import SessionRowsKernel
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row
 from tests.kernels.support import CUTS, anything, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_session_aggregate import GAP, Session, rows

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.types import INT, row_type
+from stateplan.common.errors import DataError
+from stateplan.common.types import INT, row_type
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, split
 from tests.support.memory_state import MemoryState

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, Watermark
-from stateplan.execnodes.runtime.kernels.sink_materializer import SinkConflictKernel
+from stateplan.common.errors import RunError
+from stateplan.runtime.kernel import END_OF_TIME, Watermark
+from stateplan.runtime.kernels.sink_materializer import SinkConflictKernel
 from tests.kernels.reference import (
     DELETE,
     INSERT,

@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
+from stateplan.runtime.kernels.sink_materializer import SinkMaterializerKernel
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Row, SinkMaterializer, upsert_fold
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, retracting, row_of, split
 from tests.support.memory_state import MemoryState

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.execnodes.ranking import SortField, SortSpec
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.sort import SortKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.sort import SortKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Change, Row, retracts
 from tests.kernels.support import CUTS, anything, changes_of, frame, row_of, split
 from tests.support.examples import fewer

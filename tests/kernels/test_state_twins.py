@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stateplan.common.types import BIGINT, INT
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
     ConstantRange,
@@ -18,18 +19,17 @@ from stateplan.execnodes.ranking import (
     UpdateFastStrategy,
     VariableRange,
 )
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, fetch_state
-from stateplan.execnodes.runtime.kernels.common.walks import Frame
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.kernels.over_aggregate import ProctimeOverKernel
-from stateplan.execnodes.runtime.kernels.rank import rank_kernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import BIGINT, INT
+from stateplan.runtime.kernel import Kernel, StateTable, fetch_state
+from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+from stateplan.runtime.kernels.join import JoinKernel
+from stateplan.runtime.kernels.over_aggregate import ProctimeOverKernel
+from stateplan.runtime.kernels.rank import rank_kernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_group_table_aggregate import BEST

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.rex import Call, InputRef
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
+from stateplan.common.changelog import KIND
+from stateplan.common.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.types import BIGINT, BOOLEAN, INT, STRING, LogicalType, row_type
+from stateplan.functions.rex import Call, InputRef
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, split
 from tests.support.examples import fewer

@@ -8,10 +8,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.common.types import LogicalType, row_type
 from stateplan.execnodes.ranking import SortField, SortSpec
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
-from stateplan.execnodes.types import LogicalType, row_type
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
 from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split
 from tests.support.memory_state import MemoryState

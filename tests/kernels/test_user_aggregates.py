@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stateplan
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.user_functions import Shipped
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT, STRING
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, STRING
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import (
     DELETE,
     INSERT,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import DataError, RunError
-from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.types import BIGINT
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
+from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from tests.kernels.reference import INSERT, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_user_aggregates import SUM, user

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
+from stateplan.common.errors import SqlError
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf, udtaf
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
 from tests.kernels.test_group_table_aggregate import Best

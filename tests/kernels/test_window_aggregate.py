@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_slices import SliceAlarms, SliceTransform, Slicing
-from stateplan.execnodes.types import BIGINT, LogicalType, RowField
+from stateplan.common.types import BIGINT, LogicalType, RowField
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.runtime.kernels.window_slices import SliceAlarms, SliceTransform, Slicing
 from tests.kernels.aggregate_reference import ArrayAgg, ListAgg
 from tests.kernels.reference import INSERT, Change, Row
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split

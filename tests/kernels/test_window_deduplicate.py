@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel
-from stateplan.execnodes.runtime.kernels.window_slices import Slicing
-from stateplan.execnodes.types import INT, row_type
+from stateplan.common.errors import RunError
+from stateplan.common.types import INT, row_type
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKernel
+from stateplan.runtime.kernels.window_slices import Slicing
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS

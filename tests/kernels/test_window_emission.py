@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.common.types import BIGINT, INT, STRING, LogicalType, RowField
 from stateplan.execnodes.emission import Emission
-from stateplan.execnodes.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_emission import WindowEmissionKernel
-from stateplan.execnodes.runtime.kernels.window_slices import SliceTransform, Slicing
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
 from stateplan.execnodes.specs import AggCall
-from stateplan.execnodes.types import BIGINT, INT, STRING, LogicalType, RowField
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.window_emission import WindowEmissionKernel
+from stateplan.runtime.kernels.window_slices import SliceTransform, Slicing
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import Call, Change, GroupAggregate, Row, fold, retracts
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, legal, retracting, split
 from tests.support.examples import fewer

@@ -11,15 +11,15 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.runtime.kernels.window_slices import (
+from stateplan.common.changelog import KIND
+from stateplan.common.types import INT, LogicalType, row_type
+from stateplan.runtime.kernels.window_slices import (
     Slicing,
     WindowTableFunctionTransform,
     closing_instants,
     instants,
     local_times,
 )
-from stateplan.execnodes.types import INT, LogicalType, row_type
 from tests.kernels.reference import DELETE, INSERT, Change
 from tests.kernels.support import changes_of, frame
 from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, windows_of

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
 from tests.support.damage import damaged_value

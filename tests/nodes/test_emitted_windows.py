@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RowKind, updating
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.changelog import INSERT_ONLY, RowKind, updating
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.fingerprint import fingerprints
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate
-from stateplan.execnodes.runtime.kernels.window_aggregate import WindowAggregateKernel
-from stateplan.execnodes.runtime.kernels.window_emission import WindowEmissionKernel
-from stateplan.execnodes.runtime.operators import Stateful, operator_of
+from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.runtime.kernels.window_emission import WindowEmissionKernel
+from stateplan.runtime.operators import Stateful, operator_of
 from tests.nodes.node_plans import frozen
 
 EARLY = {"table.exec.emit.early-fire.enabled": "true", "table.exec.emit.early-fire.delay": "1 s"}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
+from stateplan.common.types import BIGINT, STRING, row_type
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.exchange import Exchange
-from stateplan.execnodes.rex import InputRef
 from stateplan.execnodes.specs import InputProperty, hash_distribution
-from stateplan.execnodes.types import BIGINT, STRING, row_type
+from stateplan.functions.rex import InputRef
 from tests.nodes.node_plans import frozen, join_plan
 
 

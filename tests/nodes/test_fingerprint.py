@@ -12,7 +12,7 @@ import pytest
 
 from stateplan.execnodes.fingerprint import assign_uids, fingerprints, uids
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 from tests.nodes.node_plans import aggregate_plan, edited, frozen, join_plan
 
 Plan = dict[str, Any]

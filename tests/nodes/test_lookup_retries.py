@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
 from tests.nodes.node_plans import FROZEN

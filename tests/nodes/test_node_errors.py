@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError, StateplanError
+from stateplan.common.errors import PlanError, StateplanError
+from stateplan.common.types import parse_type
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.operators import operator_of
-from stateplan.execnodes.types import parse_type
+from stateplan.runtime.operators import operator_of
 from tests.nodes.node_plans import REMOVE, aggregate_plan, edited, frozen, join_plan
 
 STATE = "/nodes/4/state"

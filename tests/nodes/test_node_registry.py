@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stateplan.common.errors import PlanError
 from stateplan.execnodes import registry
-from stateplan.execnodes.errors import PlanError
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.calc import Calc

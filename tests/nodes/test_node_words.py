@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_text import rex_text, ttl_text
-from stateplan.execnodes.rex import Call, FieldAccess, InputRef, Literal
 from stateplan.execnodes.specs import split_identifier
-from stateplan.execnodes.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal
 from tests.nodes.node_plans import frozen
 
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.changelog import INSERT_ONLY, RowKind
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.changelog import INSERT_ONLY, RowKind
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate, range_ttl
-from stateplan.execnodes.runtime.operators import operator_of
+from stateplan.runtime.operators import operator_of
 from tests.nodes.node_plans import FROZEN
 
 ALL_CHANGES = frozenset(RowKind)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError, RunError
+from stateplan.common.errors import PlanError, RunError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.operators import operator_of
-from stateplan.execnodes.runtime.plan_tables import check_scan
+from stateplan.runtime.operators import operator_of
+from stateplan.runtime.plan_tables import check_scan
 from tests.nodes.node_plans import edited, frozen
 
 SCAN = "/nodes/0/scanTableSource"

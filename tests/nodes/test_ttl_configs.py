@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, ttl_configs
 from stateplan.execnodes.specs import StateMetadata
-from stateplan.execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, ttl_configs
 
 
 def test_words_of_the_plan() -> None:

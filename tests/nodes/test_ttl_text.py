@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.ttl import MAX_TTL, format_ttl, parse_ttl
+from stateplan.common.errors import PlanError
+from stateplan.common.ttl import MAX_TTL, format_ttl, parse_ttl
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 

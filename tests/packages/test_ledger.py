@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from stateplan.execnodes.connectors.protocol import SourceTable
-from stateplan.execnodes.runtime.spark.split_source import SplitReader
-from stateplan.execnodes.types import parse_type
+from stateplan.common.types import parse_type
+from stateplan.connectors.protocol import SourceTable
+from stateplan.runtime.spark.split_source import SplitReader
 from tests.support.packages import install
 
 HERE = Path(__file__).resolve().parent

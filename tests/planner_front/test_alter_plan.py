@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import PlanReference, TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import PlanReference, TableEnvironment
+from stateplan.session.script import read_script
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOIN = ROOT / "tests" / "plans" / "data" / "join" / "plan.json"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.planner.dialect import parse, to_sql
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 WITH = "WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'json')"
 

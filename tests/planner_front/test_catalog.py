@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stateplan.execnodes.errors import CatalogError
-from stateplan.execnodes.types import BIGINT, STRING
+from stateplan.common.errors import CatalogError
+from stateplan.common.types import BIGINT, STRING
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
 from stateplan.planner.dialect import parse_query

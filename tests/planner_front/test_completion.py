@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.completion import MOST, complete
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.host import Host
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.completion import MOST, complete
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.host import Host
+from stateplan.session.jobs import Jobs
 
 PLAN = Path(__file__).resolve().parent.parent / "cli" / "data" / "join_plan.json"
 WHOLE = "default_catalog.default_database."

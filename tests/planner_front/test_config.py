@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.settings import (
+from stateplan.common.errors import OptionError
+from stateplan.common.settings import (
     DEPRECATED,
     NO_EFFECT,
     NO_EFFECT_PREFIXES,

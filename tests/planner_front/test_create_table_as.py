@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import RunError, StateplanError
+from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.secrets import Secrets
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of
-from stateplan.execnodes.secrets import Secrets
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import JobRecord
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import JobRecord
 
 PRINT = "WITH ('connector' = 'print')"
 SOURCE = (

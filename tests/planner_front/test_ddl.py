@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.readable import render
-from stateplan.execnodes.rex import input_refs
-from stateplan.execnodes.settings import OPTIONS
+from stateplan.common.errors import StateplanError
+from stateplan.common.readable import render
+from stateplan.common.settings import OPTIONS
+from stateplan.functions.rex import input_refs
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import ResultKind, TableResult
-from stateplan.planner.session.script import read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import ResultKind, TableResult
+from stateplan.session.script import read_script
 
 FLINK = Path(__file__).with_name("flink_ddl.txt")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.planner.session.script import read_script, read_statement
+from stateplan.common.errors import SqlError
+from stateplan.session.script import read_script, read_statement
 
 BLOCKS = [block.split("\n", 1) for block in Path(__file__).with_name("errors.txt").read_text().split(">>> ")[1:]]
 

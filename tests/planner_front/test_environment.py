@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
+from stateplan.common.secrets import Secrets
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.secrets import Secrets
 from stateplan.planner.compile import Planned
-from stateplan.planner.session.compiler import Plan
-from stateplan.planner.session.environment import CompiledPlan, PlanReference, TableEnvironment
-from stateplan.planner.session.jobs import KEPT, JobEntry, JobRecord, Jobs
-from stateplan.planner.session.plan_secrets import hide_secrets
-from stateplan.planner.session.results import ResultKind
-from stateplan.planner.session.script import Inserts
 from stateplan.plans.document import PlanDocument
+from stateplan.session.compiler import Plan
+from stateplan.session.environment import CompiledPlan, PlanReference, TableEnvironment
+from stateplan.session.jobs import KEPT, JobEntry, JobRecord, Jobs
+from stateplan.session.plan_secrets import hide_secrets
+from stateplan.session.results import ResultKind
+from stateplan.session.script import Inserts
 
 DATA = Path(__file__).parent.parent / "plans" / "data"
 INSERT = "INSERT INTO s SELECT a FROM t"
@@ -305,7 +305,7 @@ def test_importing_the_environment_loads_no_engine() -> None:
     import sys
 
     heavy = ("pyspark", "polars", "pandas", "pyarrow")
-    code = f"import sys, stateplan.planner.session.environment; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, stateplan.session.environment; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
-from stateplan.planner.session.results import ResultKind
-from stateplan.planner.session.script import read_script
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
+from stateplan.session.results import ResultKind
+from stateplan.session.script import read_script
 
 TABLES = """
 SET 'table.exec.state.ttl' = '1 d';

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import CatalogError, SqlError
+from stateplan.common.errors import CatalogError, SqlError
 from stateplan.planner.catalog.udf import udf, udtf
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 WHERE = "tests.support.plan_functions"
 SOURCE = "CREATE TABLE t (a INT, b BIGINT, c STRING) WITH ('connector'='filesystem', 'path'='/d', 'format'='json')"

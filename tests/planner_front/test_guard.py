@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restart import ACCEPT, continue_from, stale_notes
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restart import ACCEPT, continue_from, stale_notes
 from tests.plans.conftest import DATA
 
 FOLDER = {"execution.checkpointing.dir": "/ckpt"}

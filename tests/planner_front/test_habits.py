@@ -12,7 +12,7 @@ import pytest
 
 import stateplan
 from stateplan import EnvironmentSettings, PlanReference, StateplanError, TableEnvironment
-from stateplan.execnodes.errors import OptionError
+from stateplan.common.errors import OptionError
 
 
 def env() -> Any:
@@ -50,7 +50,7 @@ def test_probes_of_notebooks_find_nothing() -> None:
 
 @pytest.mark.parametrize("hints", ["OF_ENVIRONMENT", "OF_TABLE", "OF_RESULT"])
 def test_what_a_hint_names_exists(hints: str) -> None:
-    from stateplan.planner.session import habits
+    from stateplan.session import habits
 
     owners = {"env": TableEnvironment, "table": stateplan.Table, "result": stateplan.TableResult}
     own = {"OF_ENVIRONMENT": "env", "OF_TABLE": "table", "OF_RESULT": "result"}[hints]

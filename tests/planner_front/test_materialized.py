@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.connectors.results import ResultChannel
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.types import parse_type
-from stateplan.planner.session import materialized
-from stateplan.planner.session.materialized import Materialized, surviving
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.errors import RunError
+from stateplan.common.types import parse_type
+from stateplan.connectors.results import ResultChannel
+from stateplan.session import materialized
+from stateplan.session.materialized import Materialized, surviving
 
 TYPES = [parse_type("BIGINT"), parse_type("ARRAY<STRING>"), parse_type("ROW<a INT>"), parse_type("DOUBLE")]
 NAMES = [f"c{i}" for i in range(len(TYPES))]

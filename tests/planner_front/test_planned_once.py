@@ -11,7 +11,7 @@ import pytest
 
 from stateplan.planner import compile as compiling
 from stateplan.planner.dialect.parser import FlinkParser
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 Counts = Callable[..., Counter[str]]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.planner.catalog.resolved_tables import reduce_tables
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import Restored, restore
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import Restored, restore
 
 PLAN = Path(__file__).parent.parent / "plans" / "data" / "join" / "plan.json"
 RESTORE = "table.plan.restore.catalog-objects"

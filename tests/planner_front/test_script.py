@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.planner.dialect import parse, to_sql
-from stateplan.planner.session.script import read_script
+from stateplan.session.script import read_script
 
 PIECES = st.sampled_from(
     [

@@ -18,21 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.cli.sql_client.history import StatementHistory
-from stateplan.execnodes.connectors.registry import CONNECTORS
-from stateplan.execnodes.errors import CatalogError, OptionError, Place, SqlError, StateplanError
+from stateplan.common.errors import CatalogError, OptionError, Place, SqlError, StateplanError
+from stateplan.common.readable import hex_id
+from stateplan.common.redaction import HIDDEN, is_secret, masked, redacted, redacted_value, secret_parts
+from stateplan.common.secrets import Environment, Secrets, resolved
+from stateplan.connectors.registry import CONNECTORS
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_secrets
-from stateplan.execnodes.readable import hex_id
-from stateplan.execnodes.redaction import HIDDEN, is_secret, masked, redacted, redacted_value, secret_parts
-from stateplan.execnodes.secrets import Environment, Secrets, resolved
 from stateplan.gateway.service.job_store import JobStore
 from stateplan.gateway.service.service import SqlGatewayService
-from stateplan.planner.session.environment import PlanReference, TableEnvironment
-from stateplan.planner.session.jobs import JobRecord
-from stateplan.planner.session.plan_secrets import without_secrets
-from stateplan.planner.session.results import TableResult, ok
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import PlanReference, TableEnvironment
+from stateplan.session.jobs import JobRecord
+from stateplan.session.plan_secrets import without_secrets
+from stateplan.session.results import TableResult, ok
 from tests.support.command import Command
 from tests.support.plan_checks import COMMANDS
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import ResultKind
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import ResultKind
 
 
 def rows(env: TableEnvironment, statement: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[object, ...]]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.results import ResultKind, ok
-from stateplan.planner.session.script import Inserts
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.results import ResultKind, ok
+from stateplan.session.script import Inserts
 
 
 class Session(TableEnvironment):

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.catalog.stored import file_name, object_name
-from stateplan.planner.session.completion import complete
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.completion import complete
+from stateplan.session.environment import TableEnvironment
 from tests.planner_front.test_ddl import FLINK, shown
 
 PRINT = "WITH ('connector' = 'print')"
@@ -344,7 +344,7 @@ def test_a_writer_that_was_killed_leaves_nothing_behind_that_counts(folder: Path
 
 
 def test_a_lock_that_somebody_holds_is_waited_for_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stateplan.execnodes.runtime.checkpoint.locks import locked
+    from stateplan.runtime.checkpoint.locks import locked
 
     env = shell(f"CREATE TABLE t (a INT) {PRINT}")
     monkeypatch.setattr("stateplan.planner.catalog.stored._WAIT", 0.1)

@@ -16,8 +16,8 @@ import pytest
 
 from stateplan import DataTypes, Row, StateplanError, TableEnvironment
 from stateplan.planner.catalog.objects import CatalogTable
-from stateplan.planner.session.jobs import Jobs
-from stateplan.planner.session.table import Table
+from stateplan.session.jobs import Jobs
+from stateplan.session.table import Table
 
 
 @pytest.fixture

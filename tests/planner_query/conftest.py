@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.cases import SESSION
 
 Plan: TypeAlias = dict[str, Any]

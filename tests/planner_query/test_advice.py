@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.support.cases import SESSION
 
 HERE = Path(__file__).parent

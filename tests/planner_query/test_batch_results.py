@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from stateplan.execnodes.changelog import INSERT_ONLY
+from stateplan.common.changelog import INSERT_ONLY
 from stateplan.execnodes.node_tables import with_options
-from stateplan.execnodes.runtime.translate import translate
 from stateplan.planner.dialect import parse
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 from tests.support.local import printed
 
 FOLDER = Path(__file__).with_name("batch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.changelog import ChangelogMode, RowKind
+from stateplan.common.changelog import ChangelogMode, RowKind
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.planner import lowering
 from stateplan.planner.algebra.relations import Rank

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.changelog import RowKind
+from stateplan.session.environment import TableEnvironment
 
 CHANGES = [
     *(("+I", k, r) for k, r in [(1, "a"), (1, "b"), (2, "b"), (2, "c"), (2, "d")]),

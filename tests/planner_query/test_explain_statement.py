@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from stateplan.planner.dialect import nodes
-from stateplan.planner.session.environment import ExplainDetail, TableEnvironment
-from stateplan.planner.session.script import ScriptStatement, read_script
+from stateplan.session.environment import ExplainDetail, TableEnvironment
+from stateplan.session.script import ScriptStatement, read_script
 from tests.planner_query.conftest import TABLES, numbered
 from tests.support.cases import IN_SCOPE, SESSION, Case
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
 from tests.planner_query.test_deleted_rows import rows_left
 
 FIRST = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM t) WHERE n = 1"

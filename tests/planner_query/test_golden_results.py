@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.conftest import LONG
 from tests.support.cases import Case, replay_script
 from tests.support.golden import GoldenCase, golden_cases

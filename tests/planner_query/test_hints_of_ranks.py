@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import SqlError
+from stateplan.session.environment import TableEnvironment
 
 NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS n FROM t)"
 

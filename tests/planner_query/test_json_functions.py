@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import DataError, SqlError
-from stateplan.execnodes.rex import Call, Rex
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import STRING, parse_type
+from stateplan.common.errors import DataError, SqlError
+from stateplan.common.types import STRING, parse_type
+from stateplan.functions.rex import Call, Rex
 from stateplan.planner.binding.expressions import bind_expression
 from stateplan.planner.dialect import parse_expression
+from stateplan.runtime.transforms.calc import CalcTransform
 from tests.expr.answers import FIELDS, Golden, cases
 from tests.planner_query.conftest import compiled
 

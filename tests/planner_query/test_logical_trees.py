@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 from tests.planner_query.conftest import numbered
 from tests.support.cases import SESSION
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import SqlError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 
 TABLES = """
 CREATE TABLE t (k INT, id INT, v INT, w STRING, ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts)

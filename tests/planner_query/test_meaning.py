@@ -9,15 +9,15 @@ import polars as pl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import LogicalType
+from stateplan.functions.rex import InputRef
 from stateplan.planner.binding.expressions import bind_expression
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 
 COLUMNS = {"a": "INT", "b": "BIGINT", "c": "STRING", "g": "BOOLEAN", "m": "INT NOT NULL"}
 LAYOUT = ", ".join(f"{n} {t}" for n, t in COLUMNS.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 T = "a INT, b BIGINT, c STRING"
 U = "a INT, dt STRING, c STRING, h INT"

@@ -6,8 +6,8 @@ import json
 from itertools import product
 from pathlib import Path
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 TIMES = (None, 0, 1, 2, 3)
 """Ends of periods: hours of a day."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_statement
 from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import EXIT_CODES, to_text
 from stateplan.plans.document import PlanDocument
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_statement
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "plan-diff.md").read_text(encoding="utf-8")
 TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]

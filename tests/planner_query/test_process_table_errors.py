@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import PlanError, SqlError, StateplanError
-from stateplan.execnodes.runtime.operators import Stateful, operator_of
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import PlanError, SqlError, StateplanError
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.operators import Stateful, operator_of
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions
+from stateplan.session.environment import TableEnvironment
 from tests.support import plan_functions, process_functions
 from tests.support.golden import golden_cases
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stateplan import TableEnvironment, udf, udtf
-from stateplan.execnodes.errors import SqlError
+from stateplan.common.errors import SqlError
 from stateplan.planner.dialect import parse, to_sql
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 from tests.planner_query.conftest import TABLES, compiled, plain
 from tests.planner_query.test_errors import underlined
 

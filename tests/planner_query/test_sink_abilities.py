@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import RunError
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 from tests.planner_query.conftest import plain
 from tests.support.programs import connectors_of_its_own, programs
 

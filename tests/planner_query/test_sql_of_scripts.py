@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import SqlError, StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import SqlError, StateplanError
+from stateplan.session.environment import TableEnvironment
 
 ADDRESSES = "id INT, a ROW<city STRING, zip STRING NOT NULL>, r ARRAY<ROW<x INT>>, m MAP<STRING, ROW<q INT>>"
 

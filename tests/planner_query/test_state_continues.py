@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.connectors.protocol import FileSource
-from stateplan.execnodes.runtime.checkpoint.slots import Layout, laid_out
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restart import ACCEPT, continue_from
+from stateplan.connectors.print import format_rows
+from stateplan.connectors.protocol import FileSource
 from stateplan.plans.diff import compare
 from stateplan.plans.diff_report import to_text
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.checkpoint.slots import Layout, laid_out
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restart import ACCEPT, continue_from
 from tests.planner_query.test_plan_changes import ROWS, TABLES, document_in
 from tests.support.local import LocalRun
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import StateplanError
+from stateplan.session.environment import TableEnvironment
 from tests.support import plan_functions
 
 CASES = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.execnodes.errors import SqlError
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import SqlError
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import read_script
 
 WITH = "WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'json')"
 TABLES = f"""

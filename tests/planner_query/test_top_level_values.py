@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.local import printed
 
 Row = tuple[int | None, ...]

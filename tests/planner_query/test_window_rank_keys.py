@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 from tests.planner_query.test_deleted_rows import rows_left
 
 FIRST = """SELECT k, v{more} FROM (

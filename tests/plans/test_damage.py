@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stateplan.cli.plan import plan_app
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
 from tests.support.damage import damaged, diamonds, originals

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.types import type_from_json
+from stateplan.common.types import type_from_json
 from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import to_json, to_markdown, to_text
 from stateplan.plans.document import PlanDocument

@@ -18,18 +18,18 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.slots import Layout, laid_out
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.state.keyed_state import MemoryRunStore
-from stateplan.execnodes.runtime.state.runs import RunInfo, merge_runs
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restart import ACCEPT, continue_from
-from stateplan.planner.session.script import Inserts, read_script, read_statement
+from stateplan.common.changelog import KIND
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.checkpoint.slots import Layout, laid_out
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.state.keyed_state import MemoryRunStore
+from stateplan.runtime.state.runs import RunInfo, merge_runs
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restart import ACCEPT, continue_from
+from stateplan.session.script import Inserts, read_script, read_statement
 from tests.support.local import LocalRun
 
 Batch: TypeAlias = dict[str, pl.DataFrame]

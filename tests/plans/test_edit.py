@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.errors import PlanError
+from stateplan.common.ttl import format_ttl
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit, set_ttls, to_json, to_text, write_edited

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.explain import described, explain, to_json, to_text
 from stateplan.plans.job_graph import job_graph

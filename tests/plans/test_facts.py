@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import (
     KEY,

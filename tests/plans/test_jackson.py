@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.jackson import dumps
 from stateplan.plans.jsontext import loads
 

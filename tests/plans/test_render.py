@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
 from stateplan.plans.render.texts import cut, text_width

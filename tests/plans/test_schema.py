@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
+from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.registry import registered
-from stateplan.execnodes.ttl import parse_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import PlanFacts
 from stateplan.plans.jsontext import join_pointer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.aliases import aliases
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import PlanFacts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
+from stateplan.common.changelog import RowKind
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.show import narrowed, show, to_json, to_text

@@ -12,8 +12,8 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.files import shown
+from stateplan.common.errors import PlanError
+from stateplan.common.files import shown
 from stateplan.plans import storage
 
 

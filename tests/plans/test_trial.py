@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.trial import _edited, _merge
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selector_text import parse_assignment
 from stateplan.plans.trial import Outcome, Point, Rows, Trial, Variant, blamed, compared, table_rows
 from stateplan.plans.trial_view import to_html, to_json, to_text
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.trial import _edited, _merge
 
 
 def row(**values: Any) -> str:

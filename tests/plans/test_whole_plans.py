@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.ttl import format_ttl
+from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from tests.support.damage import Original, originals
 from tests.support.plan_checks import check, run_command

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.runtime.kernel import Kernel
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.metrics.ages import (
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.ttl import TtlConfig, UpdateType
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.runtime.kernel import Kernel
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.runtime.kernels.join import JoinKernel
+from stateplan.runtime.metrics.ages import (
     Histogram,
     add_ages,
     age_figures,
@@ -23,12 +25,10 @@ from stateplan.execnodes.runtime.metrics.ages import (
     count_ages,
     take_ages,
 )
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.ttl_access import InputFields
-from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.ttl import TtlConfig, UpdateType
+from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.ttl_access import InputFields
 from tests.kernels.support import row_of
 
 MONTH = 30 * 86_400_000

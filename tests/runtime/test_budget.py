@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.budget import BUDGET, POLICY, WHO, Budget, Limit, Limits, State
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Setting, StateTtl, editing, read_ttls
-from stateplan.execnodes.runtime.metrics.ages import Histogram
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, StateSize
-from stateplan.planner.session.budgets import limits_of
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.budget import BUDGET, POLICY, WHO, Budget, Limit, Limits, State
+from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl, editing, read_ttls
+from stateplan.runtime.metrics.ages import Histogram
+from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.records import BatchMetrics, StateSize
+from stateplan.session.budgets import limits_of
 
 HOUR = 3_600_000
 PLAN = Path(__file__).parents[1] / "cli" / "data" / "join_plan.json"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateplan.execnodes.runtime.streaming import _Run
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.runtime.streaming import _Run
+from stateplan.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation, RestartCheck
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation, RestartCheck
 from tests.runtime.test_state_slots import NO_GRAPH, job
 
 JOB = job((1, 1), (2, 1))

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint import directory, live_ttl, record
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
-from stateplan.execnodes.runtime.checkpoint.savepoint import RECOVERY_PATH, write_savepoint
-from stateplan.execnodes.runtime.spark.checkpoint_files import PARTITIONS
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.checkpoint import directory, live_ttl, record
+from stateplan.runtime.checkpoint.directory import Checkpoint
+from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH, write_savepoint
+from stateplan.runtime.spark.checkpoint_files import PARTITIONS
 from tests.runtime.test_checkpoint import GRAPH, JOB, go_on
 from tests.runtime.test_state_slots import job
 

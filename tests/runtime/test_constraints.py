@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.errors import DataError, RunError
+from stateplan.common.changelog import KIND
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import parse_type, row_type
 from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.runtime.operators import Stateless, operator_of
-from stateplan.execnodes.runtime.transforms.constraints import ConstraintTransform
-from stateplan.execnodes.types import parse_type, row_type
+from stateplan.runtime.operators import Stateless, operator_of
+from stateplan.runtime.transforms.constraints import ConstraintTransform
 
 
 def transform(types: list[str], nulls: str = "ERROR", lengths: str = "IGNORE", nested: str = "IGNORE") -> Any:

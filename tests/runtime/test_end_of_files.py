@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stateplan.execnodes.connectors.listing import says_end
-from stateplan.execnodes.runtime.sources import Sources
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.connectors.listing import says_end
+from stateplan.runtime.sources import Sources
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 
 WINDOWS = "(SELECT window_time AS t, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' HOUR)) {})"
 GROUPED = WINDOWS.format("GROUP BY window_start, window_end, window_time")

@@ -9,20 +9,20 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stateplan.execnodes.connectors.protocol import SinkTable, SourceTable
-from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
-from stateplan.execnodes.errors import DataError, StateplanError, find_encoded
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
-from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
-from stateplan.execnodes.runtime.kernel import Transform
-from stateplan.execnodes.runtime.sinks import write_sinks
-from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.worker import WorkerError, read_source
-from stateplan.execnodes.types import parse_type
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import DataError, StateplanError, find_encoded
+from stateplan.common.types import parse_type
+from stateplan.connectors.protocol import SinkTable, SourceTable
+from stateplan.connectors.registry import CONNECTORS, FORMATS
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.exchange import Blob, blob_batch, encode
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
+from stateplan.runtime.kernel import Transform
+from stateplan.runtime.sinks import write_sinks
+from stateplan.runtime.transforms.calc import WatermarkTransform
+from stateplan.runtime.translate import translate
+from stateplan.runtime.worker import WorkerError, read_source
+from stateplan.session.environment import TableEnvironment
 from tests.support.local import LocalRun
 
 FILES = CONNECTORS["filesystem"]

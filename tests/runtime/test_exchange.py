@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.exchange import BLOB_SCHEMA, Blob, blob_batch, blobs_of, decode, encode
+from stateplan.runtime.exchange import BLOB_SCHEMA, Blob, blob_batch, blobs_of, decode, encode
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)

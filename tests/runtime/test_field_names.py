@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 PAIR = "CAST(ROW(a, s) AS ROW<{}>)"
 INPUT = "(VALUES (1, 'x'), (2, 'y'), (CAST(NULL AS INT), 'z')) AS t(a, s)"

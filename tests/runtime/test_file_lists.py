@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.listing import FileEntry, entries_in, listed, says_end
-from stateplan.execnodes.connectors.protocol import FileSource, Split
-from stateplan.execnodes.errors import DataError, RunError, StateplanError
-from stateplan.execnodes.runtime.file_lists import UNIT, FileLists, Watch
-from stateplan.execnodes.runtime.markers import Markers
+from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.connectors.listing import FileEntry, entries_in, listed, says_end
+from stateplan.connectors.protocol import FileSource, Split
+from stateplan.runtime.file_lists import UNIT, FileLists, Watch
+from stateplan.runtime.markers import Markers
 
 ROOT = "s3://bucket/a table"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.hashing import SLOT_CYCLE, hash_rows, key_groups, slot_label
+from stateplan.runtime.hashing import SLOT_CYCLE, hash_rows, key_groups, slot_label
 
 
 def test_frozen_values() -> None:

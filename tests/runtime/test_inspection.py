@@ -15,22 +15,22 @@ from typer.testing import CliRunner
 
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.execnodes.errors import CheckpointError, OptionError, PlanError, StateplanError
-from stateplan.execnodes.readable import ago
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint, Continuation
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
-from stateplan.execnodes.runtime.inspect.inspection import TableState
-from stateplan.execnodes.runtime.inspect.noted_tables import noted_tables, parse_dtype
-from stateplan.execnodes.runtime.inspect.state_figures import Aged, TableFigures
-from stateplan.execnodes.runtime.kernel import StateTable, own_columns
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.user_functions import bind_functions
+from stateplan.common.errors import CheckpointError, OptionError, PlanError, StateplanError
+from stateplan.common.readable import ago
 from stateplan.planner.catalog.udf import AggregateFunction, udaf
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.keys import parse_keys, row_filters
 from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
+from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation
+from stateplan.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
+from stateplan.runtime.inspect.inspection import TableState
+from stateplan.runtime.inspect.noted_tables import noted_tables, parse_dtype
+from stateplan.runtime.inspect.state_figures import Aged, TableFigures
+from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions
+from stateplan.session.environment import TableEnvironment
 
 TABLES = (
     "CREATE TABLE Orders (id INT, customer STRING, price DECIMAL(10, 2), ts TIMESTAMP(3), pt AS PROCTIME(), "

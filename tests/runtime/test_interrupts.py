@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from stateplan.execnodes.runtime.interrupts import between_calls
+from stateplan.runtime.interrupts import between_calls
 
 
 class Terminated(KeyboardInterrupt):

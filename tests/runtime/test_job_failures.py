@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.spark.damage import explain_full_disk, explained
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.damage import explain_full_disk, explained
 
 NOWHERE = SparkCheckpoint(Path("nowhere"))
 

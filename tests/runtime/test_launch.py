@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stateplan.execnodes.runtime.spark.launch import _settings_file
+from stateplan.runtime.spark.launch import _settings_file
 
 SETTINGS = {
     "spark.app.name": "my job: a=b",

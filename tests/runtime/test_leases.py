@@ -14,18 +14,18 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.paths import AnyPath, RemotePath, append, create, inside, ordered, rename, write_whole
-from stateplan.execnodes.runtime.checkpoint import locks
-from stateplan.execnodes.runtime.checkpoint.live_ttl import editing, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import WRITERS, Lease, locked, running_writer, writer_lock
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath, RemotePath, append, create, inside, ordered, rename, write_whole
+from stateplan.runtime.checkpoint import locks
+from stateplan.runtime.checkpoint.live_ttl import editing, read_ttls
+from stateplan.runtime.checkpoint.locks import WRITERS, Lease, locked, running_writer, writer_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
 import sys
 from fsspec.implementations.local import LocalFileSystem
-from stateplan.execnodes.paths import RemotePath
-from stateplan.execnodes.runtime.checkpoint import locks
+from stateplan.common.paths import RemotePath
+from stateplan.runtime.checkpoint import locks
 locks.BEAT = 0.1
 lock = locks.writer_lock(RemotePath(LocalFileSystem(), sys.argv[1]))
 print("ready", flush=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.runtime.jobgraph import SourceSpec
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.jobgraph import SourceSpec
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 
 
 def source(table: str, query: str) -> SourceSpec:

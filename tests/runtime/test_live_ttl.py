@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
-from stateplan.execnodes.runtime.checkpoint.locks import locked
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.spark.tasks import with_ttls
-from stateplan.execnodes.ttl import TtlConfig, UpdateType
+from stateplan.common.errors import CheckpointError
+from stateplan.common.ttl import TtlConfig, UpdateType
+from stateplan.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
+from stateplan.runtime.checkpoint.locks import locked
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.spark.tasks import with_ttls
 from tests.runtime.test_state_slots import job
 
 PLAN = 1000

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors import filesystem, results
-from stateplan.execnodes.errors import DataError, OptionError, RunError, StateplanError
-from stateplan.execnodes.runtime import streaming
-from stateplan.execnodes.runtime.job import Job, JobStatus, Progress
-from stateplan.execnodes.runtime.local.job import LocalJob
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.connectors import filesystem, results
 from stateplan.planner.catalog.udf import udf
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
-from stateplan.planner.session.results import TableResult
+from stateplan.runtime import streaming
+from stateplan.runtime.job import Job, JobStatus, Progress
+from stateplan.runtime.local.job import LocalJob
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
+from stateplan.session.results import TableResult
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = "table.exec.local.max-input-size"

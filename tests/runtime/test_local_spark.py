@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from stateplan.execnodes.runtime.spark.local_spark import adapt_query
-from stateplan.execnodes.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.spark.local_spark import adapt_query
+from stateplan.runtime.spark.tweaks import Tweaks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

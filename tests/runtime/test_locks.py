@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint import locks
-from stateplan.execnodes.runtime.checkpoint.locks import WRITER_LOCK, running_writer, writer_lock
-from stateplan.execnodes.runtime.scratch import sweep
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.checkpoint import locks
+from stateplan.runtime.checkpoint.locks import WRITER_LOCK, running_writer, writer_lock
+from stateplan.runtime.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,9 +42,7 @@ def killed(process: subprocess.Popen[str]) -> None:
 
 
 def test_one_writer(tmp_path: Path) -> None:
-    process = other(
-        "from stateplan.execnodes.runtime.checkpoint.locks import writer_lock\nlock = writer_lock(folder)", tmp_path
-    )
+    process = other("from stateplan.runtime.checkpoint.locks import writer_lock\nlock = writer_lock(folder)", tmp_path)
     try:
         with pytest.raises(CheckpointError) as error:
             writer_lock(tmp_path)
@@ -97,7 +95,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     code = (
-        "from stateplan.execnodes.runtime.scratch import scratch\n"
+        "from stateplan.runtime.scratch import scratch\n"
         "made = scratch('runs'), scratch('checkpoint')\n"
         "(made[0] / 'a.arrow').write_text('x')\n(made[1] / 'deep').mkdir()\n(made[1] / 'deep' / 'b').write_text('y')"
     )
@@ -113,7 +111,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_what_a_process_leaves_is_removed_when_it_ends(tmp_path: Path) -> None:
-    process = other("from stateplan.execnodes.runtime.scratch import scratch\nscratch('runs')", tmp_path)
+    process = other("from stateplan.runtime.scratch import scratch\nscratch('runs')", tmp_path)
     assert list(tmp_path.iterdir())
     process.communicate("\n")
     assert list(tmp_path.iterdir()) == []

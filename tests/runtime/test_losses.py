@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from stateplan.execnodes.runtime.notices import Notices
+from stateplan.runtime.notices import Notices
 
 
 def test_each_operator_is_named_once_with_its_count() -> None:

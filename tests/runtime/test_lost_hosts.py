@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from stateplan.execnodes.runtime.spark import hosts
-from stateplan.execnodes.runtime.spark.hosts import Silence, answering
+from stateplan.runtime.spark import hosts
+from stateplan.runtime.spark.hosts import Silence, answering
 
 
 def heard(silence: Silence, *rounds: str) -> list[str]:

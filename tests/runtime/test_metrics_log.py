@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.ages import Histogram
-from stateplan.execnodes.runtime.metrics.counters import Attempt, one_attempt
-from stateplan.execnodes.runtime.metrics.log import FILES, FOLDER, MetricsLog, read_job, read_metrics
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.metrics.ages import Histogram
+from stateplan.runtime.metrics.counters import Attempt, one_attempt
+from stateplan.runtime.metrics.log import FILES, FOLDER, MetricsLog, read_job, read_metrics
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 
 FIGURES = st.dictionaries(
     st.sampled_from(["rows_in", "rows_in.0.+I", "busy_ms"]), st.integers(1, 10**6) | st.floats(0.25, 9.75), min_size=1

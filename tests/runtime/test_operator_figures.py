@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.runtime.metrics.figures import FIGURES, LATEST, split_name
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.worker import count_rows
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_statement
+from stateplan.common.changelog import KIND
+from stateplan.runtime.metrics.figures import FIGURES, LATEST, split_name
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.translate import translate
+from stateplan.runtime.worker import count_rows
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_statement
 from tests.support.local import LocalRun
 
 TABLES = """

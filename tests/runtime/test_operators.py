@@ -7,7 +7,7 @@ import pytest
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.registry import registered
-from stateplan.execnodes.runtime.operators import operator_of
+from stateplan.runtime.operators import operator_of
 
 SCANS = (TableSourceScan,)
 """Nodes that are read by Spark, not run."""

@@ -11,20 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stateplan.execnodes.connectors.listing import listed, table_files
-from stateplan.execnodes.connectors.protocol import SourceTable
-from stateplan.execnodes.connectors.registry import CONNECTORS, FORMATS
-from stateplan.execnodes.readable import roughly
-from stateplan.execnodes.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
-from stateplan.execnodes.runtime.metrics import live
-from stateplan.execnodes.runtime.metrics.counters import Counting
-from stateplan.execnodes.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
-from stateplan.execnodes.runtime.outlook import Forecast
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.worker import read_source
-from stateplan.execnodes.types import parse_type
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.readable import roughly
+from stateplan.common.types import parse_type
+from stateplan.connectors.listing import listed, table_files
+from stateplan.connectors.protocol import SourceTable
+from stateplan.connectors.registry import CONNECTORS, FORMATS
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
+from stateplan.runtime.metrics import live
+from stateplan.runtime.metrics.counters import Counting
+from stateplan.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
+from stateplan.runtime.outlook import Forecast
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.translate import translate
+from stateplan.runtime.worker import read_source
+from stateplan.session.environment import TableEnvironment
 
 FILES = CONNECTORS["filesystem"]
 NOWHERE = SparkCheckpoint(Path("nowhere"))

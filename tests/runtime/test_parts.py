@@ -11,15 +11,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stateplan.execnodes.connectors.protocol import Sink
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.runtime.exchange import Blob, blob_batch, encode
-from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import SinkSpec
-from stateplan.execnodes.runtime.sinks import Left, Report, SinkDriver, reports, write_sinks
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.common.errors import OptionError
+from stateplan.connectors.protocol import Sink
+from stateplan.runtime.exchange import Blob, blob_batch, encode
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.jobgraph import SinkSpec
+from stateplan.runtime.sinks import Left, Report, SinkDriver, reports, write_sinks
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 
 LARGE, SMALL = 200_000, 1000
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.files import move, remove
-from stateplan.execnodes.runtime.sources import folder_for_spark
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import CheckpointError
+from stateplan.common.files import move, remove
+from stateplan.runtime.sources import folder_for_spark
+from stateplan.session.environment import TableEnvironment
 
 NAMES = ("in[12]", "in1", "in2", "x{a,b}", "xa", "st*r", "star", "q?", "b\\s", "bs", "p%20q", "p q", "c:d")
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.checkpoint.locks import Holder
-from stateplan.execnodes.runtime.metrics.figures import add_figures
-from stateplan.execnodes.runtime.metrics.prometheus import FACTORY, Endpoint, Reporter, exposition, reporters
-from stateplan.execnodes.runtime.metrics.view import JobView
+from stateplan.common.errors import RunError
+from stateplan.runtime.checkpoint.locks import Holder
+from stateplan.runtime.metrics.figures import add_figures
+from stateplan.runtime.metrics.prometheus import FACTORY, Endpoint, Reporter, exposition, reporters
+from stateplan.runtime.metrics.view import JobView
 from tests.support.job_records import JOIN, info, record
 
 PREFIX = "metrics.reporter.prom."

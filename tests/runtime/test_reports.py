@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from stateplan.execnodes.errors import RunError, find_encoded
-from stateplan.execnodes.runtime.sinks import SINK_SCHEMA, Report, reports
-from stateplan.execnodes.runtime.spark.collect import run_batch
-from stateplan.execnodes.runtime.spark.tweaks import Tweaks
-from stateplan.execnodes.runtime.worker import coded
+from stateplan.common.errors import RunError, find_encoded
+from stateplan.runtime.sinks import SINK_SCHEMA, Report, reports
+from stateplan.runtime.spark.collect import run_batch
+from stateplan.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.worker import coded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

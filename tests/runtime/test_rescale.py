@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.checkpoint.directory import Checkpoint
-from stateplan.execnodes.runtime.checkpoint.rescale import (
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.checkpoint.directory import Checkpoint
+from stateplan.runtime.checkpoint.rescale import (
     Rescale,
     check_parallelism,
     last_of_job,
     planned,
     wanted_parallelism,
 )
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from tests.runtime.test_checkpoint import GRAPH, JOB, go_on, start
 
 

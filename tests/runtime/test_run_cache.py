@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.runtime.kernel import StateTable, own_columns
-from stateplan.execnodes.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
-from stateplan.execnodes.runtime.notices import Notices
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import encode_frame
+from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.memory import CacheSettings, cache_settings, rocksdb_settings
+from stateplan.runtime.notices import Notices
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import encode_frame
 
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
 

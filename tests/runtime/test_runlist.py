@@ -14,11 +14,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernel import StateTable, own_columns
-from stateplan.execnodes.runtime.state import run_list as runlist
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import LAST_PREFIX, RunInfo
+from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.state import run_list as runlist
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import LAST_PREFIX, RunInfo
 
 MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()}))
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))

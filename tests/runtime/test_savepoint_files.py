@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError, RunError
-from stateplan.execnodes.runtime.checkpoint import savepoint
-from stateplan.execnodes.runtime.checkpoint.savepoint import (
+from stateplan.common.errors import CheckpointError, RunError
+from stateplan.common.settings import Configuration
+from stateplan.runtime.checkpoint import savepoint
+from stateplan.runtime.checkpoint.savepoint import (
     FACTS,
     RECOVERING,
     SAVEPOINT_DIR,
@@ -20,8 +21,7 @@ from stateplan.execnodes.runtime.checkpoint.savepoint import (
     recover,
     write_savepoint,
 )
-from stateplan.execnodes.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.execnodes.settings import Configuration
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 
 JOB = "49269d53e125c499faca2963c4533c12"
 MARKER = "datagen-1/0000000000_0-5"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import CatalogError
+from stateplan.common.errors import CatalogError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.translate import translate
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
 from tests.support.local import printed
 
 TIME = "TIMESTAMP(3)"

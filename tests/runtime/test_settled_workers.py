@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from stateplan.execnodes.runtime.spark import query as spark
+from stateplan.runtime.spark import query as spark
 
 
 def test_what_the_first_tasks_leave_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,10 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.spark import session
-from stateplan.execnodes.runtime.spark.hadoop import default_file_system
-from stateplan.execnodes.runtime.spark.session import quietly, running_context, spark_of, would_be_ours
+from stateplan.common.errors import RunError
+from stateplan.runtime.spark import session
+from stateplan.runtime.spark.hadoop import default_file_system
+from stateplan.runtime.spark.session import quietly, running_context, spark_of, would_be_ours
 
 
 class HalfMade:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.kernel import StateTable, own_columns
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.run_list import due_merges, tier
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.run_list import due_merges, tier
 
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
 MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()}))

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.inspect.state_figures import TableFigures, count_table, cut_of
-from stateplan.execnodes.runtime.inspect.state_rows import (
+from stateplan.common.ttl import TtlConfig, TtlTimeCharacteristic
+from stateplan.runtime.inspect.state_figures import TableFigures, count_table, cut_of
+from stateplan.runtime.inspect.state_rows import (
     RowFilter,
     RowRequest,
     arrow_batches,
     arrow_schema,
     table_rows,
 )
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, StateTable, own_columns
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic
+from stateplan.runtime.kernel import NO_WATERMARK, StateTable, own_columns
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 
 TABLE = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.String(), "v": pl.Int64()}))
 KEYS = st.one_of(st.none(), st.integers(0, 12))

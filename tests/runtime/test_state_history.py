@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.execnodes.errors import CheckpointError
-from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, StateSize
+from stateplan.common.errors import CheckpointError
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.history import History, Series, history, to_svg
+from stateplan.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.runtime.metrics.records import BatchMetrics, StateSize
 from tests.runtime.test_inspection import JOIN, checkpoint
 
 SVG = "{http://www.w3.org/2000/svg}"

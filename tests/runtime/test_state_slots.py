@@ -9,15 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import CheckpointError
+from stateplan.common.errors import CheckpointError
+from stateplan.common.ttl import TtlConfig
+from stateplan.common.types import BIGINT, row_type
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
-from stateplan.execnodes.runtime.kernel import Kernel, StateTable, Step, field_columns
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.ttl import TtlConfig
-from stateplan.execnodes.types import BIGINT, row_type
+from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
+from stateplan.runtime.kernel import Kernel, StateTable, Step, field_columns
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
 
 GROUPS = 4
 NO_GRAPH = ExecGraph("2.3", (), ())

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.state.runs import RunInfo
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.worker import SWEPT_WITHIN, TOUCH, sweeps, unslot
-from stateplan.execnodes.ttl import TtlConfig
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.ttl import TtlConfig
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.state.runs import RunInfo
+from stateplan.runtime.translate import translate
+from stateplan.runtime.worker import SWEPT_WITHIN, TOUCH, sweeps, unslot
+from stateplan.session.environment import TableEnvironment
 from tests.support.local import LocalRun
 
 QUERY = """INSERT INTO snk SELECT v, COUNT(*) FROM (

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stateplan.execnodes.errors import OptionError
-from stateplan.execnodes.runtime.spark import collect, hosts, local_spark, session, tweaks
-from stateplan.execnodes.runtime.spark.local_spark import CLASSES, adapt, adapt_query
-from stateplan.execnodes.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
-from stateplan.execnodes.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import OptionError
+from stateplan.runtime.spark import collect, hosts, local_spark, session, tweaks
+from stateplan.runtime.spark.local_spark import CLASSES, adapt, adapt_query
+from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
+from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
+from stateplan.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,7 +214,7 @@ def test_a_call_of_sparks_that_is_gone(spark: SparkSession, said: list[str], cal
 def test_a_listener_gets_figures_without_json(
     spark: SparkSession, tmp_path: Path, monkeypatch: Patch, off: str | None
 ) -> None:
-    from stateplan.execnodes.runtime.spark.listener import MetricsListener
+    from stateplan.runtime.spark.listener import MetricsListener
 
     seen: list[tuple[int, float]] = []
 

@@ -22,16 +22,16 @@ from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 
 from stateplan import TableEnvironment
-from stateplan.execnodes import unreached
-from stateplan.execnodes.connectors.formats.schema_registry import Registry
-from stateplan.execnodes.errors import CheckpointError, DataError, PlanError, RunError, StateplanError
-from stateplan.execnodes.files import filesystem_of
-from stateplan.execnodes.runtime.failures import known, told
-from stateplan.execnodes.runtime.spark import hadoop, master
-from stateplan.execnodes.runtime.spark.session import spark_of
-from stateplan.execnodes.unreached import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
+from stateplan.common import unreached
+from stateplan.common.errors import CheckpointError, DataError, PlanError, RunError, StateplanError
+from stateplan.common.files import filesystem_of
+from stateplan.common.unreached import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
+from stateplan.connectors.formats.schema_registry import Registry
 from stateplan.gateway.client.http import connect
 from stateplan.plans import storage
+from stateplan.runtime.failures import known, told
+from stateplan.runtime.spark import hadoop, master
+from stateplan.runtime.spark.session import spark_of
 
 TIMEOUT = "avro-confluent.properties.http.read.timeout.ms"
 PLACES = ("unknown", "closed", "silent", "wrong")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.connectors.filesystem import Filesystem
-from stateplan.execnodes.connectors.protocol import Source, SourceTable
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.unread import without_unread
-from stateplan.execnodes.types import parse_type
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import parse_type
+from stateplan.connectors.filesystem import Filesystem
+from stateplan.connectors.protocol import Source, SourceTable
+from stateplan.runtime.unread import without_unread
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
 
 EVENT = "ROW<id BIGINT, name STRING, note STRING, home ROW<city STRING, zip STRING, street STRING NOT NULL, n INT>>"
 ROWS: list[dict[str, object]] = [

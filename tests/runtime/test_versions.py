@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.jobs import Jobs
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.jobs import Jobs
+from stateplan.session.script import Inserts, read_script
 
 RATES = """
 SELECT k, v, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM t) WHERE n = 1

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.protocol import OffsetSource
-from stateplan.execnodes.errors import CheckpointError, DataError
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.exchange import Blob, encode
-from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ReaderSpec, SourceSpec, ToOperator
-from stateplan.execnodes.runtime.kernel import (
+from stateplan.common.errors import CheckpointError, DataError
+from stateplan.common.ttl import TtlConfig
+from stateplan.common.types import LogicalType
+from stateplan.connectors.protocol import OffsetSource
+from stateplan.functions.rex import InputRef
+from stateplan.runtime.exchange import Blob, encode
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ReaderSpec, SourceSpec, ToOperator
+from stateplan.runtime.kernel import (
     ACCESS_TIME,
     END_OF_TIME,
     NO_WATERMARK,
@@ -28,16 +30,14 @@ from stateplan.execnodes.runtime.kernel import (
     Watermark,
     own_columns,
 )
-from stateplan.execnodes.runtime.local.counters import LocalCounters
-from stateplan.execnodes.runtime.metrics.figures import take_parts
-from stateplan.execnodes.runtime.readers import KeptReaders, Readers
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.transforms.calc import WatermarkTransform
-from stateplan.execnodes.runtime.watermarks import MARK, EventTime, Mark, Received, decode_mark, encode_mark
-from stateplan.execnodes.runtime.worker import Clock, deliver, read_splits, run_operator, send_marks
-from stateplan.execnodes.ttl import TtlConfig
-from stateplan.execnodes.types import LogicalType
+from stateplan.runtime.local.counters import LocalCounters
+from stateplan.runtime.metrics.figures import take_parts
+from stateplan.runtime.readers import KeptReaders, Readers
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.transforms.calc import WatermarkTransform
+from stateplan.runtime.watermarks import MARK, EventTime, Mark, Received, decode_mark, encode_mark
+from stateplan.runtime.worker import Clock, deliver, read_splits, run_operator, send_marks
 from tests.support.memory_state import MemoryState
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)

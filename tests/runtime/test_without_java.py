@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import find_encoded
+from stateplan.common.errors import find_encoded
 
 START = """
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.runtime.spark.session import spark_of
+from stateplan.common.errors import RunError
+from stateplan.runtime.spark.session import spark_of
 try:
     spark_of({})
 except RunError as error:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateplan.execnodes.runtime.spark import worker_python as programs
-from stateplan.execnodes.runtime.spark.fork_server import MODULES
-from stateplan.execnodes.runtime.spark.worker_python import worker_python
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.runtime.spark import worker_python as programs
+from stateplan.runtime.spark.fork_server import MODULES
+from stateplan.runtime.spark.worker_python import worker_python
+from stateplan.session.environment import TableEnvironment
 from tests.support.delta import append
 from tests.support.waiting import until
 
@@ -136,7 +136,7 @@ def test_the_server_ends_with_a_driver_that_is_killed() -> None:
     code = f"""
 import time
 from pathlib import Path
-from stateplan.execnodes.runtime.spark import worker_python as programs
+from stateplan.runtime.spark import worker_python as programs
 made = programs.worker_python({str(ROOT)!r})
 programs._serve(made)
 while not programs._socket(Path(made)).exists():

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stateplan.cli.sql_client.configuration import Settings, load, standard_files
-from stateplan.execnodes.errors import OptionError, Place, StateplanError
-from stateplan.execnodes.redaction import HIDDEN
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.errors import OptionError, Place, StateplanError
+from stateplan.common.redaction import HIDDEN
+from stateplan.session.environment import TableEnvironment
 from tests.support.command import Command, command
 
 FILE = """\

@@ -13,8 +13,8 @@ from pygments.token import Comment, Keyword, Name, Number, String
 from stateplan.cli.sql_client.highlighting import SCHEMES, FlinkLexer
 from stateplan.cli.sql_client.history import LENGTH, StatementHistory
 from stateplan.cli.sql_client.prompt import Prompt, StatementCompleter, style
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.settings import OPTIONS
+from stateplan.common.errors import RunError
+from stateplan.common.settings import OPTIONS
 from tests.support.screens import ScreenTest, terminal
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
-from stateplan.execnodes.changelog import RowKind
+from stateplan.common.changelog import RowKind
 
 I, U_, U, D = RowKind  # noqa: E741 - as Flink prints them
 

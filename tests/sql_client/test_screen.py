@@ -9,8 +9,8 @@ import pytest
 
 from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
 from stateplan.cli.sql_client.screen import ResultScreen
-from stateplan.execnodes.errors import RunError
-from stateplan.execnodes.types import STRING
+from stateplan.common.errors import RunError
+from stateplan.common.types import STRING
 from stateplan.gateway.protocol import ResultColumn, ResultPage
 from tests.support.recorded import COUNTS, columns, page
 from tests.support.screens import ScreenTest, terminal

@@ -14,13 +14,13 @@ import pytest
 from stateplan.cli.console import JsonConsole
 from stateplan.cli.sql_client.client import Client, Quit, help_text
 from stateplan.cli.sql_client.statements import Piece
-from stateplan.execnodes.errors import RunError, SqlError, StateplanError
-from stateplan.execnodes.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType
+from stateplan.common.errors import RunError, SqlError, StateplanError
+from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType
 from stateplan.gateway.protocol import PageKind, ResultPage
 from stateplan.planner.dialect.grammar import STATEMENTS, words
 from stateplan.planner.dialect.keywords import KEYWORDS
 from stateplan.planner.dialect.parser import FlinkParser
-from stateplan.planner.session.script import read_script, read_statement
+from stateplan.session.script import read_script, read_statement
 from tests.support.capture import CaptureConsole
 from tests.support.recorded import NOT_READY, Answer, RecordedSession, columns, page
 

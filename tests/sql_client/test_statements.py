@@ -6,8 +6,8 @@ import pytest
 
 from stateplan.cli.sql_client.commands import command_of
 from stateplan.cli.sql_client.statements import is_complete, pieces
-from stateplan.execnodes.errors import Place, StateplanError
-from stateplan.planner.session.script import read_script
+from stateplan.common.errors import Place, StateplanError
+from stateplan.session.script import read_script
 
 
 @pytest.mark.parametrize(

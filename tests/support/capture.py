@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from stateplan.cli.console import Console
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 
 
 class CaptureConsole(Console):

@@ -11,12 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.connectors import registry
-from stateplan.execnodes.connectors.options import Role
-from stateplan.execnodes.connectors.postgres_cdc.source import ChangeSource
-from stateplan.execnodes.connectors.protocol import Offset, SourceTable
-from stateplan.execnodes.types import parse_type
+from stateplan.common.changelog import RowKind
+from stateplan.common.options import Role
+from stateplan.common.types import parse_type
+from stateplan.connectors import registry
+from stateplan.connectors.postgres_cdc.source import ChangeSource
+from stateplan.connectors.protocol import Offset, SourceTable
 from tests.support.postgres import PASSWORD, USER, Database
 
 ITEMS = "id INT NOT NULL, note STRING"

@@ -243,7 +243,7 @@ def from_viewfs(folder: str) -> None:
 
     import polars as pl
 
-    from stateplan.execnodes.errors import StateplanError
+    from stateplan.common.errors import StateplanError
 
     place = Path(folder)
     options = viewfs(place)
@@ -277,7 +277,7 @@ def connected() -> None:
     """Gives jobs a session of Spark Connect, and lets one find it; prints how they end."""
     from pyspark.sql import SparkSession
 
-    from stateplan.execnodes.errors import StateplanError
+    from stateplan.common.errors import StateplanError
 
     spark: Any = SparkSession.builder.remote("local[1]").getOrCreate()
     assert spark.range(3).count() == 3

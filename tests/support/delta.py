@@ -12,10 +12,10 @@ import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from stateplan.execnodes.changelog import KIND
-from stateplan.execnodes.connectors.delta.source import DeltaSource
-from stateplan.execnodes.connectors.protocol import Offset, Sink, SinkTable
-from stateplan.execnodes.connectors.registry import find_connector
+from stateplan.common.changelog import KIND
+from stateplan.connectors.delta.source import DeltaSource
+from stateplan.connectors.protocol import Offset, Sink, SinkTable
+from stateplan.connectors.registry import find_connector
 from tests.connectors.connector_tables import fields, source_table
 
 COLUMNS = "k BIGINT, v STRING"

@@ -11,7 +11,7 @@ from pyspark import SparkContext
 
 from benchmarks.hosts import OPTIONS, PYTHON
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from tests.support.cluster_jobs import STATS, TABLES, compiled, record, run, two_at_once
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stateplan.execnodes.runtime.metrics.log import FOLDER, MetricsLog
-from stateplan.execnodes.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
+from stateplan.runtime.metrics.log import FOLDER, MetricsLog
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 
 PLAN = Path(__file__).resolve().parent.parent / "cli" / "data" / "join_plan.json"
 JOIN = "j0i2"

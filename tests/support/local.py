@@ -10,16 +10,16 @@ from itertools import chain
 
 import polars as pl
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.connectors.protocol import Sink
-from stateplan.execnodes.runtime.exchange import Blob, decode
-from stateplan.execnodes.runtime.hashing import slot_label
-from stateplan.execnodes.runtime.jobgraph import JobGraph, SinkSpec
-from stateplan.execnodes.runtime.local.job import LocalJob
-from stateplan.execnodes.runtime.local.levels import LocalLevels
-from stateplan.execnodes.runtime.metrics.figures import Figures, add_figures
-from stateplan.execnodes.runtime.metrics.records import JobInfo
-from stateplan.execnodes.runtime.worker import Clock, alarms, closing_marks, deliver, send_marks, sweeps, touches
+from stateplan.connectors.print import format_rows
+from stateplan.connectors.protocol import Sink
+from stateplan.runtime.exchange import Blob, decode
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.jobgraph import JobGraph, SinkSpec
+from stateplan.runtime.local.job import LocalJob
+from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.metrics.figures import Figures, add_figures
+from stateplan.runtime.metrics.records import JobInfo
+from stateplan.runtime.worker import Clock, alarms, closing_marks, deliver, send_marks, sweeps, touches
 
 
 class LocalRun(LocalLevels):

@@ -1,4 +1,4 @@
-"""Keyed state in dictionaries: the obvious twin of :class:`execnodes.runtime.state.keyed_state.KeyedState`, for tests
+"""Keyed state in dictionaries: the obvious twin of :class:`runtime.state.keyed_state.KeyedState`, for tests
 and small local runs. It checks what a kernel gives it."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
-from stateplan.execnodes.runtime.state.runs import WRITTEN
-from stateplan.execnodes.runtime.state.ttl_access import InputFields, take_step
-from stateplan.execnodes.ttl import TtlConfig, ttl_configs
+from stateplan.common.ttl import TtlConfig, ttl_configs
+from stateplan.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
+from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.ttl_access import InputFields, take_step
 
 Row = dict[str, Any]
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.runtime.operators import operator_of
+from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
+from stateplan.runtime.operators import operator_of
 
 LIMIT = 2.0
 """Seconds of processor time that loading a plan, or one command on it, may take."""
@@ -272,16 +272,16 @@ def _edit(document: PlanDocument, outcome: Outcome) -> None:
 
 @cache
 def _environment() -> Any:
-    from stateplan.planner.session.environment import TableEnvironment
+    from stateplan.session.environment import TableEnvironment
 
     return TableEnvironment.create({})
 
 
 def _translate(document: PlanDocument, outcome: Outcome) -> None:
     """What ``plan execute`` does before it starts Spark."""
-    from stateplan.execnodes.runtime.translate import translate
-    from stateplan.execnodes.runtime.user_functions import bind_functions
-    from stateplan.planner.session.restore import restore
+    from stateplan.runtime.translate import translate
+    from stateplan.runtime.user_functions import bind_functions
+    from stateplan.session.restore import restore
 
     environment = _environment()
     try:

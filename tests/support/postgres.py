@@ -27,7 +27,7 @@ import adbc_driver_manager
 import adbc_driver_postgresql.dbapi as adbc
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 
 USER = "postgres"
 PASSWORD = "pg/s3cret%pass"

@@ -17,18 +17,18 @@ from typing import Any
 
 import polars as pl
 
-from stateplan.execnodes.connectors.print import Print, format_rows
-from stateplan.execnodes.connectors.registry import CONNECTORS
+from stateplan.common.types import LogicalType
+from stateplan.connectors.print import Print, format_rows
+from stateplan.connectors.registry import CONNECTORS
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.runtime.user_functions import bind_functions
-from stateplan.execnodes.types import LogicalType
 from stateplan.planner.catalog.objects import CatalogTable
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.restore import restore
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.migrate import migrate
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restore import restore
 from tests.support.flink_functions import statements
 from tests.support.local import LocalRun, fold, upsert_fold
 

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from stateplan.execnodes.changelog import RowKind
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.types import BIGINT, STRING, LogicalType
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import BIGINT, STRING, LogicalType
 from stateplan.gateway.protocol import PageKind, ResultColumn, ResultPage
 
 NOT_READY = ResultPage(PageKind.NOT_READY)

@@ -46,8 +46,8 @@ def wide_script(inserts: int) -> str:
 def wide_plan(operators: int) -> str:
     """The text of a plan of our planner with at least so many operators, and at most a dozen more."""
     from stateplan.planner.dialect.nodes import CompilePlan
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import Inserts, read_script
+    from stateplan.session.environment import TableEnvironment
+    from stateplan.session.script import Inserts, read_script
 
     inserts = max(1, operators // 7)
     while True:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from stateplan.execnodes.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType
+from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType
 from tests.kernels.reference import Call, Cells, Change, GroupAggregate, JoinSide, Row
 
 V = TypeVar("V")

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
+from stateplan.connectors.print import format_rows
 from stateplan.execnodes.registry import registered
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.selectors import select_states
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
 from tests.support.examples import fewer
 from tests.support.local import LocalRun
 from tests.ttl.ttl_plays import COLUMNS, START, compiled

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Kernel, Watermark
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.ttl_access import InputFields
+from stateplan.common.ttl import TtlConfig
+from stateplan.common.types import BIGINT, INT
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.execnodes.ttl import TtlConfig
-from stateplan.execnodes.types import BIGINT, INT
+from stateplan.runtime.kernel import NO_WATERMARK, Kernel, Watermark
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.join import JoinKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.ttl_access import InputFields
 from tests.kernels import reference
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.kernels.support import call, changes_of, frame, row_of

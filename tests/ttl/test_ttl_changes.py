@@ -9,19 +9,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Watermark
-from stateplan.execnodes.runtime.kernels.deduplicate import DeduplicateKernel
-from stateplan.execnodes.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.runs import WRITTEN
-from stateplan.execnodes.runtime.state.ttl_access import InputFields, expiry_clock
-from stateplan.execnodes.runtime.translate import translate
+from stateplan.common.errors import PlanError
+from stateplan.common.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
+from stateplan.common.types import BIGINT
 from stateplan.execnodes.specs import StateMetadata
-from stateplan.execnodes.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
-from stateplan.execnodes.types import BIGINT
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.kernel import NO_WATERMARK, Watermark
+from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.ttl_access import InputFields, expiry_clock
+from stateplan.runtime.translate import translate
 from tests.kernels.reference import DELETE, INSERT
 from tests.kernels.support import call, changes_of, frame, row_of
 from tests.ttl.ttl_plays import KINDS, Play, aged, compiled

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
-from stateplan.execnodes.runtime.translate import translate
+from stateplan.common.errors import PlanError
+from stateplan.runtime.translate import translate
 from tests.ttl.flip25 import CONFIGS
 from tests.ttl.ttl_plays import KINDS, Kind, Play, aged, compiled, story
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.runtime.kernel import NO_WATERMARK, Kernel, Watermark
-from stateplan.execnodes.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
-from stateplan.execnodes.runtime.kernels.join import JoinKernel
-from stateplan.execnodes.runtime.kernels.multi_join import MultiJoinKernel
-from stateplan.execnodes.runtime.kernels.sink_materializer import SinkMaterializerKernel
-from stateplan.execnodes.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
-from stateplan.execnodes.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.execnodes.runtime.state.run_cache import RunCache
-from stateplan.execnodes.runtime.state.ttl_access import InputFields
 from stateplan.execnodes.specs import JoinSpec
+from stateplan.runtime.kernel import NO_WATERMARK, Kernel, Watermark
+from stateplan.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
+from stateplan.runtime.kernels.join import JoinKernel
+from stateplan.runtime.kernels.multi_join import MultiJoinKernel
+from stateplan.runtime.kernels.sink_materializer import SinkMaterializerKernel
+from stateplan.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.ttl_access import InputFields
 from tests.kernels.reference import INSERT
 from tests.kernels.support import changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_state_twins import KERNELS as TWINS

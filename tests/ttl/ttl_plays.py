@@ -15,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.planner.session.environment import TableEnvironment
-from stateplan.planner.session.script import Inserts, read_script
+from stateplan.connectors.print import format_rows
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.script import Inserts, read_script
 from tests.support.local import LocalRun
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

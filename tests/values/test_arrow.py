@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stateplan.execnodes.errors import StateplanError
-from stateplan.execnodes.types import LogicalType, parse_type
-from stateplan.execnodes.values.arrow import arrow_table, arrow_type, frames, logical_type, pandas_frame
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType, parse_type
+from stateplan.common.values.arrow import arrow_table, arrow_type, frames, logical_type, pandas_frame
 
 DAY = dt.datetime(2024, 2, 29, 23, 59, 58)
 INSTANT = DAY.replace(tzinfo=dt.UTC)

@@ -10,13 +10,13 @@ from functools import cache
 import polars as pl
 import pytest
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.functions.casting import cast_rex
-from stateplan.execnodes.rex import InputRef
-from stateplan.execnodes.runtime.transforms.calc import CalcTransform
-from stateplan.execnodes.types import STRING, parse_type
-from stateplan.execnodes.values.floats import double_text, float_text, floats_text
+from stateplan.common.types import STRING, parse_type
+from stateplan.common.values.floats import double_text, float_text, floats_text
+from stateplan.connectors.print import format_rows
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.rex import InputRef
 from stateplan.plans import jackson
+from stateplan.runtime.transforms.calc import CalcTransform
 from tests.connectors.connector_tables import make_encoder
 from tests.values.java_floats import FROZEN, double_of, edge_bits, float_of, java_texts, java_version, random_bits
 

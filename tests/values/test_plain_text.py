@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stateplan.execnodes.functions.values import python_values
-from stateplan.execnodes.types import parse_type
-from stateplan.execnodes.values.codecs import codec
-from stateplan.execnodes.values.nanoseconds import is_fine
-from stateplan.execnodes.values.plain_text import reader
+from stateplan.common.types import parse_type
+from stateplan.common.values.codecs import codec
+from stateplan.common.values.nanoseconds import is_fine
+from stateplan.common.values.plain_text import reader
+from stateplan.functions.values import python_values
 
 ZONE = "Europe/Berlin"
 DAY = dt.datetime(2020, 7, 1, 5, 6, 7, 8)

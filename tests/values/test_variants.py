@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.execnodes.values.variants import VariantError, parse_variant, variant_part
+from stateplan.common.values.variants import VariantError, parse_variant, variant_part
 
 SPELLINGS = {
     "1": "1",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
 
-from stateplan.execnodes.types import LogicalType
-from stateplan.execnodes.values.floats import double_text, float_text
-from stateplan.execnodes.values.java_hash import hash_map_order
+from stateplan.common.types import LogicalType
+from stateplan.common.values.floats import double_text, float_text
+from stateplan.common.values.java_hash import hash_map_order
 
 _NANOS_PER = {"ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stateplan import TableEnvironment
-from stateplan.execnodes.errors import StateplanError
+from stateplan.common.errors import StateplanError
 from tests.expr.corpus.reading import query
 from tests.expr.corpus.values import create_table, rows
 

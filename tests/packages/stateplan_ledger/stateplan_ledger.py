@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from stateplan.execnodes.changelog import KIND, RowKind
-from stateplan.execnodes.connectors.formats.base import Fields
-from stateplan.execnodes.connectors.options import Option, OptionType, Role
-from stateplan.execnodes.connectors.protocol import (
+from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.errors import CatalogError, OptionError, Place
+from stateplan.common.options import Option, OptionType, Role
+from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.protocol import (
     Connector,
     Lookup,
     Offset,
@@ -28,7 +29,6 @@ from stateplan.execnodes.connectors.protocol import (
     SourceTable,
     Split,
 )
-from stateplan.execnodes.errors import CatalogError, OptionError, Place
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from stateplan.execnodes.connectors.options import Option, OptionType, Role
-from stateplan.execnodes.connectors.protocol import (
+from stateplan.common.errors import RunError
+from stateplan.common.options import Option, OptionType, Role
+from stateplan.connectors.protocol import (
     Connector,
     Lookup,
     RangeSource,
@@ -24,7 +25,6 @@ from stateplan.execnodes.connectors.protocol import (
     Split,
     Table,
 )
-from stateplan.execnodes.errors import RunError
 
 if TYPE_CHECKING:
     import polars as pl

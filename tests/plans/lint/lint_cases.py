@@ -15,17 +15,17 @@ import numpy as np
 import polars as pl
 import yaml
 
-from stateplan.execnodes.connectors.print import format_rows
-from stateplan.execnodes.runtime.jobgraph import JobGraph
-from stateplan.execnodes.runtime.metrics.ages import Ages, Histogram, count_ages
-from stateplan.execnodes.runtime.metrics.observed import Observed
-from stateplan.execnodes.runtime.state.runs import RunInfo
-from stateplan.execnodes.runtime.translate import translate
-from stateplan.execnodes.ttl import parse_ttl
+from stateplan.common.ttl import parse_ttl
+from stateplan.connectors.print import format_rows
 from stateplan.plans import jackson
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import fix, unsuppress
 from stateplan.plans.lint.subject import accepted
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.metrics.ages import Ages, Histogram, count_ages
+from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.state.runs import RunInfo
+from stateplan.runtime.translate import translate
 from tests.support.local import LocalRun, upsert_fold
 
 FOLDER = Path(__file__).parent / "cases"
@@ -62,8 +62,8 @@ def all_cases() -> dict[str, RuleCases]:
 
 @cache
 def _compiled(sql: str, options: tuple[tuple[str, str], ...]) -> str:
-    from stateplan.planner.session.environment import TableEnvironment
-    from stateplan.planner.session.script import Inserts, read_script
+    from stateplan.session.environment import TableEnvironment
+    from stateplan.session.script import Inserts, read_script
 
     environment = TableEnvironment.create({"table.local-time-zone": "UTC", **dict(options)})
     *before, insert = read_script(sql)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.execnodes.ttl import parse_ttl
-from stateplan.planner.session.environment import TableEnvironment
+from stateplan.common.ttl import parse_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import lint
+from stateplan.session.environment import TableEnvironment
 from tests.plans.lint.lint_cases import Example, all_cases, left_over
 from tests.support.local import upsert_fold
 

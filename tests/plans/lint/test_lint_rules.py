@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.runtime.metrics.observed import Observed
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import Rule, all_rules, choose, fix, lint
 from stateplan.plans.lint.subject import Subject
+from stateplan.runtime.metrics.observed import Observed
 from tests.plans.lint.lint_cases import (
     Example,
     RuleCases,

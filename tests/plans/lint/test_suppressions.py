@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import operators, suppress, unsuppress
 from stateplan.plans.lint.subject import accepted

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jackson import dumps

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.execnodes.errors import PlanError
+from stateplan.common.errors import PlanError
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.planner.session.environment import TableEnvironment
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jackson import dumps
 from stateplan.plans.rebase import Edit, Rebase, Side, rebase
 from stateplan.plans.rebase.report import summary, to_json, to_markdown, to_text
+from stateplan.session.environment import TableEnvironment
 from tests.support.wide_plans import wide_plan
 
 TABLES = (

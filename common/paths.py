@@ -1,0 +1,246 @@
+"""Paths on file systems of fsspec, with the part of pathlib's interface that stateplan uses of local ones."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import total_ordering
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from stateplan.common.files import move, remove, write_remote
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a file, under the names of ``os.stat_result``."""
+
+    st_size: int
+    st_mtime: float
+
+    @property
+    def st_mtime_ns(self) -> int:
+        return int(self.st_mtime * 1_000_000_000)
+
+    @property
+    def st_ino(self) -> int:
+        return 0
+
+
+@total_ordering
+class RemotePath:
+    """A path on a file system.
+
+    Args:
+        fs: the file system of fsspec.
+        path: on it, absolute.
+
+    Methods raise OSError.
+    """
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self.fs = fs
+        self.path = posixpath.normpath(path)
+
+    def __str__(self) -> str:
+        return str(self.fs.unstrip_protocol(self.path))
+
+    def __repr__(self) -> str:
+        return f"RemotePath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and str(self) == str(other)
+
+    def __lt__(self, other: RemotePath) -> bool:
+        return self.path < other.path
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(self.fs, posixpath.join(self.path, name))
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
+    @property
+    def stem(self) -> str:
+        return posixpath.splitext(self.name)[0]
+
+    @property
+    def parent(self) -> RemotePath:
+        return RemotePath(self.fs, posixpath.dirname(self.path))
+
+    def absolute(self) -> RemotePath:
+        return self
+
+    def with_name(self, name: str) -> RemotePath:
+        return self.parent / name
+
+    def exists(self) -> bool:
+        return self._type() is not None
+
+    def is_dir(self) -> bool:
+        return self._type() == "directory"
+
+    def is_file(self) -> bool:
+        return self._type() == "file"
+
+    def _type(self) -> str | None:
+        try:
+            return str(self.fs.info(self.path)["type"])
+        except FileNotFoundError:
+            return None
+
+    def stat(self) -> Facts:
+        facts = self.fs.info(self.path)
+        return Facts(int(facts["size"] or 0), float(facts.get("mtime") or 0))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        for name in self.fs.ls(self.path, detail=False):
+            yield RemotePath(self.fs, name)
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        """Entries whose names match ``pattern``; before a slash, those of folders below."""
+        first, _, rest = pattern.partition("/")
+        if not self.is_dir():
+            return
+        for entry in self.iterdir():
+            if fnmatch.fnmatchcase(entry.name, first):
+                if not rest:
+                    yield entry
+                elif "*" in rest:
+                    yield from entry.glob(rest)
+                elif (entry / rest).exists():
+                    yield entry / rest
+
+    def rglob(self, pattern: str) -> Iterator[RemotePath]:
+        """Entries at any depth whose names match ``pattern``."""
+        if not self.is_dir():
+            return
+        for facts in self.fs.ls(self.path, detail=True):
+            entry = RemotePath(self.fs, facts["name"])
+            if fnmatch.fnmatchcase(entry.name, pattern):
+                yield entry
+            if facts["type"] == "directory":
+                yield from entry.rglob(pattern)
+
+    def read_bytes(self) -> bytes:
+        return bytes(self.fs.cat_file(self.path))
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Writes a file that readers see whole or not at all."""
+        write_remote(self.fs, self.path, data)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
+        self.write_bytes(text.encode(encoding))
+
+    def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
+        self.fs.makedirs(self.path, exist_ok=True)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        try:
+            self.fs.rm_file(self.path)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+
+AnyPath: TypeAlias = Path | RemotePath
+
+
+def ordered(paths: Iterable[AnyPath]) -> list[AnyPath]:
+    """Paths by their text."""
+    return sorted(paths, key=str)
+
+
+def inside(path: AnyPath, folder: AnyPath) -> str:
+    """The path from a folder to what is below it, with slashes."""
+    return posixpath.relpath(str(path), str(folder))
+
+
+def rename(path: AnyPath, name: str) -> None:
+    """Gives a file another name in its folder; a file that has the name is replaced. Raises OSError."""
+    if isinstance(path, Path):
+        path.replace(path.with_name(name))
+    else:
+        move(path.fs, path.path, path.with_name(name).path)
+
+
+def create(path: AnyPath, data: bytes) -> bool:
+    """Writes a file that is not there yet; whether it was not. Raises OSError."""
+    try:
+        if isinstance(path, Path):
+            with path.open("xb") as file:
+                file.write(data)
+        elif path.exists():
+            return False
+        else:
+            path.fs.pipe_file(path.path, data, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def set_time(path: AnyPath, seconds: float) -> None:
+    """Sets the modification time of a file, on file systems that can."""
+    if isinstance(path, Path):
+        os.utime(path, (seconds, seconds))
+    else:
+        path.fs.touch_at(path.path, seconds)
+
+
+def append(path: AnyPath, data: bytes) -> None:
+    """Adds bytes to a file. Local readers see them whole; elsewhere the file is written anew."""
+    if isinstance(path, Path):
+        with open(path, "ab", buffering=0) as file:  # one call of the system
+            file.write(data)
+    else:
+        path.write_bytes((path.read_bytes() if path.exists() else b"") + data)
+
+
+def remove_tree(path: AnyPath) -> None:
+    """Removes a folder with all that is in it, as far as it can be removed."""
+    if isinstance(path, Path):
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            remove(path.fs, path.path)
+
+
+def write_whole(path: AnyPath, text: str, lasting: bool = False) -> None:
+    """Writes a file that readers see whole or not at all.
+
+    Args:
+        path: of the file.
+        text: all of it.
+        lasting: of a local file, whether it is on disk when this returns, and several processes may write it at once.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
+    """
+    if isinstance(path, RemotePath):
+        path.write_text(text)
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp") if lasting else path.with_suffix(".tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text)
+            if lasting:
+                out.flush()
+                os.fsync(out.fileno())
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

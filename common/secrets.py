@@ -1,0 +1,176 @@
+"""Secrets in the options of tables and catalogs: references that stand for their values.
+
+A plan, a checkpoint and a log have the reference, for example ``${env:PGPASSWORD}``. Whoever opens a connection
+resolves it, and nobody keeps what it stands for longer than the connection. For a secret that somebody wrote as it is,
+the session makes up a reference, ``${session:...}``, and keeps the value in memory: :class:`Secrets`. Importing this
+module loads no engine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.files import below_roots
+from stateplan.common.redaction import SHORT, is_secret, secret_parts
+
+_SESSION = "session"
+_REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
+
+
+def has_reference(text: str) -> bool:
+    """Whether a value has a reference in it."""
+    return _REFERENCE.search(text) is not None
+
+
+def references(text: str) -> Iterator[tuple[str, str]]:
+    """Kind and name of every reference in a value."""
+    return ((match[1], match[2]) for match in _REFERENCE.finditer(text))
+
+
+def has_secrets(options: Mapping[str, str]) -> bool:
+    """Whether there is a secret among options, as it is or as a reference to a session."""
+    return any(
+        secret_parts(key, text) or any(kind == _SESSION for kind, _ in references(text))
+        for key, text in options.items()
+    )
+
+
+def resolved(text: str, key: str, place: Place | None = None) -> str:
+    """The value of an option with what its references stand for: ``${env:NAME}`` for an environment variable,
+    ``${file:PATH}`` for the content of a file without the line break at its end.
+
+    Args:
+        text: the value as written.
+        key: the option, for messages.
+        place: where it is written.
+
+    Raises:
+        GatewayError: GW012, the file is not below a root.
+        OptionError: OPT120, there is no such variable or file; OPT121, a reference of another kind; OPT123, one of a
+            session that this is not.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
+        if kind == "env":
+            if name not in os.environ:
+                hint = nearest(name, os.environ)
+                raise OptionError("OPT120.env", key=key, name=name, place=place, hint=hint)
+            return os.environ[name]
+        if kind == "file":
+            try:
+                with open(name, encoding="utf-8", opener=below_roots) as file:
+                    return file.read().rstrip("\r\n")
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+                raise OptionError("OPT120.file", key=key, name=name, reason=reason, place=place) from error
+        if kind == _SESSION:
+            raise OptionError("OPT123", key=key, name=name, variable=_variable(key), place=place)
+        raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
+
+    return _REFERENCE.sub(value, text)
+
+
+def unresolved(text: str, options: Mapping[str, str]) -> str:
+    """A text of a library or a server, with the references of options that are no secrets as they are written in place
+    of what they stand for.
+
+    Args:
+        text: what is shown.
+        options: with references. Raises as :func:`resolved`.
+    """
+    shown = {key: value for key, value in options.items() if not is_secret(key)}
+    found = ((key, match[0]) for key, value in shown.items() for match in _REFERENCE.finditer(value))
+    known = {resolved(reference, key): reference for key, reference in found}
+    for value in sorted(known, key=len, reverse=True):
+        text = text.replace(value, known[value]) if len(value) > SHORT else text
+    return text
+
+
+class Environment:
+    """The environment variables that references stand for, on their way to workers of this machine: their processes may
+    be older than a variable, or than its value. They have it as soon as this is unpickled there.
+
+    Args:
+        tables: the options of each table.
+    """
+
+    def __init__(self, tables: Iterable[Mapping[str, str]]) -> None:
+        texts = (text for options in tables for text in options.values())
+        names = {name for text in texts for kind, name in references(text) if kind == "env"}
+        self._values = {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __setstate__(self, state: dict[str, dict[str, str]]) -> None:
+        self.__dict__.update(state)
+        os.environ.update(self._values)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The secrets of a job that are written as they are in the options of its tables, in memory only.
+
+    Attributes:
+        values: name of a reference ``${session:NAME}`` to what it stands for.
+    """
+
+    values: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def hidden(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Options with references in place of secrets, which are kept here.
+
+        Args:
+            table: name of the table: part of the references.
+            options: of it. References that stand there already stay.
+        """
+        return {key: self._hidden(f"{table}/{key}", key, text) for key, text in options.items()}
+
+    def _hidden(self, base: str, key: str, text: str) -> str:
+        parts, at = [], 0
+        for start, end in secret_parts(key, text):
+            parts += [text[at:start], f"${{{_SESSION}:{self._name(base, text[start:end])}}}"]
+            at = end
+        return "".join([*parts, text[at:]])
+
+    def _name(self, base: str, secret: str) -> str:
+        """The name of a secret: that of the option, with a number behind those that are taken."""
+        base = base.replace("%", "%25").replace("}", "%7D")
+        name, count = base, 1
+        while self.values.setdefault(name, secret) != secret:
+            count += 1
+            name = f"{base}#{count}"
+        return name
+
+    def revealed(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Options with secrets in place of references to this session.
+
+        Args:
+            table: name of the table, for messages.
+            options: of it.
+
+        Raises:
+            OptionError: OPT123, a value that is not known here.
+        """
+
+        def shown(key: str, text: str) -> str:
+            def value(match: re.Match[str]) -> str:
+                if match[1] != _SESSION:
+                    return match[0]
+                if match[2] not in self.values:
+                    raise OptionError("OPT123.table", key=key, table=table, variable=_variable(key))
+                return self.values[match[2]]
+
+            return _REFERENCE.sub(value, text)
+
+        return {key: shown(key, text) if _REFERENCE.search(text) else text for key, text in options.items()}
+
+
+def _variable(key: str) -> str:
+    """A name for the environment variable of an option."""
+    return re.sub(r"\W+", "_", key).upper()

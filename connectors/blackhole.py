@@ -1,0 +1,28 @@
+"""The ``blackhole`` connector: takes every change and does nothing with it. It has no options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.options import Role
+from stateplan.connectors.protocol import Connector, Sink, SinkTable
+
+
+class Blackhole(Connector):
+    """Counts rows and forgets them."""
+
+    name = "blackhole"
+    description = "Discards all changes."
+    roles = (Role.SINK,)
+    sink_abilities = frozenset({"Partitioning"})
+
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        return asked - {RowKind.UPDATE_BEFORE}
+
+    def sink(self, table: SinkTable) -> Sink:
+        return _Nothing()
+
+
+class _Nothing(Sink):
+    needs_rows = False

@@ -1,0 +1,208 @@
+"""What a catalog of a connector is: the tables that a database or a table format has, without CREATE TABLE.
+
+A type of catalog is a class like a connector: it declares its options, and makes the object that answers. One of
+another package is a class under the entry point group ``stateplan.catalogs``. Importing this loads no engine.
+
+Source: Flink's ``Catalog`` and ``CatalogFactory``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from stateplan.common.errors import CatalogError, OptionError, Place, nearest, one_of
+from stateplan.common.options import Option, accepted_value, match, parse_value
+from stateplan.common.types import LogicalType
+
+
+@dataclass(frozen=True)
+class ExternalColumn:
+    """A column of a table: its name, its type, and what it is for."""
+
+    name: str
+    type: LogicalType
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A table as its catalog has it.
+
+    Attributes:
+        columns: in order; those of the primary key are NOT NULL.
+        options: of the WITH clause that would declare the table, ``connector`` among them. References to secrets stay
+            references.
+        primary_key: names of columns.
+        primary_key_name: of the constraint.
+        partition_keys: of PARTITIONED BY.
+        comment: of the table.
+    """
+
+    columns: tuple[ExternalColumn, ...]
+    options: Mapping[str, str] = field(repr=False)
+    primary_key: tuple[str, ...] = ()
+    primary_key_name: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+class ExternalCatalog(ABC):
+    """Databases and tables that are somewhere else. Its methods are called by one thread at a time, ask anew each
+    time, and give up in bounded time.
+
+    They raise a StateplanError when what they ask does not answer. Those that change something raise CatalogError
+    CAT110 unless a subclass overrides them.
+
+    Attributes:
+        name: under which a session knows it.
+        kind: the type of catalog.
+        default_database: the one that is current after USE CATALOG.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, default_database: str) -> None:
+        self.name = name
+        self.default_database = default_database
+
+    def connect(self) -> None:  # noqa: B027 - nothing by default
+        """Finds out whether it answers: when it is created, and when it becomes the current catalog."""
+
+    @abstractmethod
+    def databases(self) -> list[str]:
+        """Names of the databases."""
+
+    @abstractmethod
+    def tables(self, database: str) -> list[str]:
+        """Names of the tables of a database; none when there is no such database."""
+
+    @abstractmethod
+    def table(self, database: str, name: str) -> ExternalTable | None:
+        """A table; None when there is none of this name.
+
+        Raises:
+            CatalogError: CAT117, it has something that a table here cannot have, such as a type.
+        """
+
+    def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
+        """Makes a table; False when there is one of this name."""
+        raise self.refused("create tables")
+
+    def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
+        """The options that :meth:`create_table` will give a table: those written, and those that the catalog adds.
+        Nothing is made. CREATE TABLE AS plans its job with them.
+
+        Raises:
+            CatalogError: CAT110, no tables are made here; and as :meth:`create_table`.
+        """
+        if type(self).create_table is ExternalCatalog.create_table:
+            raise self.refused("create tables")
+        return table.options
+
+    def inherited_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Those of a table of this catalog that a table made here by LIKE takes over: not those that the catalog
+        adds by itself."""
+        return options
+
+    def drop_table(self, database: str, name: str) -> None:
+        """Removes a table that is there."""
+        raise self.refused("drop tables")
+
+    def alter_table(self, database: str, name: str, options: Mapping[str, str]) -> None:
+        """Gives a table that is there these options."""
+        raise self.refused("change tables")
+
+    def rename_table(self, database: str, name: str, new_name: str) -> bool:
+        """Gives a table that is there another name; False when that is taken."""
+        raise self.refused("rename tables")
+
+    def create_database(self, name: str) -> bool:
+        """Makes a database; False when there is one of this name."""
+        raise self.refused("create databases")
+
+    def drop_database(self, name: str) -> None:
+        """Removes a database that is there."""
+        raise self.refused("drop databases")
+
+    def refused(self, what: str, hint: str | None = None) -> CatalogError:
+        """CAT110, for what the catalog does not do, such as ``create tables``."""
+        return CatalogError("CAT110", name=self.name, kind=self.kind, what=what, hint=hint)
+
+
+class CatalogType(ABC):
+    """A type of catalog, as CREATE CATALOG names it.
+
+    Attributes:
+        name: the value of ``type``.
+        options: besides ``type``.
+        paths: keys of options that are paths or URLs of files.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[tuple[Option, ...]] = ()
+    paths: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def open(self, name: str, options: Mapping[str, str]) -> ExternalCatalog:
+        """The catalog of a name.
+
+        Args:
+            name: under which a session knows it.
+            options: as written, checked, without ``type``.
+
+        Raises:
+            OptionError: the options do not fit together.
+        """
+
+    def programs(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Options that run a program, as :meth:`Connector.programs` of a table."""
+        return ()
+
+    def places(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Servers and files that a catalog reaches, as :meth:`Connector.places` of a table."""
+        return ()
+
+    def value(self, options: Mapping[str, str], key: str) -> Any:
+        """The parsed value of an option, or its default. References to secrets stay in it."""
+        option = next(o for o in self.options if o.key == key)
+        return parse_value(option, options[key], key) if key in options else option.default
+
+
+def catalog_values(
+    kind: str,
+    known: Sequence[Option],
+    options: Mapping[str, str],
+    place: Place | None = None,
+    places: Mapping[str, Place] | None = None,
+) -> dict[str, Any]:
+    """The values of the options of a catalog: those written, and the defaults of the others.
+
+    Args:
+        kind: the type of the catalog.
+        known: its options.
+        options: as written, without ``type``.
+        place: of the statement.
+        places: of its options, by key.
+
+    Raises:
+        OptionError: OPT004, an option that there is not, or that is missing; OPT105, a value that cannot be read;
+            OPT107, one that cannot be honoured.
+    """
+    table, places = {option.key: option for option in known}, places or {}
+    values = {option.key: option.default for option in known if not option.key.endswith("*")}
+    for key, text in options.items():
+        option, there = match(key, table), places.get(key, place)
+        if option is None:
+            expected = one_of(["type", *table])
+            hint = nearest(key, table)
+            raise OptionError("OPT004.unknown", key=key, kind=kind, place=there, expected=expected, hint=hint)
+        values[key] = accepted_value(option, text, key, there)
+    for option in known:
+        if option.required and option.key not in options:
+            near = nearest(option.key, [key for key in options if key not in table])
+            expected = option.description
+            raise OptionError("OPT004.missing", key=option.key, kind=kind, place=place, expected=expected, hint=near)
+    return values

@@ -1,0 +1,240 @@
+"""How ``datagen`` makes each column: the options ``fields.*`` of a table, read and checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from stateplan.common.errors import CatalogError, OptionError, Place, nearest
+from stateplan.common.options import Option, OptionType, flag, parse_value
+from stateplan.common.types import CONSTRUCTED, INT, LogicalType
+
+FIELD_OPTIONS = (
+    Option(
+        "fields.#.kind", OptionType.ENUM, "Generator of the column.", default="random", values=("random", "sequence")
+    ),
+    Option("fields.#.min", OptionType.STRING, "Minimum random value. Default: the minimum of the type."),
+    Option("fields.#.max", OptionType.STRING, "Maximum random value. Default: the maximum of the type."),
+    Option(
+        "fields.#.max-past", OptionType.DURATION, "Maximum age of random timestamps, relative to the start.", default=0
+    ),
+    Option(
+        "fields.#.length",
+        OptionType.INTEGER,
+        "Length of random strings and bytes (default 100), or number of elements of arrays and maps (default 3).",
+        minimum=1,
+    ),
+    flag("fields.#.var-len", "Whether the length is random, up to 'length'."),
+    Option("fields.#.null-rate", OptionType.FLOAT, "Fraction of NULL values, from 0 to 1.", default=0.0),
+    Option("fields.#.start", OptionType.STRING, "First value of a sequence."),
+    Option("fields.#.end", OptionType.STRING, "Last value of a sequence."),
+)
+"""The options of a column; ``#`` stands for its name."""
+
+_OPTIONS = {o.key.removeprefix("fields.#."): o for o in FIELD_OPTIONS}
+_DEFAULT_LENGTH = 100
+_DEFAULT_SIZE = 3
+_LARGEST_FLOAT = 3.4028234663852886e38
+
+_INTEGER_RANGES = {
+    "TINYINT": (-128, 127),
+    "SMALLINT": (-(1 << 15), (1 << 15) - 1),
+    "INTEGER": (-(1 << 31), (1 << 31) - 1),
+    "BIGINT": (-(1 << 63), (1 << 63) - 1),
+    "INTERVAL_YEAR_MONTH": (0, 120000),
+    "INTERVAL_DAY_TIME": (0, 1 << 53),
+}
+_FLOAT_RANGES = {"FLOAT": (0.0, _LARGEST_FLOAT), "DOUBLE": (0.0, sys.float_info.max)}
+_NUMBERS = frozenset({*_INTEGER_RANGES, *_FLOAT_RANGES, "DECIMAL"})
+_SEQUENCES = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR"})
+_LENGTHS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
+_INSTANTS = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
+_NOW = frozenset({"DATE", "TIME_WITHOUT_TIME_ZONE"})
+_SUPPORTED = _NUMBERS | _LENGTHS | _INSTANTS | _NOW | CONSTRUCTED | {"BOOLEAN"}
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """How the values of one column, or of a part of one, are made.
+
+    Attributes:
+        declared: its type.
+        sequence: first and last value, or None for random values.
+        low, high: range of random numbers.
+        length: of texts and bytes, or number of elements.
+        variable: whether lengths are random.
+        max_past: milliseconds before the start that timestamps go.
+        null_rate: share of NULLs.
+        parts: of containers: element; key and value; fields.
+    """
+
+    declared: LogicalType
+    sequence: tuple[int, int] | None = None
+    low: Any = None
+    high: Any = None
+    length: int = 0
+    variable: bool = False
+    max_past: int = 0
+    null_rate: float = 0.0
+    parts: tuple[ColumnPlan, ...] = field(default=())
+
+
+def _allowed(declared: LogicalType, kind: str) -> list[str]:
+    """Option names that a column of a type takes."""
+    root = declared.root
+    if kind == "sequence":
+        return ["kind", "start", "end"]
+    out = ["kind", "null-rate"]
+    if root in _NUMBERS:
+        out += ["min", "max"]
+    if root in _LENGTHS:
+        out += ["length", "var-len"]
+    if root in ("ARRAY", "MAP", "MULTISET"):
+        out += ["length"]
+    if root in _INSTANTS:
+        out += ["max-past"]
+    return out
+
+
+def _parts(declared: LogicalType) -> list[tuple[str, LogicalType]]:
+    """Name in the option key and type of what a container holds."""
+    if declared.root == "ARRAY":
+        return [("element", declared.children[0])]
+    if declared.root == "MULTISET":
+        return [("element", declared.children[0])]
+    if declared.root == "MAP":
+        return [("key", declared.children[0]), ("value", declared.children[1])]
+    return [(f.name, f.type) for f in declared.fields]
+
+
+class _Planner:
+    """Reads the ``fields.*`` options of a table into plans, and keeps account of the keys it has seen."""
+
+    def __init__(self, options: Mapping[str, str], place: Place | None) -> None:
+        self.options = {k: v for k, v in options.items() if k.startswith("fields.")}
+        self.place = place
+        self.known: list[str] = []
+
+    def number(self, text: str, key: str, declared: LogicalType) -> Any:
+        try:
+            if declared.root in _INTEGER_RANGES:
+                low, high = _INTEGER_RANGES[declared.root]
+                value: Any = int(text)
+                if not low <= value <= high:
+                    raise ValueError(text)
+                return value
+            return Decimal(text) if declared.root == "DECIMAL" else float(text)
+        except (ValueError, InvalidOperation) as error:
+            raise OptionError("OPT105", text=text, key=key, declared=declared.summary(), place=self.place) from error
+
+    def plan(self, declared: LogicalType, prefix: str) -> ColumnPlan:
+        if declared.root not in _SUPPORTED:
+            raise CatalogError("CAT102", declared=declared.summary(), place=self.place)
+        kind = self.value(prefix, "kind")
+        names = _allowed(declared, kind)
+        self.known += [prefix + name for name in names]
+        if kind == "sequence":
+            return ColumnPlan(declared, sequence=self.sequence(declared, prefix))
+        low, high = self.range(declared, prefix)
+        parts = (
+            tuple(self.plan(part, f"{prefix}{name}.") for name, part in _parts(declared))
+            if (declared.root in CONSTRUCTED)
+            else ()
+        )
+        if declared.root == "MULTISET":
+            parts += (ColumnPlan(INT, low=1, high=10),)
+        rate = self.value(prefix, "null-rate")
+        if not 0 <= rate <= 1:
+            raise OptionError(
+                "OPT105.plan", options=self.options[prefix + "null-rate"], prefix=prefix, place=self.place
+            )
+        return ColumnPlan(
+            declared,
+            low=low,
+            high=high,
+            length=self.length(declared, prefix),
+            variable=self.value(prefix, "var-len"),
+            max_past=self.value(prefix, "max-past"),
+            null_rate=rate,
+            parts=parts,
+        )
+
+    def value(self, prefix: str, name: str) -> Any:
+        option = _OPTIONS[name]
+        key = prefix + name
+        return parse_value(option, self.options[key], key, self.place) if key in self.options else option.default
+
+    def sequence(self, declared: LogicalType, prefix: str) -> tuple[int, int]:
+        if declared.root not in _SEQUENCES:
+            raise OptionError("OPT108", declared=declared.summary(), prefix=prefix, place=self.place)
+        ends = []
+        for name in ("start", "end"):
+            key = prefix + name
+            if key not in self.options:
+                raise OptionError("OPT101", key=key, place=self.place)
+            try:
+                ends.append(int(self.options[key]))
+            except ValueError as error:
+                raise OptionError("OPT105.sequence", options=self.options[key], key=key, place=self.place) from error
+        if ends[1] < ends[0]:
+            raise OptionError("OPT106", prefix=prefix, place=self.place)
+        if declared.root in _INTEGER_RANGES:
+            low, high = _INTEGER_RANGES[declared.root]
+            if ends[0] < low or ends[1] > high:
+                raise OptionError("OPT105.sequence_2", ends=ends, type=declared, low=low, high=high, place=self.place)
+        return ends[0], ends[1]
+
+    def range(self, declared: LogicalType, prefix: str) -> tuple[Any, Any]:
+        if declared.root not in _NUMBERS:
+            return None, None
+        limits: tuple[Any, Any]
+        if declared.root == "DECIMAL":
+            limits = Decimal(0), Decimal((0, (9,) * (declared.precision or 10), -(declared.scale or 0)))
+        else:
+            limits = _INTEGER_RANGES.get(declared.root) or _FLOAT_RANGES[declared.root]
+        ends: list[Any] = [
+            self.number(self.options[prefix + name], prefix + name, declared)
+            if prefix + name in self.options
+            else default
+            for name, default in zip(("min", "max"), limits, strict=True)
+        ]
+        if ends[0] > ends[1]:
+            raise OptionError("OPT106.range", prefix=prefix, ends=ends, place=self.place)
+        return ends[0], ends[1]
+
+    def length(self, declared: LogicalType, prefix: str) -> int:
+        wanted = self.value(prefix, "length")
+        if declared.root not in _LENGTHS:
+            return wanted if wanted is not None else _DEFAULT_SIZE
+        key, limit = prefix + "length", declared.length or 1
+        if wanted is not None and declared.root in ("CHAR", "BINARY"):
+            raise OptionError("OPT108.length", key=key, declared=declared.summary(), place=self.place)
+        if wanted is not None and wanted > limit:
+            raise OptionError(
+                "OPT108.length_2", key=key, wanted=wanted, declared=declared.summary(), limit=limit, place=self.place
+            )
+        if declared.root in ("CHAR", "BINARY"):
+            return limit
+        return min(_DEFAULT_LENGTH, limit) if wanted is None else int(wanted)
+
+
+def column_plans(
+    options: Mapping[str, str], fields: Sequence[tuple[str, LogicalType]], place: Place | None = None
+) -> tuple[ColumnPlan, ...]:
+    """How to make every column.
+
+    Raises:
+        OptionError: OPT101, OPT105, OPT106 or OPT108, for options that are missing, malformed, exclude each other, or
+            do not go with the column; CatalogError: CAT102, for a type that cannot be made.
+    """
+    planner = _Planner(options, place)
+    plans = tuple(planner.plan(declared, f"fields.{name}.") for name, declared in fields)
+    for key in planner.options:
+        if key not in planner.known:
+            raise OptionError(
+                "OPT108.column_plans", key=key, known=planner.known, place=place, hint=nearest(key, planner.known)
+            )
+    return plans

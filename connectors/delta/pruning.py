@@ -1,0 +1,93 @@
+"""Files that no row of a query comes from, by the partition and the statistics that the log has of them.
+
+The runtime applies every condition to the rows. So a file may be read in vain, and must never be left out in vain: what
+is not understood here says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, TypeAlias
+
+from stateplan.common.types import LogicalType
+from stateplan.connectors.formats.base import Fields
+from stateplan.functions.rex import Call, InputRef, Literal, Rex
+
+Bounds: TypeAlias = Mapping[str, tuple[Any, Any]]
+"""Column to its least and its greatest value in a file; None for one that is not known."""
+
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
+_TEXT = frozenset({"CHAR", "VARCHAR"})
+_MILLISECOND = timedelta(milliseconds=1)
+"""Spark cuts the times in its statistics to milliseconds, the greatest one too."""
+
+
+def may_match(conditions: Sequence[Rex], fields: Fields, bounds: Bounds) -> bool:
+    """Whether a file may have a row for which all conditions hold.
+
+    Args:
+        conditions: over ``fields``.
+        fields: name and type of the declared columns.
+        bounds: of the file.
+    """
+    return all(_may(condition, fields, bounds) for condition in conditions)
+
+
+def _may(condition: Rex, fields: Fields, bounds: Bounds) -> bool:
+    if not isinstance(condition, Call):
+        return True
+    if condition.name == "AND":
+        return all(_may(c, fields, bounds) for c in condition.operands)
+    if condition.name == "OR":
+        return any(_may(c, fields, bounds) for c in condition.operands)
+    if condition.name not in _MIRRORED or len(condition.operands) != 2:
+        return True
+    left, right = condition.operands
+    if isinstance(left, InputRef) and isinstance(right, Literal):
+        return _compared(left, condition.name, right, fields, bounds)
+    if isinstance(right, InputRef) and isinstance(left, Literal):
+        return _compared(right, _MIRRORED[condition.name], left, fields, bounds)
+    return True
+
+
+def _compared(column: InputRef, operator: str, literal: Literal, fields: Fields, bounds: Bounds) -> bool:
+    name, declared = fields[column.index]
+    wanted = _constant(literal, declared)
+    if wanted is None:
+        return True
+    low, high = (_value(value, declared) for value in bounds.get(name, (None, None)))
+    if high is not None and isinstance(high, datetime):
+        high += _MILLISECOND
+    too_low = high is not None and (high < wanted if operator in ("=", ">=") else operator == ">" and high <= wanted)
+    too_high = low is not None and (low > wanted if operator in ("=", "<=") else operator == "<" and low >= wanted)
+    return not (too_low or too_high)
+
+
+def _constant(literal: Literal, declared: LogicalType) -> Any:
+    """The value of a literal to compare values of a column with; None where it is of another kind."""
+    root, value = literal.type.root, literal.value
+    if declared.root in _WHOLE and root in _WHOLE:
+        return _value(value, declared)
+    if (declared.root in _TEXT and root in _TEXT) or declared.root == root == "DATE":
+        return _value(value, declared)
+    return _value(value, declared) if declared.root == root == "TIMESTAMP_WITHOUT_TIME_ZONE" else None
+
+
+def _value(value: Any, declared: LogicalType) -> Any:
+    """A value of a plan or of statistics, typed or as text; None where it is not understood."""
+    try:
+        if declared.root in _WHOLE:
+            return None if value is None or isinstance(value, bool) else int(value)
+        if declared.root in _TEXT:
+            return value if isinstance(value, str) else None
+        if isinstance(value, datetime):
+            return value.replace(tzinfo=None)
+        if declared.root == "DATE":
+            return value if isinstance(value, date) else date.fromisoformat(value)
+        if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
+            return datetime.fromisoformat(value).replace(tzinfo=None)
+    except (TypeError, ValueError):
+        return None
+    return None

@@ -1,0 +1,371 @@
+"""The rows of a Delta table's files: decoding with partition columns, deletion vectors and changes; and new files with
+the statistics that readers prune by."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.errors import DataError, Place, RunError
+from stateplan.common.files import below_roots, checked, shown
+from stateplan.common.types import STRING, LogicalType
+from stateplan.common.values.arrow import arrow_column
+from stateplan.connectors.delta.bounds import inside, is_absolute
+from stateplan.connectors.delta.log import DELETE, GIVEN, TAKEN, DataFile, value_text
+from stateplan.connectors.delta.table import Location
+from stateplan.connectors.formats.base import counted
+from stateplan.connectors.formats.parquet_io import ParquetDecoder, local_source, stored
+from stateplan.connectors.partitions import folder_of
+
+COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
+"""Metadata of each row. Source: the columns of Delta's change data feed."""
+
+_CHANGE_TYPE = "_change_type"
+_KINDS = {
+    "insert": RowKind.INSERT,
+    "update_preimage": RowKind.UPDATE_BEFORE,
+    "update_postimage": RowKind.UPDATE_AFTER,
+    "delete": RowKind.DELETE,
+}
+_TAKEN = [word for word, kind in _KINDS.items() if kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)]
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_INDEXED = 32
+"""Columns with statistics, and characters of a text in them. Source: defaults of Delta's writers."""
+
+_PIECE = 1 << 20
+"""Bytes that are given to an object store at a time."""
+
+_KEPT_MASKS = 4
+_masks: OrderedDict[tuple[str, int], dict[str, pl.Series]] = OrderedDict()
+"""Per table and version: which rows of its files deletion vectors keep."""
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads files of a table. Picklable.
+
+    Attributes:
+        location: of the table.
+        columns: name and type of those to read, in output order.
+        metadata: of :data:`COMMIT_VERSION` and :data:`COMMIT_TIMESTAMP`, that follow the columns.
+        changes: whether rows have kinds.
+    """
+
+    location: Location
+    columns: tuple[tuple[str, LogicalType], ...]
+    metadata: tuple[str, ...] = ()
+    changes: bool = False
+
+    def read(self, file: DataFile) -> Iterator[pl.DataFrame]:
+        """The rows of a file.
+
+        Raises:
+            DataError: DATA453, the file is gone; DATA131 or DATA132, it cannot be read or has other types.
+        """
+        in_file = [(name, declared) for name, declared in self.columns if name not in file.partition]
+        wanted = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (TAKEN, GIVEN) else in_file
+        places = {name: column(i) for i, (name, _) in enumerate(wanted)}
+        constants = {
+            name: pl.lit(self._value(name, file.partition[name], declared, file.path), declared.polars())
+            for name, declared in self.columns
+            if name in file.partition
+        }
+        made = [
+            (pl.col(places[name]) if name in places else constants[name]).alias(column(i))
+            for i, (name, _) in enumerate(self.columns)
+        ]
+        stamps = {
+            COMMIT_VERSION: pl.lit(file.version, pl.Int64),
+            COMMIT_TIMESTAMP: pl.lit(file.stamp, pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        }
+        made += [stamps[key].alias(column(len(self.columns) + i)) for i, key in enumerate(self.metadata)]
+        if self.changes:
+            made.append(self._kind(file, places).alias(KIND))
+        as_read = not constants and not self.metadata and not self.changes
+        mask = self._mask(file)
+        done = 0
+        with self._opened(file.path) as source:
+            shown_path = file.path if is_absolute(file.path) else f"{shown(self.location.path).rstrip('/')}/{file.path}"
+            for frame in ParquetDecoder(wanted, ()).frames(source, shown_path):
+                rows, height = frame, frame.height
+                if mask is not None:
+                    rows = rows.filter(_filled(mask.slice(done, height), height, file.was_masked is None))
+                done += height
+                if file.rows in (TAKEN, GIVEN):
+                    taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
+                    rows = rows.filter(taken if file.rows == TAKEN else ~taken)
+                if rows.height:
+                    yield rows if as_read else counted(_selected(rows, made))
+
+    def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
+        if file.rows not in (TAKEN, GIVEN):
+            return pl.lit(int(RowKind.DELETE if file.rows == DELETE else RowKind.INSERT), pl.Int8)
+        kinds = {word: int(kind) for word, kind in _KINDS.items()}
+        return pl.col(places[_CHANGE_TYPE]).replace_strict(kinds, return_dtype=pl.Int8)
+
+    def _value(self, name: str, text: str | None, declared: LogicalType, path: str) -> Any:
+        try:
+            return None if text is None else _typed(text, declared)
+        except (ValueError, ArithmeticError):
+            place = Place(file=path)
+            raise DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=place) from None
+
+    def _mask(self, file: DataFile) -> pl.Series | None:
+        """Which rows of a file are meant; None for all. Rows beyond its end are."""
+        now = self._kept(file, file.version) if file.masked else None
+        if file.was_masked is None:
+            return now
+        before = self._kept(file, file.version - 1) if file.was_masked else None
+        size = max(0 if mask is None else mask.len() for mask in (now, before))
+        one, other = (_filled(before, size), _filled(now, size))
+        return one & ~other if file.rows == DELETE else ~one & other
+
+    def _kept(self, file: DataFile, version: int) -> pl.Series | None:
+        """Which rows of a file deletion vectors have left in a version."""
+        key = (self.location.uri, version)
+        if key not in _masks:
+            table = self.location.open(version)
+            with self.location.reaching():
+                vectors = pa.table(table.deletion_vectors())
+            paths, kept = vectors["filepath"].to_pylist(), vectors["selection_vector"]
+            masks = (pl.Series(pl.from_arrow(kept[i].values)) for i in range(len(paths)))
+            _masks[key] = dict(zip((f"/{inside(unquote(path))}" for path in paths), masks, strict=True))
+            while len(_masks) > _KEPT_MASKS:
+                _masks.popitem(last=False)
+        ending = f"/{inside(file.path)}"
+        return next((mask for path, mask in _masks[key].items() if path.endswith(ending)), None)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[Any]:
+        try:
+            home, name = self.location.of_file(path)
+            local = home.local_file(name)
+            if local is not None:
+                with local_source(local) as source:
+                    yield source
+            else:
+                with home.files().open_input_file(name) as source:
+                    yield source
+        except FileNotFoundError:
+            raise DataError("DATA453", name=self.location.name, place=Place(file=path)) from None
+        except (pa.ArrowInvalid, OSError) as error:
+            reason = self.location.told(error)
+            raise DataError("DATA131.unreadable", reason=reason, place=Place(file=path)) from None
+
+
+def _filled(mask: pl.Series | None, size: int, value: bool = True) -> pl.Series:
+    """A mask of ``size`` rows; ``value`` for those of which it says nothing."""
+    known = pl.Series([], dtype=pl.Boolean) if mask is None else mask
+    return known.extend_constant(value, size - known.len()) if known.len() < size else known
+
+
+def _selected(rows: pl.DataFrame, made: Sequence[pl.Expr]) -> pl.DataFrame:
+    """The columns, with constants as long as the rows."""
+    names = [expression.meta.output_name() for expression in made]
+    return rows.with_columns(made).select(names) if made else rows.select(pl.col(KIND))
+
+
+def _typed(text: str, declared: LogicalType) -> Any:
+    """The value of a partition column. Raises ValueError or ArithmeticError."""
+    root = declared.root
+    if declared.is_string:
+        return text
+    if declared.is_integer:
+        return int(text)
+    if root in ("FLOAT", "DOUBLE"):
+        return float(text)
+    if root == "DECIMAL":
+        return Decimal(text)
+    if root == "DATE":
+        return date.fromisoformat(text)
+    if root == "BOOLEAN" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if declared.is_timestamp:
+        found = datetime.fromisoformat(text)
+        if root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+        return found.replace(tzinfo=None)
+    raise ValueError(text)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file that has been written and that no commit has named yet. JSON-ready by :func:`vars`."""
+
+    path: str
+    size: int
+    partition: dict[str, str | None]
+    modified: int
+    stats: str = field(repr=False, default="{}")
+
+
+def refuse_empty_texts(
+    frame: pl.DataFrame, columns: Sequence[tuple[str, LogicalType]], partitions: Sequence[str], location: Location
+) -> None:
+    """Raises DataError DATA459 for an empty text in a partition column, which Delta would read as NULL.
+
+    Args:
+        frame: rows, ``c0, c1, ...``.
+        columns: name and type of all, in order.
+        partitions: names of the partition columns.
+        location: of the table.
+    """
+    for i, (name, declared) in enumerate(columns):
+        if name in partitions and declared.is_string and (frame[column(i)] == "").any():
+            raise DataError("DATA459", name=location.name, column=name)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes new files of a table. Picklable.
+
+    Attributes:
+        location: of the table.
+        columns: name and type of all, in order.
+        partitions: names of the partition columns, in order.
+        prefix: of the names of its files.
+        compression: codec of Parquet.
+    """
+
+    location: Location
+    columns: tuple[tuple[str, LogicalType], ...]
+    partitions: tuple[str, ...]
+    prefix: str
+    compression: str = "snappy"
+
+    def write(self, frame: pl.DataFrame) -> list[NewFile]:
+        """Writes rows (``c0, c1, ...``), each partition to a file of its own.
+
+        Raises:
+            DataError: DATA459, an empty text in a partition column.
+            RunError: RUN031, the disk is full; RUN174, the store does not take the file.
+        """
+        return [self._write(partition, rows) for partition, rows in self._parts(frame)]
+
+    def _parts(self, frame: pl.DataFrame) -> Iterator[tuple[dict[str, str | None], pl.DataFrame]]:
+        if not self.partitions:
+            yield {}, frame
+            return
+        refuse_empty_texts(frame, self.columns, self.partitions, self.location)
+        where = {name: column(i) for i, (name, _) in enumerate(self.columns)}
+        for values, rows in frame.group_by([where[k] for k in self.partitions], maintain_order=True):
+            texts = map(value_text, values)
+            yield dict(zip(self.partitions, texts, strict=True)), rows
+
+    def _write(self, partition: dict[str, str | None], frame: pl.DataFrame) -> NewFile:
+        kept = [(column(i), *c) for i, c in enumerate(self.columns) if c[0] not in self.partitions]
+        table = pa.table(arrays_of(frame, kept), names=[name for _, name, _ in kept])
+        out = io.BytesIO()
+        pq.write_table(table, out, compression=self.compression)
+        data = out.getvalue()
+        name = f"{self.prefix}-{uuid.uuid4()}.{self.compression}.parquet"
+        path = f"{folder_of(partition, _NULL_PARTITION)}/{name}" if partition else name
+        try:
+            self._put(path, data)
+        except OSError as error:
+            place = shown(self.location.path)
+            refused = RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error))
+            raise self.location.full(error) or refused from None
+        modified = int(time.time() * 1000)
+        return NewFile(path, len(data), partition, modified, statistics(frame, kept))
+
+    def _put(self, path: str, data: bytes) -> None:
+        local = self.location.local_file(path)
+        if local is not None:
+            os.makedirs(checked(os.path.dirname(local)), exist_ok=True)
+            with open(local, "xb", opener=below_roots) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            return
+        # The stream of the library takes bytes only, which a buffered one gives to it, of pieces that fit its buffer.
+        with self.location.files().open_output_stream(path) as raw, pa.BufferedOutputStream(raw, 4 * _PIECE) as target:
+            for start in range(0, len(data), _PIECE):
+                target.write(data[start : start + _PIECE])
+
+    def remove(self, files: Sequence[NewFile]) -> None:
+        """Removes files that no commit will name. What cannot be removed is left to VACUUM."""
+        fs = self.location.files()
+        for file in files:
+            try:
+                fs.delete_file(file.path)
+            except OSError:
+                continue
+
+
+Placed = tuple[str, str, LogicalType]
+"""A column: its name in a frame, its name in the table, its type."""
+
+
+def arrays_of(frame: pl.DataFrame, columns: Sequence[Placed]) -> list[Any]:
+    """Columns of a frame as Arrow arrays of Delta's types."""
+    return [arrow_column(frame[key], declared, _stored) for key, _, declared in columns]
+
+
+def _stored(array: Any, declared: LogicalType) -> Any:
+    """An array as Delta has it: timestamps in microseconds."""
+    if declared.is_timestamp:
+        return array.cast(pa.timestamp("us", array.type.tz))
+    return stored(array, declared)
+
+
+def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
+    """What the log says of a file's rows: how many, and per column its NULLs, its least and its greatest value.
+
+    Args:
+        frame: the rows.
+        columns: name in the frame, name and type of those in the file.
+    """
+    nulls: dict[str, int] = {}
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    for key, name, declared in columns[:_INDEXED]:
+        series = frame[key]
+        if declared.root in ("ARRAY", "MAP", "ROW"):
+            continue
+        nulls[name] = series.null_count()
+        if declared.root in ("BOOLEAN", "BINARY", "VARBINARY", "DECIMAL") or nulls[name] == series.len():
+            continue
+        low: Any = series.min()
+        high: Any = series.max()
+        if isinstance(low, float) and (not math.isfinite(low) or not math.isfinite(high) or series.is_nan().any()):
+            continue
+        if isinstance(low, str):
+            # A shortened text is still a lower bound; it is no upper one.
+            least[name] = low[:_INDEXED]
+            if len(high) <= _INDEXED:
+                most[name] = high
+            continue
+        least[name], most[name] = (v if isinstance(v, (int, float)) else _stat(v) for v in (low, high))
+    found = {"numRecords": frame.height, "minValues": least, "maxValues": most, "nullCount": nulls}
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _stat(value: Any) -> str:
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat("T", "microseconds")
+        return text if value.tzinfo is None else text + "Z"
+    return str(value.isoformat())

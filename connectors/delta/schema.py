@@ -1,0 +1,272 @@
+"""Types of Delta tables and SQL types, each way.
+
+Source: the schema serialization of Delta's protocol; ``Conversions`` of Delta's Flink connector. ``timestamp`` is an
+instant, TIMESTAMP_LTZ(6), and ``timestamp_ntz`` is TIMESTAMP(6). Importing this loads no engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import Any
+
+from stateplan.common.errors import CatalogError, Place
+from stateplan.common.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    MAX_LENGTH,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    LogicalType,
+    row_type,
+)
+from stateplan.connectors.formats.base import Fields
+
+MICROSECONDS = 6
+"""Digits of a second that a Delta timestamp has."""
+
+_BYTES = LogicalType("VARBINARY", length=MAX_LENGTH)
+_INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=MICROSECONDS)
+_WALL_TIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=MICROSECONDS)
+
+_PLAIN: dict[str, LogicalType] = {
+    "string": STRING,
+    "long": BIGINT,
+    "integer": INT,
+    "short": SMALLINT,
+    "byte": TINYINT,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "boolean": BOOLEAN,
+    "binary": _BYTES,
+    "date": DATE,
+    "timestamp": _INSTANT,
+    "timestamp_ntz": _WALL_TIME,
+}
+"""Delta types that are one word."""
+
+_WORDS = {declared.root: word for word, declared in _PLAIN.items()} | {"CHAR": "string", "BINARY": "binary"}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
+"""Characters that the name of a column cannot have. Source: Delta's protocol, tables without column mapping."""
+
+DeltaType = Any
+"""The type of a column as a Delta log writes it: a word, or an object."""
+
+
+@dataclass(frozen=True)
+class DeltaColumn:
+    """A column of a Delta table.
+
+    Attributes:
+        name: of it.
+        type: as the log writes it.
+        nullable: whether it may be NULL.
+        metadata: what the log says of it besides.
+    """
+
+    name: str
+    type: DeltaType
+    nullable: bool = True
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> LogicalType | None:
+        """The SQL type of it; None for a type that SQL does not have."""
+        made = sql_type(self.type)
+        return None if made is None else made.as_nullable(self.nullable)
+
+    @property
+    def shown(self) -> str:
+        """The type for messages."""
+        return type_text(self.type)
+
+
+def columns_of(schema: dict[str, Any]) -> list[DeltaColumn]:
+    """The columns of a schema as the log writes it."""
+    return [
+        DeltaColumn(f["name"], f["type"], bool(f.get("nullable", True)), f.get("metadata") or {})
+        for f in schema["fields"]
+    ]
+
+
+def sql_type(found: DeltaType) -> LogicalType | None:
+    """The SQL type that holds all values of a Delta type; None where there is none."""
+    if isinstance(found, str):
+        decimal = _DECIMAL.fullmatch(found)
+        if decimal is not None:
+            return LogicalType("DECIMAL", precision=int(decimal[1]), scale=int(decimal[2]))
+        return _PLAIN.get(found)
+    if found.get("type") == "array":
+        element = _part(found["elementType"], found.get("containsNull", True))
+        return None if element is None else LogicalType("ARRAY", children=(element,))
+    if found.get("type") == "map":
+        key = _part(found["keyType"], False)
+        value = _part(found["valueType"], found.get("valueContainsNull", True))
+        return None if key is None or value is None else LogicalType("MAP", children=(key, value))
+    if found.get("type") == "struct":
+        fields = [(f["name"], _part(f["type"], f.get("nullable", True))) for f in found["fields"]]
+        made = [(name, declared) for name, declared in fields if declared is not None]
+        return row_type(made) if made and len(made) == len(fields) else None
+    return None
+
+
+def _part(found: DeltaType, nullable: bool) -> LogicalType | None:
+    made = sql_type(found)
+    return None if made is None else made.as_nullable(nullable)
+
+
+def type_text(found: DeltaType) -> str:
+    """A Delta type for messages: ``array<long>``."""
+    if isinstance(found, str):
+        return found
+    if found.get("type") == "array":
+        return f"array<{type_text(found['elementType'])}>"
+    if found.get("type") == "map":
+        return f"map<{type_text(found['keyType'])}, {type_text(found['valueType'])}>"
+    if found.get("type") == "struct":
+        return "struct<" + ", ".join(f"{f['name']}: {type_text(f['type'])}" for f in found["fields"]) + ">"
+    return str(found.get("type"))
+
+
+def delta_type(declared: LogicalType) -> DeltaType:
+    """The Delta type of a SQL type that :func:`check_columns` lets pass.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if declared.is_timestamp and (declared.precision or 0) > MICROSECONDS:
+        raise ValueError("timestamps of Delta have microseconds")
+    if declared.root in _WORDS:
+        return _WORDS[declared.root]
+    if declared.root == "DECIMAL":
+        return f"decimal({declared.precision},{declared.scale or 0})"
+    if declared.root == "ARRAY":
+        element = declared.children[0]
+        return {"type": "array", "elementType": delta_type(element), "containsNull": element.nullable}
+    if declared.root == "MAP":
+        key, value = declared.children
+        if key.nullable and key.root in ("ARRAY", "MAP", "ROW"):
+            raise ValueError("keys of maps in Delta are no NULL")
+        return {
+            "type": "map",
+            "keyType": delta_type(key),
+            "valueType": delta_type(value),
+            "valueContainsNull": value.nullable,
+        }
+    if declared.root == "ROW" and declared.fields:
+        return {"type": "struct", "fields": schema_of([(f.name, f.type) for f in declared.fields])}
+    raise ValueError("Delta has no such type")
+
+
+def schema_of(fields: Fields) -> list[dict[str, Any]]:
+    """The fields of a schema as the log writes them. Raises as :func:`delta_type`."""
+    return [
+        {"name": name, "type": delta_type(declared), "nullable": declared.nullable, "metadata": {}}
+        for name, declared in fields
+    ]
+
+
+def check_partitions(columns: Sized, partitions: Sequence[str]) -> None:
+    """Raises CatalogError CAT033, all columns are partition keys: files would hold no column, and so no row."""
+    if partitions and len(partitions) == len(columns):
+        raise CatalogError("CAT033.all", names=", ".join(partitions))
+
+
+def check_columns(fields: Fields, place: Place | None = None) -> None:
+    """Checks that a Delta table can have these columns.
+
+    Raises:
+        CatalogError: CAT102, a type that Delta does not have, or a name that it cannot have.
+    """
+    seen: dict[str, str] = {}
+    for name, declared in fields:
+        for part in _names(name, declared):
+            if bad := _NOT_IN_NAMES & set(part):
+                raise CatalogError("CAT102.delta_name", name=part, bad=sorted(bad), place=place)
+        twin = seen.setdefault(name.lower(), name)
+        if twin != name:
+            raise CatalogError("CAT102.delta_twins", name=name, twin=twin, place=place)
+        try:
+            delta_type(declared)
+        except ValueError as error:
+            raise CatalogError(
+                "CAT102.delta_type", column=name, type=declared, reason=str(error), place=place
+            ) from None
+
+
+def _names(name: str, declared: LogicalType) -> Iterator[str]:
+    yield name
+    for child in declared.children:
+        yield from (n for f in child.fields for n in _names(f.name, f.type))
+    for inner in declared.fields:
+        yield from _names(inner.name, inner.type)
+
+
+_WIDER = {
+    "SMALLINT": ("byte", "short"),
+    "INTEGER": ("byte", "short", "integer"),
+    "BIGINT": ("byte", "short", "integer", "long"),
+    "DOUBLE": ("float", "double"),
+}
+"""Delta types whose values a SQL type holds, where there are several."""
+
+
+def holds(declared: LogicalType, found: DeltaType) -> bool:
+    """Whether a column of this type can be read from a Delta column. A text is not checked for its length, and a
+    timestamp loses the digits that the column does not have, as with Flink's file formats."""
+    if isinstance(found, str):
+        decimal = _DECIMAL.fullmatch(found)
+        if decimal is not None:
+            if declared.root != "DECIMAL":
+                return False
+            precision, scale = declared.precision or 10, declared.scale or 0
+            return scale >= int(decimal[2]) and precision - scale >= int(decimal[1]) - int(decimal[2])
+        return found in _WIDER.get(declared.root, (_WORDS.get(declared.root),))
+    kind = found.get("type")
+    if kind == "array":
+        return declared.root == "ARRAY" and holds(declared.children[0], found["elementType"])
+    if kind == "map":
+        inner = (found["keyType"], found["valueType"])
+        return declared.root == "MAP" and all(map(holds, declared.children, inner))
+    if kind == "struct":
+        there = {f["name"]: f["type"] for f in found["fields"]}
+        return declared.root == "ROW" and all(f.name in there and holds(f.type, there[f.name]) for f in declared.fields)
+    return False
+
+
+def fits(declared: LogicalType, found: DeltaType, nullable: bool) -> bool:
+    """Whether all values of a column of this type can be written to a Delta column."""
+    if declared.nullable and not nullable:
+        return False
+    try:
+        own = delta_type(declared)
+    except ValueError:
+        return False
+    return own == found if isinstance(own, str) else not isinstance(found, str) and _parts_fit(declared, found)
+
+
+def _parts_fit(declared: LogicalType, found: dict[str, Any]) -> bool:
+    kind = found.get("type")
+    if declared.root == "ARRAY":
+        return kind == "array" and fits(declared.children[0], found["elementType"], found.get("containsNull", True))
+    if declared.root == "MAP":
+        key, value = declared.children
+        value_fits = kind == "map" and fits(value, found["valueType"], found.get("valueContainsNull", True))
+        return value_fits and fits(key.not_null(), found["keyType"], False)
+    there = found.get("fields", ()) if kind == "struct" else ()
+    return len(there) == len(declared.fields) and all(
+        f.name == t["name"] and fits(f.type, t["type"], t.get("nullable", True))
+        for f, t in zip(declared.fields, there, strict=True)
+    )
+
+
+def names_of(columns: Sequence[DeltaColumn]) -> list[str]:
+    """The names of columns."""
+    return [c.name for c in columns]

@@ -1,0 +1,483 @@
+"""Writing a Delta table: exactly once, because each commit notes the number of its micro-batch as an application
+transaction of Delta.
+
+Without a primary key, workers write Parquet files into the folder of the table, and the driver commits them: a reader
+does not see a file before a commit names it. With a primary key, workers send rows, and the driver merges the last
+change of each key. Source: the sinks of Delta's Flink connector, and ``txn`` actions of Delta's protocol.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.errors import DataError, RunError, nearest
+from stateplan.common.files import shown
+from stateplan.common.types import LogicalType
+from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
+from stateplan.connectors.delta.table import Facts, Location
+from stateplan.connectors.extras import require
+from stateplan.connectors.noted import Ledger, Mark, Standing, input_digest, statement_of, written_before
+from stateplan.connectors.protocol import Sink
+from stateplan.connectors.staging import Staging
+
+if TYPE_CHECKING:
+    import polars as pl
+    from deltalake import CommitProperties, DeltaTable
+
+    from stateplan.connectors.delta.rows import NewFile, Writer
+
+_PATIENCE = 60.0
+"""Seconds for which a commit that others overtake is tried again."""
+
+_GONE = "__stateplan_deleted"
+"""Column of a merge: whether the row is to be deleted."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that is written.
+
+    Attributes:
+        location: where it is.
+        fields: name and type of the declared columns.
+        partitions: of PARTITIONED BY.
+        key: of PRIMARY KEY; empty for none.
+        properties: of a table that is created: ``delta.*``.
+        uid: of the sink in its checkpoint.
+        overwrite: whether the first micro-batch replaces what is there.
+        new_columns: whether the table may have columns that are not declared.
+        compression: codec of Parquet.
+    """
+
+    location: Location
+    fields: tuple[tuple[str, LogicalType], ...]
+    partitions: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    overwrite: bool = False
+    new_columns: bool = False
+    compression: str = "snappy"
+
+    def opened(self, create: bool = True) -> DeltaTable:
+        """The table as it is.
+
+        Args:
+            create: whether it is created where it does not exist.
+
+        Raises:
+            RunError: RUN171 to RUN175 and RUN178, it cannot be written.
+            DataError: as :meth:`Location.open`.
+        """
+        if self.overwrite and self.key and self.partitions:
+            raise RunError("RUN178", name=self.location.name)
+        try:
+            table = self.location.open()
+        except DataError as error:
+            if error.code != "DATA450" or not create:
+                raise
+            self._create()
+            table = self.location.open()
+        self._check(Facts.of(table))
+        return table
+
+    def _create(self) -> None:
+        delta = require("delta", "deltalake", "the connector 'delta'")
+        schema = delta.Schema.from_json(json.dumps({"type": "struct", "fields": schema_of(self.fields)}))
+        Facts((), (), self.properties).check_writable(self.location)
+        try:
+            with self.location.reaching():
+                delta.DeltaTable.create(
+                    self.location.uri,
+                    schema,
+                    mode="ignore",
+                    partition_by=list(self.partitions),
+                    configuration=dict(self.properties),
+                    storage_options=self.location.options,
+                )
+        except delta.exceptions.CommitFailedError:
+            pass  # another job has created it just now
+
+    def _check(self, facts: Facts) -> None:
+        name = self.location.name
+        facts.check_writable(self.location)
+        there = {c.name: c for c in facts.columns}
+        for column_name, declared in self.fields:
+            found = there.get(column_name)
+            if found is None:
+                names = names_of(facts.columns)
+                hint = nearest(column_name, names)
+                raise RunError("RUN172.missing", name=name, column=column_name, columns=names, hint=hint)
+            if not fits(declared, found.type, found.nullable):
+                raise self._misfit(found, declared)
+        more = [c for c in facts.columns if c.name not in dict(self.fields)]
+        if more and not (self.new_columns and all(c.nullable for c in more)):
+            raise RunError("RUN172.more", name=name, columns=names_of(more))
+        if facts.partitions != self.partitions:
+            declared_keys, found_keys = (", ".join(keys) or "none" for keys in (self.partitions, facts.partitions))
+            raise RunError("RUN172.partitions", name=name, declared=declared_keys, found=found_keys)
+        for key, text in self.properties.items():
+            held = facts.configuration.get(key)
+            if held is None:
+                raise RunError("RUN173.missing", name=name, key=key, text=text)
+            if held.lower() != text.lower():
+                raise RunError("RUN173", name=name, key=key, text=text, found=held)
+        if self.overwrite and "deletionVectors" in facts.features:
+            # A removal has to name the deletion vector of its file, which the library does not let it do.
+            raise RunError("RUN171", name=name, features="deletion vectors, whose files INSERT OVERWRITE cannot remove")
+        if facts.is_append_only and (self.key or self.overwrite):
+            what = "INSERT OVERWRITE replaces rows" if self.overwrite else "a primary key replaces rows"
+            raise RunError("RUN175", name=name, what=what)
+
+    def _misfit(self, found: DeltaColumn, declared: LogicalType) -> RunError:
+        own = found.declared
+        return RunError(
+            "RUN172",
+            name=self.location.name,
+            column=found.name,
+            declared=declared.summary(),
+            found=found.shown + ("" if found.nullable else " not null"),
+            hint=None if own is None else f"declare it as {own.summary()}",
+        )
+
+    @property
+    def input_uid(self) -> str:
+        """Names the application transaction whose number is the digest of what the last micro-batch read."""
+        return f"{self.uid}/input"
+
+    @property
+    def writer_uid(self) -> str:
+        """Names the application transaction whose number tells which checkpoint of the statement has begun to write
+        last."""
+        return f"{statement_of(self.uid)}/writer"
+
+    @property
+    def writer(self) -> int:
+        """That number for this checkpoint."""
+        return int(input_digest(self.uid.encode()), 16)
+
+    def noted(self, ledger: Ledger, epoch: int, places: Sequence[str] = ()) -> CommitProperties:
+        """What a commit notes: the micro-batch that it holds, the partitions that it replaces, and, the first time, the
+        checkpoint."""
+        from deltalake import CommitProperties, Transaction
+
+        hand = ledger.hand(epoch)
+        made = {self.input_uid: hand.number} if hand.input else {}
+        if ledger.noted is None:
+            made[self.writer_uid] = self.writer
+        made |= dict.fromkeys((self.uid, *(f"{self.uid}/{place}" for place in places)), epoch)
+        return CommitProperties(app_transactions=[Transaction(text, number) for text, number in made.items()])
+
+
+class DeltaSink(Sink):
+    """What both ways of writing have in common.
+
+    Args:
+        target: the table.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._released = False
+
+    @property
+    def location(self) -> Location:
+        return self.target.location
+
+    def announce(self, token: str) -> None:
+        if self.location.is_local:
+            Staging.at(self.location.path, self.target.uid).announce(token)
+
+    def check(self, name: str, token: str) -> None:
+        if self.location.is_local and not Staging.at(self.location.path, self.target.uid).sees(token):
+            raise RunError("RUN153", name=name, path=shown(self.location.path))
+
+    def prepare(self, epoch: int) -> None:
+        if self.location.is_local:
+            Staging.at(self.location.path, self.target.uid).clean(epoch)
+        self._done(self._opened(), epoch)
+
+    def _opened(self) -> DeltaTable:
+        """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
+        RUN176, it is gone."""
+        try:
+            return self.target.opened(create=self._expected is None)
+        except DataError as error:
+            if error.code != "DATA450" or self._expected is None:
+                raise
+            raise self._behind(None) from None
+
+    @property
+    def _expected(self) -> int | None:
+        """The last micro-batch that the table must have."""
+        return self.ledger.expected(self.location.uri)
+
+    def _behind(self, found: int | None) -> RunError:
+        """The table has micro-batches up to one, and the job has written more."""
+        last = "none" if found is None else found
+        return RunError("RUN176.behind", name=self.location.name, found=last, noted=self._expected)
+
+    def release(self) -> None:
+        self._released = True
+
+    def _done(self, table: DeltaTable, epoch: int) -> bool:
+        """Whether the micro-batch is in the table.
+
+        Raises:
+            RunError: RUN176, a later one is, or one is missing that the job has written.
+        """
+        with self.location.reaching():
+            last = table.transaction_version(self.target.uid)
+            read = table.transaction_version(self.target.input_uid) if last == epoch else None
+
+        def refuse(how: Standing) -> RunError | None:
+            if how is Standing.AHEAD:
+                return RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
+            if how is Standing.OTHER:
+                return RunError("RUN176.other", name=self.location.name, epoch=epoch)
+            return None if Facts.of(table).forgets_writers else self._behind(last)
+
+        def others() -> str | None:
+            with self.location.reaching():
+                writer = table.transaction_version(self.target.writer_uid)
+            if writer is None or writer == self.target.writer or self.target.overwrite:
+                return None
+            return written_before(f"the Delta table {shown(self.location.path)}", keyed=bool(self.target.key))
+
+        found = None if last is None else Mark.of(last, read)
+        return self.ledger.is_done(epoch, found, self.location.uri, refuse, others)
+
+    def _begun(self, table: DeltaTable) -> bool:
+        """Whether a micro-batch of this sink is in the table."""
+        with self.location.reaching():
+            return table.transaction_version(self.target.uid) is not None
+
+    def _commit(self, epoch: int, change: Callable[[DeltaTable], bool]) -> bool:
+        """Makes a change in one commit with the number of the micro-batch. Where another writer was faster, looks
+        again at what the table has now.
+
+        Args:
+            epoch: number of the micro-batch.
+            change: makes it, and gives whether there was one: the library commits no merge that changes nothing.
+
+        Returns:
+            False where the micro-batch was there before. A commit that seems to have failed may have been made: the
+            store took it, and its answer was lost.
+
+        Raises:
+            RunError: RUN170, others were always faster; RUN174, the store does not take it.
+        """
+        from deltalake.exceptions import CommitFailedError
+
+        until = time.monotonic() + _PATIENCE
+        pause = 0.05
+        tried = False
+        while True:
+            table = self._opened()
+            if self._done(table, epoch):
+                return tried
+            tried = True
+            try:
+                with self.location.reaching():
+                    if change(table):
+                        self.ledger.note(self.location.uri, epoch)
+                return True
+            except CommitFailedError as error:
+                if self._released or time.monotonic() > until:
+                    reason = self.location.told(error)
+                    raise RunError("RUN170", name=self.location.name, epoch=epoch, reason=reason) from None
+                time.sleep(pause * (1 + random.random()))
+                pause = min(2 * pause, 2.0)
+
+
+class AppendSink(DeltaSink):
+    """A table without a primary key: files that workers write and one commit names."""
+
+    def _writer(self) -> Writer:
+        from stateplan.connectors.delta.rows import Writer
+
+        target = self.target
+        return Writer(target.location, target.fields, target.partitions, _prefix(target.uid), target.compression)
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        if not frame.height:
+            return b""
+        if KIND in frame.columns and (frame[KIND] != RowKind.INSERT).any():
+            raise RunError("RUN177", name=self.location.name)
+        return json.dumps([asdict(file) for file in self._writer().write(frame)]).encode()
+
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
+        from stateplan.connectors.delta.rows import NewFile
+
+        files = [NewFile(**file) for part in parts for file in json.loads(part)]
+        if not files and not self.target.overwrite:
+            return
+
+        def change(table: DeltaTable) -> bool:
+            from deltalake.transaction import AddAction
+
+            actions: list[Any] = [AddAction(f.path, f.size, f.partition, f.modified, True, f.stats) for f in files]
+            places: list[str] = []
+            if self.target.overwrite:
+                removed, places = self._replaced(table, files)
+                actions += removed
+            if actions:
+                noted = self.target.noted(self.ledger, epoch, places)
+                keys = list(self.target.partitions)
+                table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=noted)
+            return bool(actions)
+
+        if not self._commit(epoch, change):
+            self._writer().remove(files)
+
+    def _replaced(self, table: DeltaTable, files: Sequence[NewFile]) -> tuple[list[Any], list[str]]:
+        """What INSERT OVERWRITE removes in this micro-batch: the files of the whole table, or of the partitions that
+        get rows, unless an earlier micro-batch has replaced them; and the names of these partitions."""
+        import pyarrow as pa
+        from deltalake.transaction import RemoveAction
+
+        from stateplan.connectors.delta.log import value_text
+
+        if self.target.partitions:
+            touched = {_place(file.partition) for file in files}
+            places = sorted(p for p in touched if table.transaction_version(f"{self.target.uid}/{p}") is None)
+        else:
+            places = []
+            if self._begun(table):
+                return [], []
+        now = int(time.time() * 1000)
+        removed = []
+        for action in pa.table(table.get_add_actions()).to_pylist():
+            partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}
+            if not self.target.partitions or _place(partition) in places:
+                path = unquote(action["path"])
+                removed.append(RemoveAction(path, True, now, action["size_bytes"], partition))
+        return removed, places
+
+
+class MergeSink(DeltaSink):
+    """A table with a primary key: rows that the driver merges."""
+
+    ordered = True
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        from stateplan.connectors.delta.rows import refuse_empty_texts
+
+        if not frame.height:
+            return b""
+        refuse_empty_texts(frame, self.target.fields, self.target.partitions, self.location)
+        out = io.BytesIO()
+        frame.write_ipc(out)
+        return out.getvalue()
+
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
+        rows = self._last(parts)
+        if rows is None and not self.target.overwrite:
+            return
+
+        def change(table: DeltaTable) -> bool:
+            before = table.version()
+            if self.target.overwrite and not self._begun(table):
+                self._replace(table, rows, epoch)
+            elif rows is not None:
+                self._merge(table, rows, epoch)
+            return bool(table.version() > before)
+
+        self._commit(epoch, change)
+
+    def _last(self, parts: Sequence[bytes]) -> pl.DataFrame | None:
+        """The last change of each key; None without any."""
+        import polars as pl
+
+        frames = [pl.read_ipc(io.BytesIO(part)) for part in parts]
+        frames = [f if KIND in f.columns else f.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for f in frames]
+        if not frames:
+            return None
+        names = [name for name, _ in self.target.fields]
+        key = [column(names.index(k)) for k in self.target.key]
+        # A row that moves to another key ends with its -U under the old one: there it is gone.
+        return pl.concat(frames).unique(key, keep="last", maintain_order=True)
+
+    def _table(self, rows: pl.DataFrame, flagged: bool) -> Any:
+        import polars as pl
+        import pyarrow as pa
+
+        from stateplan.connectors.delta.rows import arrays_of
+
+        fields = [(column(i), name, declared) for i, (name, declared) in enumerate(self.target.fields)]
+        arrays, names = arrays_of(rows, fields), [name for _, name, _ in fields]
+        if flagged:
+            gone = rows.select(pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])).to_series()
+            arrays, names = [*arrays, gone.to_arrow()], [*names, _GONE]
+        return pa.table(arrays, names=names)
+
+    def _replace(self, table: DeltaTable, rows: pl.DataFrame | None, epoch: int) -> None:
+        import polars as pl
+        from deltalake import write_deltalake
+
+        if rows is None:
+            rows = pl.DataFrame(schema={column(i): t.polars() for i, (_, t) in enumerate(self.target.fields)})
+        else:
+            rows = rows.filter(pl.col(KIND).is_in([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)]))
+        properties = self.target.noted(self.ledger, epoch)
+        write_deltalake(table, self._table(rows, False), mode="overwrite", commit_properties=properties)
+
+    def _without_strangers(self, table: DeltaTable, rows: pl.DataFrame) -> pl.DataFrame:
+        """The changes without deletions of keys that the table does not have. For these, ``deltalake`` writes a row of
+        NULLs to a change data feed, and refuses it itself where a column cannot be NULL."""
+        import polars as pl
+        import pyarrow as pa
+
+        facts = Facts.of(table)
+        gone = pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])
+        deleted = rows.filter(gone)
+        if deleted.is_empty() or not facts.has_change_feed or all(c.nullable for c in facts.columns):
+            return rows
+        names = [name for name, _ in self.target.fields]
+        key = [column(names.index(k)) for k in self.target.key]
+        there = []
+        for batch in pa.RecordBatchReader.from_stream(table.scan(columns=list(self.target.key))):
+            found = pl.DataFrame(pl.from_arrow(pa.table(batch)))
+            found = found.select(
+                pl.col(k).cast(rows.schema[c]).alias(c) for k, c in zip(self.target.key, key, strict=True)
+            )
+            there.append(found.join(deleted, key, "semi"))
+        kept = pl.concat(there) if there else deleted.select(key).clear()
+        return pl.concat([rows.filter(~gone), deleted.join(kept, key, "semi")])
+
+    def _merge(self, table: DeltaTable, rows: pl.DataFrame, epoch: int) -> None:
+        rows = self._without_strangers(table, rows)
+        same = " AND ".join(f"target.{_quoted(k)} = source.{_quoted(k)}" for k in self.target.key)
+        columns = {_quoted(name): f"source.{_quoted(name)}" for name, _ in self.target.fields}
+        gone = f"source.{_quoted(_GONE)}"
+        merge = table.merge(
+            self._table(rows, True),
+            same,
+            source_alias="source",
+            target_alias="target",
+            commit_properties=self.target.noted(self.ledger, epoch),
+        )
+        merge = merge.when_matched_delete(gone).when_matched_update(columns, f"NOT {gone}")
+        merge.when_not_matched_insert(columns, f"NOT {gone}").execute()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _place(partition: Mapping[str, str | None]) -> str:
+    """A partition as text."""
+    return json.dumps(sorted(partition.items()))
+
+
+def _prefix(uid: str) -> str:
+    return "part-" + hashlib.sha1(uid.encode(), usedforsecurity=False).hexdigest()[:12]

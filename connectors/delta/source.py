@@ -1,0 +1,469 @@
+"""Reading a Delta table: a version as it is, the versions that come, and the change data feed.
+
+An offset is a version and a position in it: ``{"table": .., "version": 7, "file": 3, "snapshot": false}`` stands before
+the fourth file that version 7 adds. With ``snapshot`` it stands before the fourth file of which version 7 consists. The
+log never changes what it says of a version, so a micro-batch that runs again reads the same files. ``table`` is the id
+of the table, which another table at the same place does not have.
+
+Source: ``DeltaSource`` of Delta's Flink connector, and of Spark for the rules on deletions and the change data feed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stateplan.common.errors import DataError, OptionError, nearest
+from stateplan.common.types import LogicalType
+from stateplan.connectors.delta.log import DELETE, GIVEN, TAKEN, Commit, DataFile, Log
+from stateplan.connectors.delta.pruning import may_match
+from stateplan.connectors.delta.schema import holds, names_of
+from stateplan.connectors.delta.table import Facts, Location
+from stateplan.connectors.protocol import Offset, OffsetSource, Partition, Split
+from stateplan.functions.rex import Rex
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_IDLE_LOOKS = 100
+"""Looks for a next version after which the log is listed: it may have lost that version and have later ones."""
+
+_KEPT_FACTS = 64
+"""Versions whose columns and properties are kept: they are planned soon after they are counted."""
+
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?Z?")
+
+
+def instant(text: str) -> int:
+    """A time in an option, in ms since 1970: a date, or a date and a time, in UTC. Source: Delta's
+    ``TimestampFormatConverter``. Raises ValueError."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(f"{found[1]} {found[2] or '00:00'}").replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a job without a checkpoint begins; at most one is given.
+
+    Attributes:
+        snapshot: a version to read as it is.
+        snapshot_time: ms; the version that was the latest then.
+        changes: a version whose changes are the first to be read, or ``latest``.
+        changes_time: ms; the first version at or after it.
+    """
+
+    snapshot: int | None = None
+    snapshot_time: int | None = None
+    changes: str | None = None
+    changes_time: int | None = None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What to do with versions that remove rows; by default they are errors.
+
+    Attributes:
+        ignore_deletes: passes over versions that only remove.
+        ignore_changes: reads what such versions add, rows that were only moved among them.
+        skip_changes: passes over versions that remove and add.
+        change_feed: reads the change data feed.
+    """
+
+    ignore_deletes: bool = False
+    ignore_changes: bool = False
+    skip_changes: bool = False
+    change_feed: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a micro-batch reads at most, but one file at least."""
+
+    files: int | None = None
+    bytes: int | None = None
+
+
+class _Budget:
+    def __init__(self, limits: Limits) -> None:
+        self.files = limits.files
+        self.bytes = limits.bytes
+        self.is_fresh = True
+
+    @property
+    def is_used_up(self) -> bool:
+        return not self.is_fresh and (
+            (self.files is not None and self.files <= 0) or (self.bytes is not None and self.bytes <= 0)
+        )
+
+    def take(self, file: DataFile) -> None:
+        self.is_fresh = False
+        if self.files is not None:
+            self.files -= 1
+        if self.bytes is not None:
+            self.bytes -= file.size
+
+
+class DeltaSource(OffsetSource):
+    """See the module.
+
+    Args:
+        location: of the table.
+        fields: name and type of the declared columns.
+        projection: positions in ``fields`` of those to read.
+        metadata: keys that follow them.
+        bounded: whether it ends with the version that is the latest when the job starts.
+        interval: milliseconds between looks for new versions.
+        start: where it begins.
+        rules: for versions that remove rows.
+        limits: of a micro-batch.
+        partitions: to read; None for all.
+        filters: conditions over ``fields``: files in which they hold for no row are not read.
+        limit: how many rows of a file are enough.
+    """
+
+    modules = ("deltalake", __name__)
+
+    def __init__(
+        self,
+        location: Location,
+        fields: Sequence[tuple[str, LogicalType]],
+        projection: Sequence[int],
+        metadata: Sequence[str] = (),
+        *,
+        bounded: bool = True,
+        interval: int | None = None,
+        start: Start = Start(),
+        rules: Rules = Rules(),
+        limits: Limits = Limits(),
+        partitions: Sequence[Partition] | None = None,
+        filters: Sequence[Rex] = (),
+        limit: int | None = None,
+    ) -> None:
+        self.location = location
+        self.fields = tuple(fields)
+        self.columns = tuple(self.fields[i] for i in projection)
+        self.metadata = tuple(metadata)
+        self.bounded = bounded
+        self.interval = None if bounded else interval
+        self.start = start
+        self.rules = rules
+        self.limits = limits
+        self.partitions = None if partitions is None else {tuple(sorted(p.items())) for p in partitions}
+        self.filters = tuple(filters)
+        self.limit = limit
+        self.log = Log(location)
+        self._facts: dict[int, Facts] = {}
+        self._later: tuple[int, Facts] | None = None
+        self._end: int | None = None
+        self._seen = False
+        self._looks = 0
+        self._mark: tuple[int, tuple[int, int] | None] | None = None
+
+    def check(self, name: str) -> None:
+        self._check(Facts.of(self.location.open()))
+
+    # ---- planning --------------------------------------------------------------------------------------------------
+
+    def initial_offset(self) -> Offset:
+        now = self.location.open()
+        latest = int(now.version())
+        start, version, snapshot = self.start, latest, True
+        if start.changes is not None or start.changes_time is not None:
+            version, snapshot = self._first_change(latest), False
+        elif start.snapshot is not None:
+            version = start.snapshot
+            if version > latest:
+                raise OptionError("OPT172", name=self.location.name, version=version, latest=latest)
+        elif start.snapshot_time is not None:
+            version = self._version_at(start.snapshot_time)
+        self._end = version if snapshot else latest
+        self._seen = True
+        self._check(Facts.of(self.log.opened(version)), version)
+        return _offset(str(now.metadata().id), version, snapshot=snapshot)
+
+    def _first_change(self, latest: int) -> int:
+        if self.start.changes_time is not None:
+            versions = self.log.versions()
+            after = next((version for version, stamp in versions if stamp >= self.start.changes_time), None)
+            if after is None:
+                raise OptionError("OPT172.after", name=self.location.name, time=_shown(self.start.changes_time))
+            return after
+        if (self.start.changes or "").lower() == "latest":
+            return latest
+        version = int(self.start.changes or 0)
+        if version > latest:
+            raise OptionError("OPT172", name=self.location.name, version=version, latest=latest)
+        if not self.log.has(version):
+            raise self.log.gone(version)
+        return version
+
+    def _version_at(self, time: int) -> int:
+        versions = self.log.versions()
+        found = [version for version, stamp in versions if stamp <= time]
+        if not found:
+            raise OptionError("OPT172.before", name=self.location.name, time=_shown(time))
+        if versions[-1][1] < time:
+            raise OptionError("OPT172.after", name=self.location.name, time=_shown(time))
+        return found[-1]
+
+    def latest_offset(self, start: Offset) -> Offset:
+        budget = _Budget(self.limits)
+        position = dict(start)
+        self._arrive(start)
+        if position["snapshot"]:
+            files = self.log.snapshot(position["version"])
+            while position["file"] < len(files):
+                if budget.is_used_up:
+                    return position
+                self._take(files[position["file"]], budget)
+                position["file"] += 1
+            position = _offset(position["table"], position["version"] + 1)
+        self._stay(position)
+        while not budget.is_used_up and self._has(position["version"]):
+            try:
+                position = self._next(position, budget)
+            except DataError:
+                if position == start:
+                    raise
+                break  # what is before the version that cannot be read is read first
+        return position
+
+    def _arrive(self, start: Offset) -> None:
+        """Looks, at the start of a job with a checkpoint, whether the table is still the same, and where it ends.
+
+        Raises:
+            DataError: DATA454, it is another one.
+        """
+        if self._seen:
+            return
+        latest = self._latest_after(start)
+        only = self.start.snapshot is not None or self.start.snapshot_time is not None
+        self._end = int(start["version"]) - (not start["snapshot"]) if only else latest
+        self._seen = True
+
+    def _latest_after(self, position: Offset) -> int:
+        """The latest version of the table that has been read up to a position.
+
+        Raises:
+            DataError: DATA454, it is another table.
+        """
+        now = self.location.open()
+        latest, before = int(now.version()), max(0, position["version"] - (not position["snapshot"]))
+        if before <= latest and self.log.has(before):
+            with suppress(DataError):  # the log may have the version, and not what was before it
+                now = self.log.opened(before)
+        if str(now.metadata().id) != position["table"] or latest < position["version"] - 1:
+            raise DataError("DATA454.recreated", name=self.location.name, version=position["version"], latest=latest)
+        return latest
+
+    def _stay(self, position: Offset) -> None:
+        """Looks whether the version before a position is still the one that was read. Raises as
+        :meth:`_latest_after`."""
+        before = position["version"] - 1
+        mark = self.log.mark(before) if before >= 0 else None
+        if self._mark is not None and self._mark[0] == before and self._mark[1] != mark:
+            self._latest_after(position)
+        self._mark = (before, mark)
+
+    def _has(self, version: int) -> bool:
+        """Whether there is a version, and it is to be read."""
+        if self.bounded and version > (self._end or 0):
+            return False
+        if self.log.has(version):
+            return True
+        self._looks -= 1
+        if self._looks < 0:
+            self._looks = _IDLE_LOOKS
+            latest = self.log.latest()
+            if latest < version - 1:
+                raise DataError("DATA454.recreated", name=self.location.name, version=version, latest=latest)
+            if latest >= version and not self.log.has(version):
+                raise self.log.gone(version)
+        return False
+
+    def _next(self, position: Offset, budget: _Budget) -> Offset:
+        """How far the version of a position may be read."""
+        table, version, place = position["table"], position["version"], position["file"]
+        files = self._files(version)
+        while place < len(files):
+            # The changes of a version belong together: half of them may be a state that the table never had.
+            if budget.is_used_up and not self.rules.change_feed:
+                return _offset(table, version, place)
+            self._take(files[place], budget)
+            place += 1
+        metadata = self.log.commit(version).metadata
+        return _offset(table if metadata is None else metadata.get("id", table), version + 1)
+
+    def _take(self, file: DataFile, budget: _Budget) -> None:
+        if self._is_wanted(file):
+            budget.take(file)
+
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        found: list[DataFile] = []
+        version, place = start["version"], start["file"]
+        if start["snapshot"]:
+            stop = end["file"] if end["snapshot"] else None
+            found += self.log.snapshot(version)[place:stop]
+            if end["snapshot"]:
+                return self._splits(found)
+            version, place = version + 1, 0
+        while version < end["version"]:
+            found += self._files(version)[place:]
+            version, place = version + 1, 0
+        if end["file"]:
+            found += self._files(version)[place : end["file"]]
+        return self._splits(found)
+
+    def _splits(self, files: Sequence[DataFile]) -> list[Split]:
+        return [file.to_split() for file in files if self._is_wanted(file)]
+
+    def _is_wanted(self, file: DataFile) -> bool:
+        if self.partitions is not None and tuple(sorted(file.partition.items())) not in self.partitions:
+            return False
+        return may_match(self.filters, self.fields, file.bounds)
+
+    def _files(self, version: int) -> list[DataFile]:
+        """The files of a version that are read, in order.
+
+        Raises:
+            DataError: DATA454, the version is gone from the log; DATA455, it changes the columns; DATA456, it removes
+                rows; DATA458, it has no change data feed.
+        """
+        commit = self.log.commit(version)
+        facts = self._facts_of(commit)
+        for file in (*commit.adds, *commit.removes, *commit.changes):
+            if not file.partition.keys() >= set(facts.partitions):
+                raise DataError("DATA457.partition", name=self.location.name, version=version, file=file.path)
+        if self.rules.change_feed:
+            if not facts.has_change_feed and (commit.adds or commit.removes):
+                raise DataError("DATA458", name=self.location.name, version=version)
+            return self._changes(commit)
+        rules = self.rules
+        if commit.removes and not rules.ignore_changes:
+            if commit.adds and not rules.skip_changes:
+                raise DataError("DATA456", name=self.location.name, version=version)
+            if not commit.adds and not (rules.ignore_deletes or rules.skip_changes):
+                raise DataError("DATA456.deletes", name=self.location.name, version=version)
+            return []
+        return list(commit.adds)
+
+    def _changes(self, commit: Commit) -> list[DataFile]:
+        """The files with the changes of a version. Removed rows come before added ones; writers have them in any order.
+        Files of the change feed stand for all others. Without any, files that are removed are rows that are deleted. A
+        file with another deletion vector than before is both."""
+        if commit.changes:
+            return [replace(file, rows=side) for side in (TAKEN, GIVEN) for file in commit.changes]
+        before = {file.path: file.masked for file in commit.removes}
+        after = {file.path for file in commit.adds}
+        removes = [file for file in commit.removes if file.path not in after]
+        adds = [replace(file, was_masked=before.get(file.path)) for file in commit.adds]
+        taken = [replace(file, rows=DELETE) for file in adds if file.was_masked is not None]
+        return [*removes, *taken, *adds]
+
+    def _facts_of(self, commit: Commit) -> Facts:
+        """What holds at a version, whose columns are checked."""
+        version = commit.version
+        if version in self._facts:
+            return self._facts[version]
+        if version - 1 in self._facts:
+            facts = self._facts[version - 1].after(commit.metadata, commit.protocol)
+        else:
+            try:
+                facts = Facts.of(self.log.opened(version))
+            except DataError as error:
+                if error.code == "DATA451":
+                    raise
+                # The log has the version, and not what was before it: what holds now says what held then.
+                facts = Facts.of(self.location.open()).after(commit.metadata, commit.protocol)
+        self._check(facts, version)
+        self._facts[version] = facts
+        while len(self._facts) > _KEPT_FACTS:
+            del self._facts[next(iter(self._facts))]
+        return facts
+
+    def _facts_after(self, version: int) -> Facts:
+        """What held at the latest version at some time after a version was there."""
+        if self._later is None or self._later[0] < version:
+            now = self.location.open()
+            self._later = int(now.version()), Facts.of(now)
+        return self._later[1]
+
+    def _check(self, facts: Facts, version: int | None = None) -> None:
+        """Raises DataError DATA451, DATA455 when the table is not what has been declared."""
+        facts.check_readable(self.location)
+        there = {c.name: c for c in facts.columns}
+        if version is not None and not there.keys() >= {name for name, _ in self.fields}:
+            # A column that was added later is NULL in the files of this version.
+            there = {c.name: c for c in self._facts_after(version).columns} | there
+        at = "" if version is None else f" in version {version}"
+        for name, declared in self.fields:
+            if name not in there:
+                names = names_of(facts.columns)
+                raise DataError(
+                    "DATA455.missing",
+                    name=self.location.name,
+                    column=name,
+                    at=at,
+                    columns=names,
+                    hint=nearest(name, names),
+                )
+            if not holds(declared, there[name].type):
+                found = there[name].declared
+                raise DataError(
+                    "DATA455",
+                    name=self.location.name,
+                    column=name,
+                    at=at,
+                    declared=declared.summary(),
+                    found=there[name].shown,
+                    hint=None if found is None else f"declare it as {found.as_nullable().summary()}",
+                )
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        from stateplan.connectors.delta.rows import Reader
+
+        changes = self.rules.change_feed
+        reader = Reader(self.location, self.columns, self.metadata, changes)
+        left = self.limit
+        for frame in reader.read(DataFile.of_split(split)):
+            if left is None:
+                yield frame
+                continue
+            yield frame.head(left)
+            left -= frame.height
+            if left <= 0:
+                return
+
+
+def _offset(table: str, version: int, file: int = 0, snapshot: bool = False) -> Offset:
+    return {"table": table, "version": version, "file": file, "snapshot": snapshot}
+
+
+def _shown(time: int) -> str:
+    return datetime.fromtimestamp(time / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
+
+
+def partitions_of(source: DeltaSource, keys: Sequence[str]) -> list[dict[str, str | None]] | None:
+    """The partitions of the version with which a source begins; None where the table has other partition columns, or
+    values that SQL does not read as the log writes them.
+
+    Raises:
+        StateplanError: as the methods that plan.
+    """
+    start = source.initial_offset()
+    facts = Facts.of(source.log.opened(start["version"]))
+    types = {c.name: c.type for c in facts.columns}
+    if set(facts.partitions) != set(keys) or any(types[key] in ("timestamp", "timestamp_ntz") for key in keys):
+        return None
+    found = {tuple(file.partition[key] for key in keys) for file in source.log.snapshot(start["version"])}
+    ordered = sorted(found, key=lambda values: [(value is not None, value or "") for value in values])
+    return [dict(zip(keys, values, strict=True)) for values in ordered]

@@ -1,0 +1,248 @@
+"""Frames to Avro data: messages with one value each, container files, messages with the id of their schema.
+
+Columns of numbers, texts, times and records of these are written all at once
+(:mod:`connectors.formats.avro_pieces`), lists and maps one by one by fastavro.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from stateplan.common.changelog import KIND, column
+from stateplan.common.errors import DataError
+from stateplan.common.frozen import Frozen
+from stateplan.common.types import LogicalType
+from stateplan.common.values.fields import raw_dtype
+from stateplan.connectors.extras import require
+from stateplan.connectors.formats import avro_pieces
+from stateplan.connectors.formats.avro_files import written
+from stateplan.connectors.formats.avro_json import encoded
+from stateplan.connectors.formats.avro_schema import Node, Schema, named_schemas, nullable_branch, standalone
+from stateplan.connectors.formats.avro_values import MisfitError, writer
+from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.formats.schema_registry import Registry
+
+
+class RowWriter:
+    """Rows of a table as records of a schema.
+
+    Args:
+        node: the schema of the record, which fits the table.
+        fields: name and type of the columns.
+        user: the format, for messages.
+    """
+
+    def __init__(self, node: Node, fields: Fields, user: str) -> None:
+        require("avro", "fastavro", f"the format '{user}'")
+        self.fields = fields
+        types = {field["name"]: field["type"] for field in node.fields}
+        self._nodes = [node.inner(types[name]) for name, _ in fields]
+        self._converters = [writer(n, declared) for n, (_, declared) in zip(self._nodes, fields, strict=True)]
+        self._fast = [_fast(n, declared) for n, (_, declared) in zip(self._nodes, fields, strict=True)]
+
+    def records(self, df: pl.DataFrame) -> list[dict[str, Any]]:
+        """The records of rows, as fastavro takes them. Raises DataError DATA471."""
+        names = [name for name, _ in self.fields]
+        data = [self._values(df[column(i)], i) for i in range(len(self.fields))]
+        if not data:
+            return [{} for _ in range(df.height)]
+        return [dict(zip(names, row, strict=True)) for row in zip(*data, strict=True)]
+
+    def pieces(self, df: pl.DataFrame) -> avro_pieces.Pieces:
+        """The bytes of rows, which are the same when they are joined. Raises DataError DATA471."""
+        made: avro_pieces.Pieces = []
+        if not df.height:
+            return made
+        for i, fast in enumerate(self._fast):
+            self._check(df[column(i)], i)
+            try:
+                made += self._slow(df[column(i)], i) if fast is None else fast(df[column(i)], None)
+            except avro_pieces.NotWrittenError:
+                made += self._slow(df[column(i)], i)
+        return made
+
+    def _check(self, series: pl.Series, i: int) -> None:
+        name, declared = self.fields[i]
+        if not declared.nullable and declared.root != "NULL" and series.null_count():
+            raise cannot(None, name, "the column is NOT NULL")
+
+    def _values(self, series: pl.Series, i: int) -> list[Any]:
+        self._check(series, i)
+        (name, declared), convert = self.fields[i], self._converters[i]
+        values = series.cast(raw_dtype(declared)).to_list()
+        if convert is None:
+            return values
+        out = []
+        for value in values:
+            try:
+                out.append(None if value is None else convert(value))
+            except MisfitError as error:
+                raise cannot(value, name, f"the schema has no such value ({error})") from error
+        return out
+
+    def _slow(self, series: pl.Series, i: int) -> avro_pieces.Pieces:
+        data = datums(standalone(self._nodes[i]), self._values(series, i))
+        return [pl.Series(data, dtype=pl.Binary).to_arrow().cast("large_binary")]
+
+
+def _fast(node: Node, declared: LogicalType) -> avro_pieces.Write | None:
+    try:
+        return avro_pieces.writer(node, declared)
+    except avro_pieces.NotWrittenError:
+        return None
+
+
+def datums(schema: Schema, values: Sequence[Any]) -> list[bytes]:
+    """The bytes of values of a schema without logical types, one by one."""
+    from fastavro import schemaless_writer
+    from fastavro.schema import parse_schema
+
+    parsed, out = parse_schema(schema), []
+    for value in values:
+        stream = io.BytesIO()
+        schemaless_writer(stream, parsed, value)
+        out.append(stream.getvalue())
+    return out
+
+
+def record_of(schema: Schema) -> Node:
+    """The record of a schema, or of a nullable one."""
+    node = Node(schema, named_schemas(schema, {}))
+    return next(branch for branch in node.branches if branch.kind == "record")
+
+
+def cannot(value: Any, name: str, reason: str) -> DataError:
+    """DATA471 for a value."""
+    shown = "NULL" if value is None else str(value)
+    shown = shown if len(shown) <= 80 else shown[:80] + "..."
+    return DataError("DATA471", value=shown, name=name, reason=reason)
+
+
+@dataclass
+class AvroEncoder(Frozen):
+    """Encoder of the ``avro`` format; see :class:`connectors.formats.base.Encoder` and
+    :class:`connectors.formats.base.MessageEncoder`.
+
+    Attributes:
+        fields: name and type of the columns.
+        schema: of the table.
+        codec: of files.
+        as_json: whether messages are in Avro's JSON encoding.
+    """
+
+    fields: Fields
+    schema: Schema
+    codec: str = "null"
+    as_json: bool = False
+
+    @cached_property
+    def _node(self) -> Node:
+        return record_of(self.schema)
+
+    @cached_property
+    def _rows(self) -> RowWriter:
+        return RowWriter(self._node, self.fields, "avro")
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row."""
+        if self.as_json:
+            return pl.Series([encoded(self._node, r) for r in self._rows.records(df)], dtype=pl.Binary)
+        return avro_pieces.joined(self._rows.pieces(df), df.height)
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        return written(self.schema, self.codec, avro_pieces.joined(self._rows.pieces(df), df.height).to_list())
+
+
+@dataclass
+class RegistryEncoder(Frozen):
+    """Encoder of ``avro-confluent``. The schema is registered before the first message, by each process.
+
+    Attributes:
+        fields: name and type of the columns.
+        registry: where the schema is registered.
+        subject: under which.
+        schema: of the table.
+        user: the format, for messages.
+    """
+
+    fields: Fields
+    registry: Registry
+    subject: str
+    schema: Schema
+    user: str
+
+    @cached_property
+    def _rows(self) -> RowWriter:
+        return RowWriter(record_of(self.schema), self.fields, self.user)
+
+    def head(self) -> bytes:
+        """What stands before each value. Raises DataError DATA465 to DATA467."""
+        return b"\0" + struct.pack(">I", self.registry.register(self.subject, self.schema))
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row."""
+        if not df.height:
+            return pl.Series([], dtype=pl.Binary)
+        pieces = self._rows.pieces(df)
+        return avro_pieces.joined([avro_pieces.constant(self.head(), df.height), *pieces], df.height)
+
+
+@dataclass
+class EventEncoder(RegistryEncoder):
+    """Encoder of ``debezium-avro-confluent``: +I and +U become an event that adds a row, -U and -D one that deletes
+    it."""
+
+    def messages(self, df: pl.DataFrame) -> pl.Series:
+        """A message for each row."""
+        kinds = df[KIND] if KIND in df.columns else pl.zeros(df.height, pl.Int8, eager=True)
+        gone = kinds.is_in([1, 3])
+        if gone.any() and not gone.all():
+            parts = [self._alike(df.filter(gone), True), self._alike(df.filter(~gone), False)]
+            order = pl.concat([gone.arg_true(), (~gone).arg_true()]).arg_sort()
+            return pl.concat(parts).gather(order)
+        return self._alike(df, bool(gone.any()))
+
+    def _alike(self, df: pl.DataFrame, gone: bool) -> pl.Series:
+        if not df.height:
+            return pl.Series([], dtype=pl.Binary)
+        before, after, rows = self._around[gone]
+        pieces = rows.pieces(df)
+        start, end = (avro_pieces.constant(text, df.height) for text in (self.head() + before, after))
+        return avro_pieces.joined([start, *pieces, end], df.height)
+
+    @cached_property
+    def _around(self) -> dict[bool, tuple[bytes, bytes, RowWriter]]:
+        """For rows that are added, and for those that are gone: what stands before and after the row, and its
+        writer."""
+        require("avro", "fastavro", f"the format '{self.user}'")
+        event = record_of(self.schema)
+        top = _branch(Node(self.schema, named_schemas(self.schema, {})), True)
+        nodes = {f["name"]: event.inner(f["type"]) for f in event.fields}
+        found = {}
+        for gone, own, op in ((False, "after", "c"), (True, "before", "d")):
+            node = next(branch for branch in nodes[own].branches if branch.kind == "record")
+            end = datums(standalone(nodes["op"]), [op])[0]
+            mark = _branch(nodes[own], True)
+            if gone:
+                texts = top + mark, _branch(nodes["after"], False) + end
+            else:
+                texts = top + _branch(nodes["before"], False) + mark, end
+            found[gone] = (*texts, RowWriter(node, self.fields, self.user))
+        return found
+
+
+def _branch(node: Node, value: bool) -> bytes:
+    """The number of the branch of a value, or of null, in a nullable schema."""
+    branch = nullable_branch(node)
+    if branch is None:
+        return b""
+    _, own, null = branch
+    return bytes([2 * (own if value else null)])

@@ -1,0 +1,394 @@
+"""Values as Avro has them to values as columns have them, and back, one at a time.
+
+What is read was written with a schema of somebody else. It is resolved as Avro does: fields are found by name, numbers
+are widened, text and bytes are each other's. Values of an enum are read as text. Where the schema says in which unit a
+timestamp or a time is, or which scale a decimal has, it is converted; Flink takes the number as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+from stateplan.common.types import INT, LogicalType
+from stateplan.connectors.formats.avro_schema import Node, nullable_branch, timestamp_unit
+
+Convert: TypeAlias = Callable[[Any], Any]
+"""A function of one value that is not NULL."""
+
+_NANOS = {"ms": 10**6, "us": 10**3, "ns": 1}
+_WIDE = Context(prec=1000, Emax=10**6, Emin=-(10**6))
+_KINDS = {
+    "BOOLEAN": {"boolean"},
+    "TINYINT": {"int"},
+    "SMALLINT": {"int"},
+    "INTEGER": {"int"},
+    "BIGINT": {"int", "long"},
+    "FLOAT": {"int", "long", "float"},
+    "DOUBLE": {"int", "long", "float", "double"},
+    "CHAR": {"string", "bytes", "enum"},
+    "VARCHAR": {"string", "bytes", "enum"},
+    "BINARY": {"bytes", "string", "fixed"},
+    "VARBINARY": {"bytes", "string", "fixed"},
+    "DATE": {"int"},
+    "TIME_WITHOUT_TIME_ZONE": {"int", "long"},
+    "TIMESTAMP_WITHOUT_TIME_ZONE": {"int", "long"},
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": {"int", "long"},
+    "DECIMAL": {"bytes", "fixed", "string"},
+    "ARRAY": {"array"},
+    "MAP": {"map"},
+    "MULTISET": {"map"},
+    "ROW": {"record"},
+    "NULL": {"null"},
+}
+"""Root of a type to the kinds of schemas that its values are read from."""
+
+_PYTHON: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "int": (int,),
+    "long": (int,),
+    "float": (float,),
+    "double": (float,),
+    "bytes": (bytes,),
+    "fixed": (bytes,),
+    "string": (str,),
+    "enum": (str,),
+    "array": (list,),
+    "map": (dict,),
+    "record": (dict,),
+}
+"""Kind of a schema to the classes of its values."""
+
+
+class SchemaMismatchError(Exception):
+    """A schema whose values are not values of the column.
+
+    Attributes:
+        declared: the type of the column, or of what is in it.
+        found: the schema.
+        missing: the field that the schema does not have; None for another mismatch.
+    """
+
+    def __init__(self, declared: LogicalType, found: Node, missing: str | None = None) -> None:
+        super().__init__(str(found))
+        self.declared = declared
+        self.found = found
+        self.missing = missing
+
+
+class MisfitError(ValueError):
+    """A value that is not a value of the column."""
+
+
+def reader(found: Node, declared: LogicalType, wanted: Node | None = None) -> Convert | None:
+    """From a value that was written with a schema to a raw value (see :mod:`common.values.fields`).
+
+    Args:
+        found: the schema that it was written with.
+        declared: the type of the column.
+        wanted: the schema of the column that a user wrote, for the defaults of its fields; None for none.
+
+    Returns:
+        The function; None for one that changes nothing. It raises MisfitError.
+
+    Raises:
+        SchemaMismatchError: when the schema does not fit.
+    """
+    wanted = _not_null(wanted)
+    branches = [branch for branch in found.branches if branch.kind != "null"]
+    if not branches and declared.root == "NULL":
+        return None
+    if len(branches) == 1:
+        return _reader(branches[0], declared, wanted)
+    return _chooser(found, branches, declared, wanted)
+
+
+def _not_null(wanted: Node | None) -> Node | None:
+    branch = nullable_branch(wanted) if wanted is not None else None
+    return branch[0] if branch is not None else wanted
+
+
+def _chooser(found: Node, branches: list[Node], declared: LogicalType, wanted: Node | None) -> Convert:
+    """For a union of several types: the class of a value says which it is."""
+    by_class: dict[type, Convert | None] = {}
+    taken: set[type] = set()
+    for branch in branches:
+        classes = _PYTHON[branch.kind]
+        try:
+            convert = _reader(branch, declared, wanted)
+        except SchemaMismatchError:
+            continue
+        for cls in classes:
+            if cls in by_class and by_class[cls] is not convert and branch.kind in ("record", "map"):
+                raise SchemaMismatchError(declared, found)
+            by_class.setdefault(cls, convert)
+            taken.add(cls)
+    if not by_class:
+        raise SchemaMismatchError(declared, found)
+
+    def read(value: Any) -> Any:
+        if type(value) not in by_class:
+            raise MisfitError(value)
+        convert = by_class[type(value)]
+        return value if convert is None else convert(value)
+
+    return read
+
+
+def _reader(found: Node, declared: LogicalType, wanted: Node | None) -> Convert | None:
+    root, kind = declared.root, found.kind
+    if kind not in _KINDS.get(root, ()):
+        raise SchemaMismatchError(declared, found)
+    if root in ("FLOAT", "DOUBLE"):
+        return float if kind in ("int", "long") else None
+    if declared.is_string:
+        return _text if kind == "bytes" else None
+    if root in ("BINARY", "VARBINARY"):
+        return str.encode if kind == "string" else None
+    if root == "TIME_WITHOUT_TIME_ZONE":
+        if kind == "long" and found.logical != "time-micros":
+            raise SchemaMismatchError(declared, found)
+        return _micros_of_day if kind == "long" else _millis_of_day
+    if declared.is_timestamp:
+        return _scaled(timestamp_unit(found.logical), declared.time_unit())
+    if root == "DECIMAL":
+        return _decimal(found, declared)
+    if root == "ARRAY":
+        return _list(found, declared, wanted)
+    if root in ("MAP", "MULTISET"):
+        return _map(found, declared, wanted)
+    if root == "ROW":
+        return _row(found, declared, wanted)
+    return None
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise MisfitError(value) from error
+
+
+def _millis_of_day(value: int) -> int:
+    return _of_day(value * 10**6)
+
+
+def _micros_of_day(value: int) -> int:
+    return _of_day(value * 10**3)
+
+
+def _of_day(nanos: int) -> int:
+    if not 0 <= nanos < 86400 * 10**9:
+        raise MisfitError(nanos)
+    return nanos
+
+
+def _scaled(unit: str | None, wanted: str) -> Convert | None:
+    if unit is None or unit == wanted:
+        return None
+    times, by = _NANOS[unit], _NANOS[wanted]
+    return lambda value: value * times // by
+
+
+def _nanoseconds(unit: str) -> Convert:
+    """From a count of ``unit`` to a long of nanoseconds."""
+
+    def write(value: int) -> int:
+        found = value * _NANOS[unit]
+        if not -(1 << 63) <= found < 1 << 63:
+            raise MisfitError("64 bits hold the nanoseconds of the years 1678 to 2261")
+        return found
+
+    return write
+
+
+def _decimal(found: Node, declared: LogicalType) -> Convert:
+    precision, scale = declared.precision or 10, declared.scale or 0
+    written = int(found.schema.get("scale", 0)) if found.logical == "decimal" else scale
+    if written > scale or found.kind == "string":
+        raise SchemaMismatchError(declared, found)
+    factor, limit = 10 ** (scale - written), 10**precision
+
+    def read(value: bytes) -> Decimal:
+        number = int.from_bytes(value, "big", signed=True) * factor
+        if not -limit < number < limit:
+            raise MisfitError(str(_WIDE.scaleb(Decimal(number), -scale)))
+        return _WIDE.scaleb(Decimal(number), -scale)
+
+    return read
+
+
+def _inner(schema: Any, found: Node, declared: LogicalType, wanted: Any, outer: Node | None) -> Convert:
+    """For values within others, which may be NULL."""
+    node = found.inner(schema)
+    convert = reader(node, declared, None if outer is None else outer.inner(wanted))
+
+    def read(value: Any) -> Any:
+        if value is None:
+            if not declared.nullable and declared.root != "NULL":
+                raise MisfitError(None)
+            return None
+        return value if convert is None else convert(value)
+
+    return read
+
+
+def _list(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
+    items = None if wanted is None else wanted.schema["items"]
+    element = _inner(found.schema["items"], found, declared.children[0], items, wanted)
+    return lambda values: [element(value) for value in values]
+
+
+def _map(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
+    kind = declared.children[1] if declared.root == "MAP" else INT
+    values = None if wanted is None else wanted.schema["values"]
+    value_of = _inner(found.schema["values"], found, kind, values, wanted)
+    return lambda entries: [{"key": key, "value": value_of(value)} for key, value in entries.items()]
+
+
+def _row(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
+    parts = [(f.name, *field_reader(found, f.name, f.type, wanted)) for f in declared.fields]
+
+    def read(record: dict[str, Any]) -> dict[str, Any]:
+        return {name: convert(record.get(source, default)) for name, source, default, convert in parts}
+
+    return read
+
+
+def field_reader(
+    found: Node, name: str, declared: LogicalType, wanted: Node | None
+) -> tuple[str, Any, Callable[[Any], Any]]:
+    """How the field of a record becomes a column.
+
+    Returns:
+        The name of the field, the value that stands for a field that is not there, and the function from a value,
+        which may be None, to the raw value.
+
+    Raises:
+        SchemaMismatchError: when the field does not fit, or is not there and has no default.
+    """
+    field = next((f for f in found.fields if f["name"] == name), None)
+    own = None if wanted is None else next((f for f in wanted.fields if f["name"] == name), None)
+    if field is None:
+        if own is not None and "default" in own and wanted is not None:
+            return (
+                name,
+                default_value(wanted.inner(own["type"]), own["default"]),
+                _default_reader(wanted, own, declared),
+            )
+        if not declared.nullable:
+            raise SchemaMismatchError(declared, found, name)
+        return name, None, _nothing
+    return name, None, _inner(field["type"], found, declared, None if own is None else own["type"], wanted)
+
+
+def _nothing(value: Any) -> Any:
+    return None
+
+
+def _default_reader(wanted: Node, own: dict[str, Any], declared: LogicalType) -> Convert:
+    return _inner(own["type"], wanted, declared, own["type"], wanted)
+
+
+def default_value(node: Node, value: Any) -> Any:
+    """The value that the JSON of a default stands for."""
+    branch = node.branches[0]
+    if branch.kind in ("bytes", "fixed") and isinstance(value, str):
+        return value.encode("latin-1")
+    if branch.kind == "record":
+        fields = {f["name"]: f for f in branch.fields}
+        return {
+            name: default_value(branch.inner(f["type"]), value.get(name, f.get("default")))
+            for name, f in fields.items()
+        }
+    return value
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+
+def writer(node: Node, declared: LogicalType) -> Convert | None:
+    """From a raw value to a value that is written with a schema that fits the type; None for one that changes
+    nothing. The function raises MisfitError."""
+    branch = nullable_branch(node)
+    node = branch[0] if branch is not None else node
+    root = declared.root
+    if node.kind == "enum":
+        return _symbol(frozenset(node.schema["symbols"]))
+    if root in ("BINARY", "VARBINARY"):
+        return _sized(node.schema["size"]) if node.kind == "fixed" else None
+    if root == "TIME_WITHOUT_TIME_ZONE":
+        return _to_millis
+    if declared.is_timestamp:
+        wanted = timestamp_unit(node.logical) or declared.time_unit()
+        return _nanoseconds(declared.time_unit()) if wanted == "ns" else _scaled(declared.time_unit(), wanted)
+    if root == "DECIMAL":
+        return _unscaled(declared.scale or 0, node.schema.get("size"))
+    if root == "ARRAY":
+        element = _writer_within(node, node.schema["items"], declared.children[0])
+        return lambda values: [element(value) for value in values]
+    if root in ("MAP", "MULTISET"):
+        return _entries(_writer_within(node, node.schema["values"], declared.children[1] if root == "MAP" else INT))
+    if root == "ROW":
+        types = {f["name"]: f["type"] for f in node.fields}
+        parts = [(f.name, _writer_within(node, types[f.name], f.type)) for f in declared.fields]
+        return lambda row: {name: convert(row[name]) for name, convert in parts}
+    return None
+
+
+def _writer_within(node: Node, schema: Any, declared: LogicalType) -> Convert:
+    convert = writer(node.inner(schema), declared)
+
+    def write(value: Any) -> Any:
+        if value is None:
+            if not declared.nullable:
+                raise MisfitError(None)
+            return None
+        return value if convert is None else convert(value)
+
+    return write
+
+
+def _symbol(symbols: frozenset[str]) -> Convert:
+    def write(value: str) -> str:
+        if value not in symbols:
+            raise MisfitError(value)
+        return value
+
+    return write
+
+
+def _sized(size: int) -> Convert:
+    def write(value: bytes) -> bytes:
+        if len(value) != size:
+            raise MisfitError(value)
+        return value
+
+    return write
+
+
+def _to_millis(nanos: int) -> int:
+    return nanos // 10**6
+
+
+def _unscaled(scale: int, size: int | None) -> Convert:
+    """The bytes of a decimal: as few as it takes, as ``BigInteger.toByteArray`` gives them, or ``size``."""
+
+    def write(value: Decimal) -> bytes:
+        number = int(_WIDE.scaleb(value, scale))
+        length = ((number if number >= 0 else ~number).bit_length()) // 8 + 1
+        if size is not None and length > size:
+            raise MisfitError(value)
+        return number.to_bytes(length if size is None else size, "big", signed=True)
+
+    return write
+
+
+def _entries(value_of: Convert) -> Convert:
+    def write(entries: list[dict[str, Any]]) -> dict[str, Any]:
+        if any(entry["key"] is None for entry in entries):
+            raise MisfitError("a NULL key")
+        return {entry["key"]: value_of(entry["value"]) for entry in entries}
+
+    return write

@@ -1,0 +1,158 @@
+"""Parquet files through Arrow: the reader of projected columns, and the writer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stateplan.common.changelog import column
+from stateplan.common.errors import DataError, Place
+from stateplan.common.files import below_roots, filesystem_of, local_path, reached
+from stateplan.common.roots import held
+from stateplan.common.types import INT, LogicalType
+from stateplan.common.values.arrow import arrow_column
+from stateplan.common.values.nanoseconds import of_datetimes
+from stateplan.connectors.formats.base import FileColumns, counted
+
+_BATCH_ROWS = 250_000
+
+_ACCEPTED: dict[str, tuple[str, ...]] = {
+    "BOOLEAN": ("bool",),
+    "TINYINT": ("int8", "int32"),
+    "SMALLINT": ("int8", "int16", "int32"),
+    "INTEGER": ("int8", "int16", "int32"),
+    "BIGINT": ("int8", "int16", "int32", "int64"),
+    "FLOAT": ("float",),
+    "DOUBLE": ("float", "double"),
+    "CHAR": ("string", "large_string"),
+    "VARCHAR": ("string", "large_string"),
+    "BINARY": ("binary", "large_binary", "fixed_size_binary"),
+    "VARBINARY": ("binary", "large_binary", "fixed_size_binary"),
+    "DATE": ("date32",),
+    "DECIMAL": ("decimal",),
+    "TIME_WITHOUT_TIME_ZONE": ("time32", "time64"),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": ("timestamp",),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("timestamp",),
+    "ARRAY": ("list", "large_list"),
+    "MAP": ("map", "list"),
+    "MULTISET": ("map", "list"),
+    "ROW": ("struct",),
+    "INTERVAL_YEAR_MONTH": ("int32",),
+    "INTERVAL_DAY_TIME": ("int64", "duration"),
+}
+
+
+def _fits(declared: LogicalType, found: Any) -> bool:
+    """Whether every value of an Arrow type of a file is a value of the column's type."""
+    text = str(found)
+    if not text.startswith(_ACCEPTED.get(declared.root, ())):
+        return False
+    if declared.root == "DECIMAL":
+        whole = (declared.precision or 10) - (declared.scale or 0)
+        return bool(found.scale <= (declared.scale or 0) and found.precision - found.scale <= whole)
+    if declared.root == "ARRAY":
+        return _fits(declared.children[0], found.value_type)
+    if declared.root in ("MAP", "MULTISET") and text.startswith("map"):
+        value = declared.children[1] if declared.root == "MAP" else INT
+        return _fits(declared.children[0], found.key_type) and _fits(value, found.item_type)
+    if declared.root == "ROW":
+        inner = {found.field(i).name: found.field(i).type for i in range(found.num_fields)}
+        return all(f.name in inner and _fits(f.type, inner[f.name]) for f in declared.fields)
+    return True
+
+
+def _cast(series: pl.Series, declared: LogicalType) -> pl.Series:
+    """A column as Arrow gave it in the column's own type; timestamps are cut, not rounded."""
+    wanted = declared.polars()
+    series = of_datetimes(series, declared)
+    if isinstance(series.dtype, pl.Datetime) and isinstance(wanted, pl.Datetime):
+        series = series.dt.replace_time_zone(None).dt.replace_time_zone(wanted.time_zone)
+    return series if series.dtype == wanted else series.cast(wanted)
+
+
+def local_source(local: str) -> Any:
+    """A local file for PyArrow. Raises OSError, and GatewayError GW012."""
+    return pa.OSFile(local, "rb") if held() is None else pa.PythonFile(open(local, "rb", opener=below_roots), "r")
+
+
+@dataclass
+class ParquetDecoder:
+    """Decoder of the ``parquet`` format; see :class:`connectors.formats.base.Decoder`."""
+
+    wanted: list[tuple[str, LogicalType]]
+    metadata: tuple[str, ...]
+
+    def read(self, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of one file."""
+        try:
+            local = local_path(path)
+            if local is not None:
+                with local_source(local) as source:
+                    yield from self.frames(source, path)
+            else:
+                fs, inner = filesystem_of(path)
+                with reached(), fs.open(inner, "rb") as source:
+                    yield from self.frames(source, path)
+        except (pa.ArrowInvalid, OSError) as error:
+            code = "DATA102.parquet" if isinstance(error, FileNotFoundError) else "DATA131.unreadable"
+            reason = str(error).splitlines()[0]
+            raise DataError(code, reason=reason, place=Place(file=path)) from error
+
+    def frames(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
+        """The rows of an open file, whose path is for errors. Raises ArrowInvalid where it is no Parquet file."""
+        file = pq.ParquetFile(source)
+        schema = file.schema_arrow
+        present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
+        for name, declared in self.wanted:
+            if name in present and not _fits(declared, schema.field(name).type):
+                raise DataError(
+                    "DATA132",
+                    name=name,
+                    type=schema.field(name).type,
+                    declared=declared.summary(),
+                    place=Place(file=path),
+                )
+        of_file = FileColumns(path, self.metadata)
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=present, use_threads=False):
+            if not batch.num_rows:
+                continue
+            read = pl.DataFrame(pl.from_arrow(pa.table(batch))) if present else pl.DataFrame(height=batch.num_rows)
+            data = {
+                column(i): _cast(read[name], declared)
+                if name in present
+                else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
+                for i, (name, declared) in enumerate(self.wanted)
+            }
+            yield counted(of_file.behind(pl.DataFrame(data) if data else read, len(self.wanted)))
+
+
+def stored(array: Any, declared: LogicalType) -> Any:
+    """An array as the file has it: texts and bytes with 32-bit offsets, day-time intervals as numbers."""
+    if declared.is_string:
+        return array.cast(pa.string())
+    if declared.root in ("BINARY", "VARBINARY"):
+        return array.cast(pa.binary())
+    return array.cast(pa.int64()) if declared.root == "INTERVAL_DAY_TIME" else array
+
+
+@dataclass
+class ParquetEncoder:
+    """Encoder of the ``parquet`` format; see :class:`connectors.formats.base.Encoder`."""
+
+    fields: list[tuple[str, LogicalType]]
+    compression: str
+
+    def encode(self, df: pl.DataFrame) -> bytes:
+        """The bytes of one file."""
+        arrays = [arrow_column(df[column(i)], declared, stored) for i, (_, declared) in enumerate(self.fields)]
+        table = pa.table(arrays, names=[name for name, _ in self.fields])
+        out = io.BytesIO()
+        codec = "none" if self.compression == "uncompressed" else self.compression
+        pq.write_table(table, out, compression=codec)
+        return out.getvalue()

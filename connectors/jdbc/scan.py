@@ -1,0 +1,392 @@
+"""Reading a table of PostgreSQL, once and in one snapshot.
+
+A micro-batch that runs again has to read the same rows, but the database keeps a snapshot only as long as the
+transaction that made it. So a job of Spark first copies the rows to files in its checkpoint, in one snapshot, and reads
+these. A copy that was not finished is made anew: none of its rows has been read. A query that runs in one process reads
+the rows where they are.
+
+Source of the options: Flink's ``JdbcDynamicTableSource`` and ``JdbcNumericBetweenParametersProvider``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stateplan.common.disk import full_disk
+from stateplan.common.errors import RunError, StateplanError, nearest
+from stateplan.common.paths import AnyPath, remove_tree, rename, write_whole
+from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.jdbc.columns import (
+    TableInfo,
+    column_of,
+    find_table,
+    frame_of,
+    guards_sql,
+    select_sql,
+    value_sql,
+)
+from stateplan.connectors.jdbc.filters import condition_sql
+from stateplan.connectors.jdbc.postgres import Server, execute, persistent, quoted, receiving, rows
+from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+from stateplan.functions.rex import Rex, input_refs
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_CHUNK_BYTES = 32 << 20
+"""Bytes of Arrow in a file of the copy: what one task reads at once."""
+
+_BATCH_BYTES = 256 << 20
+_RETRIES = 3
+"""How often a copy is begun anew when the server cannot be reached or a connection is lost."""
+
+_READERS = 8
+"""Ranges that are read at once."""
+
+_MANIFEST = "copy.json"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of numbers by which a table is read in parallel.
+
+    Attributes:
+        column: of numbers, as declared.
+        count: of the ranges.
+        lower: the least value that is read.
+        upper: the largest one.
+    """
+
+    column: str
+    count: int
+    lower: int
+    upper: int
+
+    def conditions(self, name: str) -> list[str]:
+        """A condition for each range on the column ``name``, as SQL. They leave no gap, also between whole numbers."""
+        values = self.upper - self.lower + 1
+        count = min(self.count, values)
+        size, larger = values // count, values % count
+        starts = [self.lower + i * size + min(i, larger) for i in range(count)]
+        ends = [f"{name} < {start}" for start in starts[1:]] + [f"{name} <= {self.upper}"]
+        return [f"{name} >= {start} AND {end}" for start, end in zip(starts, ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """The queries of a table.
+
+    Attributes:
+        server: that has it.
+        name: as declared: ``schema.table``.
+        fields: name and type of what is read.
+        filters: that rows satisfy which matter, over ``all_fields``; the database applies those it has a form of.
+        all_fields: name and type of the columns that filters are over.
+        ranges: None to read the table at once.
+        limit: how many rows are enough; None for all.
+    """
+
+    server: Server
+    name: str
+    fields: Fields
+    filters: tuple[Rex, ...] = ()
+    all_fields: Fields = ()
+    ranges: Ranges | None = None
+    limit: int | None = None
+
+    def queries(self, connection: Any) -> list[str]:
+        """The query of each range.
+
+        Raises:
+            RunError: RUN143 to RUN145, the table is not as declared.
+            Error: of the client library.
+        """
+        table = find_table(connection, self.server, self.name)
+        columns = [(column_of(table, self.server, name, declared), declared) for name, declared in self.fields]
+        values = [value_sql(column, declared) for column, declared in columns]
+        query = f"SELECT {select_sql([*values, *guards_sql(columns)])} FROM {table.sql}"
+        told = [condition_sql(f, self.all_fields, table) for f in self.filters]
+        common = [sql for sql in told if sql is not None]
+        ranges = self.ranges.conditions(self._range_column(table)) if self.ranges is not None else [""]
+        end = f" LIMIT {self.limit}" if self.limit is not None and len(common) == len(told) else ""
+        out = []
+        for one in ranges:
+            conditions = [f"({c})" for c in (one, *common) if c]
+            out.append(query + (" WHERE " + " AND ".join(conditions) if conditions else "") + end)
+        return out
+
+    @property
+    def asks(self) -> dict[str, Any]:
+        """What the rows depend on that it reads, besides the table. JSON-ready."""
+        return {
+            "fields": [[name, declared.summary()] for name, declared in self.fields],
+            "filters": [f.to_json() for f in self.filters],
+            "over": [self.all_fields[i][0] for f in self.filters for i in input_refs(f)],
+            "ranges": None if self.ranges is None else vars(self.ranges),
+            "limit": self.limit,
+        }
+
+    def _range_column(self, table: TableInfo) -> str:
+        assert self.ranges is not None
+        column = table.column(self.ranges.column)
+        if column is None:
+            names = [c.name for c in table.columns]
+            raise RunError(
+                "RUN144",
+                name=table.path,
+                column=self.ranges.column,
+                columns=names[:20],
+                server=self.server.summary,
+                hint=nearest(self.ranges.column, names),
+            )
+        if column.type not in ("int2", "int4", "int8", "oid", "numeric", "float4", "float8"):
+            raise RunError(
+                "RUN145.partition",
+                name=table.path,
+                column=column.name,
+                actual=column.declared,
+                server=self.server.summary,
+            )
+        return quoted(column.name)
+
+    def frames(self, batch: pa.RecordBatch | pa.Table) -> pl.DataFrame:
+        """The rows of a result as frames. Raises DataError DATA430."""
+        return frame_of(batch, self.fields)
+
+    def batches(self, connection: Any, query: str) -> Iterator[pa.RecordBatch]:
+        """The result of a query, as it comes. Raises errors of the client library."""
+        with receiving(), connection.cursor() as cursor:
+            cursor.execute(query)
+            yield from cursor.fetch_record_batch()
+
+
+class JdbcSource(OffsetSource):
+    """A table that is read once. An offset is how many files of the copy have been read.
+
+    Args:
+        reader: of the table.
+        batch_bytes: of the copy in a micro-batch, at least one file.
+    """
+
+    bounded = True
+    modules = ("adbc_driver_postgresql.dbapi", __name__)
+
+    def __init__(self, reader: TableReader, batch_bytes: int = _BATCH_BYTES) -> None:
+        self.reader = reader
+        self.batch_bytes = batch_bytes
+        self._gone = 0
+
+    def check(self, name: str) -> None:
+        try:
+            self.size()
+        except StateplanError as error:
+            raise error.within(f"table {name}") from None
+
+    def size(self) -> int | None:
+        """What the database expects the rows to have."""
+        with self.reader.server.connection() as connection:
+            queries = self.reader.queries(connection)
+            with connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": False})
+                total = 0.0
+                for query in queries:
+                    cursor.execute(f"EXPLAIN (FORMAT JSON) {query}")
+                    plan = json.loads(cursor.fetchall()[0][0])[0]["Plan"]
+                    total += plan["Plan Rows"] * max(8, plan["Plan Width"])
+        return int(total)
+
+    def initial_offset(self) -> Offset:
+        return {"files": 0}
+
+    def latest_offset(self, start: Offset) -> Offset:
+        if self.folder is None:
+            return {"files": 1}
+        sizes = self._copied_for(start["files"])
+        end, taken = start["files"], 0
+        while end < len(sizes) and (taken == 0 or taken + sizes[end] <= self.batch_bytes):
+            taken += sizes[end]
+            end += 1
+        return {"files": end}
+
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        if self.folder is None:
+            return [{"number": 0, "size": 0}]
+        sizes = self._copied_for(start["files"])
+        attempt = self._copy["attempt"]
+        return [{"copy": attempt, "number": n, "size": sizes[n]} for n in range(start["files"], end["files"])]
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        if "copy" not in split:
+            yield from self._read_there()
+            return
+        import pyarrow as pa
+
+        assert self.folder is not None
+        path = self.folder / split["copy"] / _file(split["number"])
+        try:
+            with pa.ipc.open_file(_opened(path)) as file:
+                for number in range(file.num_record_batches):
+                    yield self.reader.frames(file.get_batch(number))
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _broken(path, error) from None
+
+    def _read_there(self) -> Iterator[pl.DataFrame]:
+        """All rows, in one snapshot, without a copy."""
+        with self.reader.server.connection() as connection:
+            execute(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            for query in self.reader.queries(connection):
+                for batch in self.reader.batches(connection, query):
+                    yield self.reader.frames(batch)
+
+    def committed(self, end: Offset) -> None:
+        if self.folder is None:
+            return
+        kept = self._copy
+        for number in range(self._gone, end["files"]):
+            path = self.folder / kept["attempt"] / _file(number)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:  # it goes with the checkpoint
+                return
+        self._gone = max(self._gone, end["files"])
+
+    # ---- the copy ----------------------------------------------------------------------------------------------
+
+    def _copied_for(self, start: int) -> list[int]:
+        """The bytes of each file of the copy. Raises RunError RUN149, those from ``start`` on have other rows or
+        columns than the job reads now."""
+        sizes: list[int] = self._copy["sizes"]
+        if start < len(sizes) and self._copy.get("asks", self._asks) != self._asks:
+            raise RunError("RUN149.asks", name=self.reader.name)
+        return sizes
+
+    @property
+    def _asks(self) -> dict[str, Any]:
+        """As it is read from JSON."""
+        asked: dict[str, Any] = json.loads(json.dumps(self.reader.asks))
+        return asked
+
+    @cached_property
+    def _copy(self) -> dict[str, Any]:
+        """The finished copy: its folder, and the bytes of each of its files."""
+        assert self.folder is not None
+        manifest = self.folder / _MANIFEST
+        try:
+            if manifest.exists():
+                found: dict[str, Any] = json.loads(manifest.read_text())
+                return found
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unfinished: list[AnyPath] = [*self.folder.iterdir()]
+            for left in unfinished:
+                remove_tree(left)
+            made = persistent(self._copied, _RETRIES)
+            write_whole(manifest, json.dumps(made))
+            return made
+        except (OSError, ValueError) as error:
+            raise full_disk(error, self.folder) or _broken(manifest, error) from None
+
+    def _copied(self) -> dict[str, Any]:
+        """Copies all rows, each range by a connection of its own, in one snapshot."""
+        assert self.folder is not None
+        name = f"rows-{uuid.uuid4().hex[:12]}"
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        server = self.reader.server
+        with server.connection() as first:
+            execute(first, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            queries = self.reader.queries(first)
+            if len(queries) == 1:
+                parts = [self._files(first, queries[0], folder, 0)]
+            else:
+                snapshot = str(rows(first, "SELECT pg_export_snapshot()")[0][0])
+
+                def one(part: int) -> list[tuple[AnyPath, int]]:
+                    with server.connection() as other:
+                        execute(other, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                        execute(other, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+                        return self._files(other, queries[part], folder, part)
+
+                with ThreadPoolExecutor(min(_READERS, len(queries))) as pool:
+                    parts = list(pool.map(one, range(len(queries))))
+        sizes: list[int] = []
+        for path, size in (file for part in parts for file in part):
+            rename(path, _file(len(sizes)))
+            sizes.append(size)
+        return {"attempt": name, "sizes": sizes, "asks": self._asks}
+
+    def _files(self, connection: Any, query: str, folder: AnyPath, part: int) -> list[tuple[AnyPath, int]]:
+        """The files with the rows of a query, and their bytes."""
+        made: list[tuple[AnyPath, int]] = []
+        kept: list[pa.RecordBatch] = []
+        size = 0
+
+        def flush() -> None:
+            path = folder / f"part-{part}-{len(made)}.arrow"
+            _write(path, kept)
+            made.append((path, size))
+
+        for batch in self.reader.batches(connection, query):
+            if batch.num_rows:
+                kept.append(batch)
+                size += batch.nbytes
+            if size >= _CHUNK_BYTES:
+                flush()
+                kept, size = [], 0
+        if kept:
+            flush()
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_copy"}
+
+
+def _file(number: int) -> str:
+    return f"{number:06d}.arrow"
+
+
+def _write(path: AnyPath, batches: Sequence[pa.RecordBatch]) -> None:
+    import pyarrow as pa
+
+    buffer = io.BytesIO() if not isinstance(path, Path) else None
+    with pa.ipc.new_file(str(path) if buffer is None else buffer, batches[0].schema) as out:
+        for batch in batches:
+            out.write_batch(batch)
+    if buffer is not None:
+        path.write_bytes(buffer.getvalue())
+
+
+def _opened(path: AnyPath) -> Any:
+    """What Arrow reads a file from."""
+    import pyarrow as pa
+
+    return pa.memory_map(str(path)) if isinstance(path, Path) else pa.BufferReader(path.read_bytes())
+
+
+def _broken(path: AnyPath, error: Exception) -> RunError:
+    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    return RunError("RUN149.copy", path=path, reason=reason)
+
+
+def source_of(table: SourceTable, server: Server) -> JdbcSource:
+    """The source of a table."""
+    fields = tuple(table.fields[i] for i in table.projection)
+    column = table.value("scan.partition.column")
+    ranges = None
+    if column is not None:
+        ranges = Ranges(
+            column,
+            table.value("scan.partition.num"),
+            table.value("scan.partition.lower-bound"),
+            table.value("scan.partition.upper-bound"),
+        )
+    name = table.value("table-name")
+    return JdbcSource(TableReader(server, name, fields, table.filters, table.fields, ranges, table.limit))

@@ -1,0 +1,425 @@
+"""Clients of Kafka: how they are made of a table's options, what they wait for, and their errors.
+
+Clients are librdkafka's. They live in the process that uses them, at most one consumer for the same settings, and
+nothing of them is pickled: :class:`Brokers` has the options as written, without what references to secrets stand for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stateplan.common.errors import OptionError, RunError, StateplanError
+from stateplan.common.redaction import is_secret, without
+from stateplan.common.secrets import resolved, unresolved
+from stateplan.connectors.extras import require
+from stateplan.connectors.kafka.properties import FETCHED, LOGIN, OWN, PREFIX, time_out, translated
+from stateplan.connectors.protocol import Table
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+
+    from stateplan.connectors.kafka.fetching import Fetched, Links
+
+T = TypeVar("T")
+
+TIME_OUT = 30_000
+"""After how many milliseconds without an answer a call fails, where the table says nothing else."""
+
+_KEPT = ((-3, 32 << 20), (-1, 64 << 20))
+"""glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the highest values that it would choose itself."""
+
+_SLICE = 1.0
+_REST = 60.0
+_QUIET = {"log_level": 2, "log.connection.close": "false"}
+_DEFAULTS = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
+"""What Java's client does unless told otherwise; librdkafka reads only what is committed."""
+
+_LOG = logging.getLogger("stateplan.kafka")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+_CREDENTIALS = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+_CUT = re.compile("handshake failed: Local: (Broker transport failure|Timed out)")
+"""What a client says of a broker that has gone while it was asked how to log in."""
+
+_RIGHTS = frozenset(
+    {
+        *("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"),
+        *("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
+    }
+)
+NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
+"""Names of the errors that say that a topic or partition does not exist."""
+
+_GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
+"""What an idempotent producer says of the messages behind the first one that found no topic."""
+
+_ALERT = "SSL alert number"
+"""In what a client says of brokers that end TLS. With TLS 1.3 they refuse its certificate after the handshake."""
+
+_OF_CERTIFICATES = ("certificate", "unknown ca")
+
+_NO_ANSWER = frozenset(
+    {
+        *("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "REQUEST_TIMED_OUT", "_SSL"),
+        "_DESTROY_BROKER",  # the client found another broker in its place
+    }
+)
+_CLOSED = ("Disconnected", "Send failed", "Receive failed")
+"""What librdkafka says, if anything, of a connection that brokers have closed."""
+
+_PASSING = frozenset(
+    {
+        *_NO_ANSWER,
+        *("_WAIT_COORD", "_TIMED_OUT_QUEUE", "_IN_PROGRESS", "_PREV_IN_PROGRESS", "_LEADER_NOT_AVAILABLE"),
+        *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE"),
+        *("NETWORK_EXCEPTION", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+        *("KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What a client writes its log to: without the secrets of the table, which brokers may repeat."""
+
+    brokers: Brokers
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        if _LOG.isEnabledFor(level):
+            _LOG.log(level, "%s", self.brokers.cleaned(text % values))
+
+
+def _refuses(error: KafkaError) -> bool:
+    """Whether an error says that brokers refuse credentials, which no waiting mends."""
+    return error.name() in _CREDENTIALS and _CUT.search(error.str()) is None
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether an error is one that waiting may mend."""
+    return error.name() in _PASSING
+
+
+class Complaints:
+    """What a client last said about its connections; the client calls it."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if self.last is None or error.name() != "_ALL_BROKERS_DOWN":  # which says nothing about the cause
+            self.last = error
+
+    def forget(self) -> None:
+        """The client has got an answer."""
+        self.last = None
+
+    @property
+    def final(self) -> KafkaError | None:
+        """A complaint that no waiting mends: about credentials."""
+        return self.last if self.last is not None and _refuses(self.last) else None
+
+    @property
+    def text(self) -> str:
+        """What follows in a message: ``: Connection refused``."""
+        return f": {self.last.str()}" if self.last is not None else ""
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """The brokers of a table.
+
+    Attributes:
+        table: its name, for messages.
+        connector: of the table, for messages.
+        properties: options of the client as written, without ``properties.``.
+    """
+
+    table: str
+    connector: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @staticmethod
+    def of(table: Table) -> Brokers:
+        """Those of a table, whose options have been checked."""
+        given = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
+        return Brokers(table.name, table.connector.name, given)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Under what clients of this process are kept; begins with the process."""
+        return (os.getpid(), self.connector, *sorted(self.properties.items()))
+
+    @property
+    def servers(self) -> str:
+        """Where they are, as written."""
+        return self.properties.get("bootstrap.servers") or self.properties.get("metadata.broker.list", "")
+
+    @property
+    def time_out(self) -> float:
+        """After how many seconds without an answer a call fails."""
+        return time_out(self.properties, TIME_OUT) / 1000
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group."""
+        return self.properties.get("group.id")
+
+    def own(self, name: str) -> str | None:
+        """A setting that Flink's connector keeps and not the client, or its default."""
+        return self.properties.get(name, OWN[name])
+
+    def settings(self, producer: bool) -> dict[str, Any]:
+        """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
+        given = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
+        return {**_QUIET, "logger": _Log(self), **translated(given, producer)}
+
+    def _resolved(self) -> dict[str, str]:
+        return {
+            PREFIX + name: text if name == LOGIN else resolved(text, PREFIX + name)
+            for name, text in self.properties.items()
+        }
+
+    def cleaned(self, text: str) -> str:
+        """``text`` of a client without the secrets of the table, and with its references as written."""
+        try:
+            found = self.settings(producer=False) | self._resolved()
+            secrets = {value for key, value in found.items() if isinstance(value, str) and is_secret(key)}
+            return without(unresolved(text, self.properties), secrets)
+        except StateplanError:
+            return text
+
+    def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
+        """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
+        return self._made(kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed})
+
+    def links(self) -> Links | None:
+        """Connections to fetch by, none of which is open yet; None where the table has a setting that only the client
+        honours."""
+        from stateplan.connectors.kafka.fetching import Links
+
+        given = self.settings(producer=False)
+        if given.keys() - FETCHED - _QUIET.keys() - {"logger"}:
+            return None
+        if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+            return None
+        level = given.get("isolation.level", _DEFAULTS["isolation.level"])
+        return Links(given.get("client.id", "rdkafka"), level.lower() == "read_committed")
+
+    def producer(self, complaints: Complaints, fixed: Mapping[str, Any], **more: Any) -> Producer:
+        """A new producer. ``fixed`` are settings of librdkafka that the table may not override; ``more`` those that it
+        may, with ``_`` for ``.``."""
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        fixed = {**fixed, "error_cb": complaints}
+        return self._made(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **fixed})
+
+    def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
+        kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
+        _keep_memory()
+        try:
+            return kind(settings)
+        except (kafka.KafkaException, ValueError, TypeError) as error:
+            cause = error.args[0] if error.args else error
+            reason = cause.str() if isinstance(cause, kafka.KafkaError) else str(error)
+            raise OptionError("OPT132.client", reason=self.cleaned(reason)) from None
+
+    def ask(
+        self,
+        call: Callable[[float], T],
+        poll: Callable[[], object],
+        complaints: Complaints,
+        wait: float,
+        missing: Callable[[], None] | None = None,
+    ) -> T:
+        """The answer to a call that takes a time-out in seconds; asked again while brokers are away.
+
+        Args:
+            call: to make.
+            poll: lets the client tell its complaints.
+            complaints: of the client.
+            wait: seconds after which it fails.
+            missing: called when a topic or partition does not exist, to make sure and to raise the error that says so:
+                a client that lost its brokers says this too.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118.
+        """
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + wait
+        while True:
+            left = until - time.monotonic()
+            try:
+                found = call(max(0.1, min(_SLICE, left)))
+            except KafkaException as error:
+                poll()
+                cause: KafkaError = error.args[0]
+                gone = cause.name() in NO_TOPIC
+                if gone and missing is not None:
+                    missing()
+                late = time.monotonic() >= until
+                if complaints.final is not None or late or not (passes(cause) or (gone and missing is not None)):
+                    raise self.error(cause, complaints, wait) from None
+                time.sleep(min(0.1, max(0.0, left)))
+                continue
+            complaints.forget()
+            return found
+
+    def error(
+        self, cause: KafkaError, complaints: Complaints | None = None, wait: float | None = None, topic: str = ""
+    ) -> RunError:
+        """The coded error for one of a client: RUN110 to RUN113, RUN118.
+
+        Args:
+            cause: of the client.
+            complaints: of the client; they may know the cause of a time-out.
+            wait: for how many seconds the client waited.
+            topic: that it is about.
+        """
+        if complaints is not None and cause.name() in _NO_ANSWER and complaints.last is not None:
+            cause = complaints.last
+        name, reason = cause.name(), self.cleaned(cause.str())
+        made = partial(RunError, table=self.table, servers=self.servers)
+        if _refuses(cause):
+            return made("RUN111", reason=reason)
+        if name == "_SSL" or (name in _NO_ANSWER and _ALERT in reason):
+            ours = _ALERT in reason and any(word in reason for word in _OF_CERTIFICATES)
+            return made("RUN111.client" if ours else "RUN111.tls", reason=reason)
+        if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
+            return made("RUN111.plain", reason=reason)
+        if name in _RIGHTS:
+            return made("RUN113", reason=reason)
+        gone = _GONE.search(reason)
+        if name in NO_TOPIC or gone is not None:
+            return made("RUN112", topic=topic or (gone[1] if gone is not None else ""))
+        if name in _NO_ANSWER or name in _CREDENTIALS:
+            closed = name == "_ALL_BROKERS_DOWN" or any(words in reason for words in _CLOSED)
+            key = "RUN110.closed" if closed else "RUN110"
+            return made(key, reason=f": {reason}", seconds=wait or self.time_out)
+        if name == "_BAD_MSG" or "APIVERSION_QUERY" in reason:
+            return made("RUN110.strange", reason=reason)
+        return made("RUN118", reason=reason)
+
+
+def _keep_memory() -> None:
+    """Has glibc keep freed memory. Otherwise it returns memory to the system after each answer of a broker, and asks
+    for it again for the next one. Other C libraries are left alone."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        for option, size in _KEPT:
+            ctypes.CDLL(None).mallopt(option, size)
+
+
+def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+@dataclass
+class Shared:
+    """A consumer of this process, which all who have the same settings use in turn.
+
+    Attributes:
+        consumer: the client.
+        complaints: what it last said.
+        leaders: for topics whose brokers it knows, those that lead their partitions.
+        resting: topics that only the client reads for now, and until when, by the monotonic clock.
+        begun: a range that is being fetched, to be read next.
+    """
+
+    consumer: Consumer
+    complaints: Complaints
+    leaders: dict[str, Mapping[int, tuple[str, int]]] = field(default_factory=dict)
+    resting: dict[str, float] = field(default_factory=dict)
+    begun: Fetched | None = None
+    _links: Links | None = None
+    _fetches: bool = True
+
+    def assign(self, brokers: Brokers, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Begins to read partitions, given by topic and number, at offsets. Raises RunError RUN110, RUN111, RUN118."""
+        from confluent_kafka import TopicPartition
+
+        self.poll()
+        self.complaints.forget()  # what it said while nobody read may be over
+        for topic, partition in offsets:
+            self.leader(brokers, topic, partition)  # otherwise librdkafka looks for it only once in a second
+        self.consumer.assign([TopicPartition(*place, offset) for place, offset in offsets.items()])
+
+    def leader(self, brokers: Brokers, topic: str, partition: int) -> tuple[str, int] | None:
+        """Host and port of the broker that led a partition when the topic was first read, or read again; None for none.
+        Raises RunError RUN110, RUN111, RUN118."""
+        if topic not in self.leaders:
+            ask = partial(self.consumer.list_topics, topic)
+            found = brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
+            known = {i: (broker.host, broker.port) for i, broker in found.brokers.items()}
+            of_topic = found.topics[topic].partitions if topic in found.topics else {}
+            self.leaders[topic] = {i: known[p.leader] for i, p in of_topic.items() if p.leader in known}
+        return self.leaders[topic].get(partition)
+
+    def links(self, brokers: Brokers, topic: str) -> Links | None:
+        """Connections to fetch a topic by; None where only the client reads it."""
+        if self._fetches and self._links is None:
+            self._links = brokers.links()
+            self._fetches = self._links is not None
+        if topic in self.resting:
+            if time.monotonic() < self.resting[topic]:
+                return None
+            del self.resting[topic]
+            self.leaders.pop(topic, None)  # others may lead by now
+        return self._links
+
+    def rest(self, topic: str) -> None:
+        """Leaves a topic to the client for a while."""
+        self.resting[topic] = time.monotonic() + _REST
+
+    def close(self) -> None:
+        """Ends the client, and the connections."""
+        self.consumer.close()
+        if self.begun is not None:
+            self.begun.close()
+        if self._links is not None:
+            self._links.close()
+
+    def poll(self) -> None:
+        """Lets the client tell its complaints, while it reads nothing."""
+        self.consumer.poll(0)
+
+
+_shared: dict[tuple[tuple[object, ...], ...], Shared] = {}
+
+
+def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
+    """The consumer of this process for some brokers, made when it is first asked for; closed when the process ends."""
+    key = (brokers.key, *sorted(more.items()))
+    if key not in _shared:
+        if not _shared:
+            atexit.register(close_consumers)
+        complaints = Complaints()
+        _shared[key] = Shared(brokers.consumer(complaints, **more), complaints)
+    return _shared[key]
+
+
+def close_consumers() -> None:
+    """Closes all consumers of this process; the next who asks for one gets a new one."""
+    for key in list(_shared):
+        found = _shared.pop(key)
+        if key[0][0] == os.getpid():
+            found.close()
+
+
+def forget_consumers(brokers: Brokers) -> None:
+    """Leaves the consumers of this process for some brokers to those who use them; the next who asks for one gets a new
+    one."""
+    for key in list(_shared):
+        if key[0] == brokers.key:
+            _shared.pop(key, None)

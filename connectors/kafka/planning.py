@@ -1,0 +1,542 @@
+"""Planning of a Kafka source, next to the driver: which partitions there are, where each begins and ends, and how much
+of them a micro-batch reads.
+
+An offset of the source has
+
+- ``offsets``: topic -> partition -> the next offset to read,
+- ``ids``: topic -> its id, for brokers that tell: a topic that was created anew has another,
+- ``marks``: topic -> partition -> a message by which the topic is known again, for brokers that do not,
+- ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time,
+- ``waiting``: as ``offsets``: partitions that have messages, of which the micro-batch up to it reads none,
+- ``turn``: ms since 1970: of a micro-batch that only says which partitions wait.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stateplan.common.errors import RunError, nearest
+from stateplan.connectors.alignment import Aligner
+from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
+from stateplan.connectors.kafka.limits import Limits
+from stateplan.connectors.kafka.peeking import Marks, Offsets, Place, mean_size, sample
+from stateplan.connectors.kafka.reading import lost
+from stateplan.connectors.kafka.starts import Bound
+from stateplan.connectors.protocol import Offset, Split
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+
+_BEGIN, _END = -2, -1
+_SAMPLED = 1_000
+"""Where there are fewer messages to read, their size does not matter."""
+
+_SAMPLED_EVERY = 30.0
+_TASKS = 16
+"""Into about how many splits a large micro-batch is cut, and the least number of messages in one."""
+
+_LEAST = 20_000
+
+
+class Planner:
+    """Plans the micro-batches of a source. Not pickled: lives where the source plans.
+
+    Args:
+        brokers: of the table.
+        topics: that are read; empty for a pattern.
+        pattern: that names of topics match; None for a list.
+        start, end: where partitions begin and end.
+        discovery: after how many seconds to look for new partitions; 0 is never.
+        limits: of a micro-batch.
+        idle_timeout: after how many seconds a partition without messages is idle; 0 is never.
+        aligner: says which partitions may be read; None for all.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        topics: Sequence[str],
+        pattern: str | None,
+        start: Bound,
+        end: Bound,
+        discovery: float,
+        limits: Limits,
+        idle_timeout: float = 0.0,
+        aligner: Aligner | None = None,
+    ) -> None:
+        self.brokers = brokers
+        self.topics = topics
+        self.pattern = None if pattern is None else re.compile(pattern)
+        self.start, self.end = start, end
+        self.discovery = discovery
+        self.limits, self.idle_timeout, self.aligner = limits, idle_timeout, aligner
+        self.client: Shared = shared_consumer(brokers, client_id="stateplan-planner", reconnect_backoff_max_ms=1000)
+        self.looked: float | None = None
+        self.ends: Offsets = {}
+        self.size: float | None = None
+        self.sampled = 0.0
+        self.sample: list[Message] = []
+        self.told: Offset | None = None
+        self.planned: float | None = None
+        self.marks: Marks | None = None
+        self._admin: AdminClient | None = None
+
+    # ---- what there is -----------------------------------------------------------------------------------------
+
+    def partitions(self, wait: float | None = None) -> dict[str, list[int]]:
+        """The partitions of each topic that there are now.
+
+        Raises:
+            RunError: RUN112, a topic does not exist; RUN110, RUN111, RUN113, RUN118.
+        """
+        wait = self.brokers.time_out if wait is None else wait
+        found = self._listed(self.topics[0] if len(self.topics) == 1 else None, wait)
+        if self.pattern is None:
+            names = list(self.topics)
+        else:
+            own = {name for name in found if not name.startswith("__")}
+            names = sorted(name for name in own if self.pattern.fullmatch(name))
+            if not names:
+                raise RunError(
+                    "RUN112.pattern",
+                    pattern=self.pattern.pattern,
+                    table=self.brokers.table,
+                    servers=self.brokers.servers,
+                    hint=nearest(self.pattern.pattern, own),
+                )
+        return {name: self._partitions_of(name, found.get(name), wait) for name in names}
+
+    def _listed(self, topic: str | None, wait: float) -> dict[str, Any]:
+        """What brokers know of a topic, or of all: name to metadata."""
+
+        def ask(left: float) -> dict[str, Any]:
+            asked = {} if topic is None else {"topic": topic}
+            return dict(self.client.consumer.list_topics(**asked, timeout=left).topics)
+
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
+
+    def _partitions_of(self, topic: str, metadata: Any, wait: float) -> list[int]:
+        error = None if metadata is None else metadata.error
+        if metadata is not None and error is None and metadata.partitions:
+            return sorted(metadata.partitions)
+        if error is not None and error.name() not in NO_TOPIC:
+            raise self.brokers.error(error, topic=topic)
+        own = [name for name in self._listed(None, wait) if not name.startswith("__") and name != topic]
+        raise RunError(
+            "RUN112",
+            topic=topic,
+            table=self.brokers.table,
+            servers=self.brokers.servers,
+            hint=nearest(topic, own),
+        )
+
+    def ids(self, topics: Sequence[str], read: bool = False) -> dict[str, str]:
+        """The ids of topics that exist, of brokers that tell. ``read`` are topics that the job has begun to read.
+
+        Raises:
+            RunError: RUN112, a topic does not exist, or not any more.
+        """
+        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            settings = self.brokers.settings(producer=False)
+            self._admin = AdminClient({**settings, "error_cb": self.client.complaints})
+        admin, wait = self._admin, self.brokers.time_out
+
+        def ask(left: float) -> dict[str, str]:
+            asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=left)
+            found: dict[str, str] = {}
+            for name, future in asked.items():
+                failure = future.exception()
+                if isinstance(failure, KafkaException):
+                    cause = failure.args[0]
+                    if cause.name() in NO_TOPIC and read:
+                        servers = self.brokers.servers
+                        raise RunError("RUN112.deleted", topic=name, table=self.brokers.table, servers=servers)
+                    if cause.name() in NO_TOPIC:
+                        raise self.brokers.error(cause, self.client.complaints, wait, name)
+                    if passes(cause):
+                        raise KafkaException(cause)
+                    continue  # a broker of before 2.8: offsets say what there is to say
+                topic_id = future.result().topic_id
+                if topic_id is not None and (
+                    topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
+                ):
+                    found[name] = str(topic_id)
+            return found
+
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
+
+    def asked(self, places: Sequence[Place], at: int) -> Offsets:
+        """The offsets of partitions by time.
+
+        Args:
+            places: the partitions.
+            at: ms since 1970: the first message of that time or later; -2: the first message; -1: the end.
+
+        Returns:
+            Offsets; -1 where there is no such message.
+        """
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if not places:
+            return {}
+
+        def ask(left: float) -> list[TopicPartition]:
+            wanted = [TopicPartition(topic, number, at) for topic, number in places]
+            found: list[TopicPartition] = self.client.consumer.offsets_for_times(wanted, timeout=left)
+            for one in found:
+                if one.error is not None:
+                    raise KafkaException(one.error)
+            return found
+
+        found = self._answer(ask, places)
+        return {(one.topic, one.partition): one.offset for one in found}
+
+    def _answer(self, ask: Callable[[float], T], places: Sequence[Place]) -> T:
+        """The answer to a call about partitions. Raises RunError RUN110 to RUN113, RUN115, RUN118."""
+        wait = self.brokers.time_out
+
+        def missing() -> None:
+            there = {
+                topic: self._partitions_of(topic, self._listed(topic, wait).get(topic), wait)
+                for topic in sorted({topic for topic, _ in places})
+            }
+            self._all_there(places, there)
+
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait, missing)
+
+    def _all_there(self, places: Iterable[Place], there: Mapping[str, Sequence[int]]) -> None:
+        """Checks that topics which are there have all of some partitions. Raises RunError RUN115."""
+        for topic, number in sorted(places):
+            if topic in there and number not in there[topic]:
+                raise RunError("RUN115.gone", topic=topic, partition=number, table=self.brokers.table)
+
+    def committed_offsets(self, places: Sequence[Place]) -> Offsets:
+        """The offsets of the group; partitions without one are left out."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if self.brokers.group is None or not places:
+            return {}
+
+        def ask(left: float) -> list[TopicPartition]:
+            wanted = [TopicPartition(topic, number) for topic, number in places]
+            found: list[TopicPartition] = self.client.consumer.committed(wanted, timeout=left)
+            for one in found:
+                if one.error is not None:
+                    raise KafkaException(one.error)
+            return found
+
+        found = self._answer(ask, places)
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    # ---- where partitions begin and end ------------------------------------------------------------------------
+
+    def begins(self, places: Sequence[Place]) -> Offsets:
+        """Where partitions begin when the job has no checkpoint.
+
+        Raises:
+            RunError: RUN112, a partition that the options name does not exist; RUN116, the group has no offset;
+                RUN117, an offset that the options or the group name does not exist.
+        """
+        mode = self.start.mode
+        if mode == "earliest-offset":
+            return self.asked(places, _BEGIN)
+        if mode == "latest-offset":
+            return self.asked(places, _END)
+        if mode == "timestamp":
+            return self._by_time(places, self.start.millis)
+        given: Offsets = {}
+        if mode == "specific-offsets":
+            given = self._specific(places, self.start)
+        left = [place for place in places if place not in given]
+        given |= self.committed_offsets(left)
+        default = "earliest" if mode == "specific-offsets" else "none"
+        return self._valid(places, given, self.brokers.properties.get("auto.offset.reset", default).lower())
+
+    def _valid(self, places: Sequence[Place], given: Offsets, otherwise: str) -> Offsets:
+        """``given`` where there are such offsets; elsewhere what ``auto.offset.reset`` says."""
+        first, last = self.asked(places, _BEGIN), self.asked(places, _END)
+        instead = {"earliest": first, "latest": last}.get(otherwise)
+        written = "auto.offset.reset" in self.brokers.properties
+        out: Offsets = {}
+        for place in places:
+            topic, number = place
+            at = given.get(place)
+            if at is not None and first[place] <= at <= last[place]:
+                out[place] = at
+            elif instead is not None and (at is None or written):
+                out[place] = instead[place]
+            elif at is None:
+                raise self._no_offset(topic, number)
+            else:
+                raise RunError(
+                    "RUN117" if number in self.start.offsets else "RUN117.group",
+                    group=self.brokers.group,
+                    topic=topic,
+                    partition=number,
+                    table=self.brokers.table,
+                    offset=at,
+                    first=first[place],
+                    last=last[place],
+                )
+        return out
+
+    def _specific(self, places: Sequence[Place], bound: Bound) -> Offsets:
+        topic = places[0][0]
+        for number in bound.offsets:
+            if (topic, number) not in places:
+                last = max(p for _, p in places)
+                raise RunError("RUN112.partition", topic=topic, partition=number, table=self.brokers.table, last=last)
+        return {(topic, number): at for number, at in bound.offsets.items()}
+
+    def _by_time(self, places: Sequence[Place], at: int) -> Offsets:
+        found = self.asked(places, at)
+        last = self.asked([place for place in places if found[place] < 0], _END)
+        return found | last
+
+    def _bounds(self, places: Sequence[Place]) -> Offsets:
+        """Where partitions end: for each what is known when it is first asked for."""
+        fresh = [place for place in places if place not in self.ends]
+        mode = self.end.mode
+        if fresh:
+            if mode == "latest-offset":
+                self.ends |= self.asked(fresh, _END)
+            elif mode == "timestamp":
+                self.ends |= self._by_time(fresh, self.end.millis)
+            elif mode == "group-offsets":
+                found = self.committed_offsets(fresh)
+                for topic, number in fresh:
+                    if (topic, number) not in found:
+                        raise self._no_offset(topic, number, "RUN116.end")
+                self.ends |= found
+            else:
+                found = self._specific(fresh, self.end)
+                self.ends |= {place: found.get(place, 0) for place in fresh}
+        return self.ends
+
+    # ---- micro-batches -----------------------------------------------------------------------------------------
+
+    def initial(self) -> Offset:
+        """Where a job without a checkpoint begins."""
+        found = self.partitions()
+        self.looked = time.monotonic()
+        places = [(topic, number) for topic, numbers in found.items() for number in numbers]
+        return self._offset(self.begins(places), self.ids(list(found)))
+
+    def latest(self, start: Offset) -> Offset:
+        """Where the micro-batch that begins at ``start`` ends; ``start`` where there is nothing to read."""
+        at = offsets_of(start)
+        ids = dict(start.get("ids", {}))
+        marks = self.same_topics(start)
+        new = self._discovered(at)
+        if new:
+            ids |= self.ids(sorted({topic for topic, _ in new} - ids.keys()))
+            at = at | new
+        places = sorted(at)
+        last = self.asked(places, _END)
+        for place in places:
+            if last[place] < at[place]:
+                raise self._beyond(place, at[place], last[place])
+        if self.end.mode != "unbounded":
+            bounds = self._bounds(places)
+            last = {place: max(at[place], min(last[place], bounds[place])) for place in places}
+        behind = {place: last[place] - at[place] for place in places if last[place] > at[place]}
+        free = behind if self.aligner is None else self._aligned(self.aligner, at, behind)
+        if not behind and not new:
+            self._note({}, places)
+            self.commit(start)  # Spark does not tell that the last micro-batch of bounded input has been processed
+            return start
+        for place, first in self.asked(sorted(behind), _BEGIN).items():
+            if first > at[place]:
+                raise lost(self.brokers, *place, at[place], first)
+        now = time.monotonic()
+        since = None if self.planned is None else now - self.planned
+        delayed = not new and self._delayed(sum(behind[place] for place in free), since)
+        taken = shares(free, self._limit(at, free)) if free and not delayed else {}
+        left = {place: rows - taken.get(place, 0) for place, rows in behind.items() if rows > taken.get(place, 0)}
+        self._note(left, places)
+        waiting = {place: at[place] for place in left if not taken.get(place)}
+        turn: Offset = {}
+        if not any(taken.values()) and not new:
+            # An operator takes a partition for idle that no micro-batch names.
+            if delayed or not self.idle_timeout or (since is not None and since < self.idle_timeout / 2):
+                return start
+            turn = {"turn": time.time_ns() // 1_000_000}
+        self.planned = now
+        ends = {place: at[place] + taken.get(place, 0) for place in places}
+        marks.renew({place: (at[place], ends[place]) for place in places if place[0] not in ids}, self.sample)
+        self.sample = []
+        return self._offset(ends, ids, new, waiting) | turn
+
+    def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
+        """How many messages of each partition may be read; those that have to wait are left out."""
+        read, rows = ({part_of(place): n for place, n in some.items()} for some in (at, behind))
+        free = aligner.open(read, rows)
+        return {place: free[part_of(place)] for place in behind if part_of(place) in free}
+
+    def _note(self, left: Mapping[Place, int], places: Sequence[Place]) -> None:
+        """Tells the other sources of the group what is left to read after the micro-batch."""
+        if self.aligner is not None:
+            self.aligner.note({part_of(place): n for place, n in left.items()}, [part_of(place) for place in places])
+
+    def _delayed(self, rows: int, since: float | None) -> bool:
+        """Whether the micro-batch waits for more messages; a bounded source that gives none has ended."""
+        return self.end.mode == "unbounded" and self.limits.waits(rows, since, self.idle_timeout)
+
+    def same_topics(self, start: Offset) -> Marks:
+        """Checks that topics are those that have been read. Raises RunError RUN112, RUN115.
+
+        Returns:
+            The marks of partitions.
+        """
+        places = [*offsets_of(start)]
+        now = self.ids(sorted({topic for topic, _ in places}), read=True)
+        ids: Mapping[str, str] = start.get("ids", {})
+        for topic, known in ids.items():
+            if now.get(topic, known) != known:
+                raise RunError("RUN115.other", topic=topic, table=self.brokers.table)
+        if self.marks is None:
+            marks = Marks(self.brokers, start.get("marks", {}))
+            again = {topic for topic, _ in marks.check(places)}
+            if any(topic not in again for topic, _ in places):
+                self._same_servers(start)
+            self.marks = marks
+        return self.marks
+
+    def _same_servers(self, start: Offset) -> None:
+        """Checks the addresses of brokers of which nothing else says that they are those that were read."""
+        servers: Sequence[str] | None = start.get("servers")
+        if servers is not None and not set(servers) & set(self._servers):
+            raise RunError(
+                "RUN115.moved", table=self.brokers.table, servers=self.brokers.servers, before=",".join(servers)
+            )
+
+    @property
+    def _servers(self) -> list[str]:
+        return [address.strip() for address in self.brokers.servers.split(",")]
+
+    def _offset(
+        self, offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
+    ) -> Offset:
+        """What a checkpoint keeps. Of brokers that tell no ids of topics, addresses and marks say which topics they
+        are."""
+        made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
+        if any(topic not in ids for topic, _ in offsets):
+            made["servers"] = self._servers
+            if self.marks is not None:
+                made["marks"] = self.marks.written()
+        return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
+
+    def _discovered(self, at: Offsets) -> Offsets:
+        """Partitions that have not been read so far, with their first offsets. Raises RunError RUN115."""
+        bounded = self.end.mode != "unbounded"
+        now = time.monotonic()
+        if self.looked is not None and (bounded or not self.discovery or now - self.looked < self.discovery):
+            return {}
+        self.looked = now
+        found = self.partitions()
+        self._all_there(at, found)
+        there = {(topic, number) for topic, numbers in found.items() for number in numbers}
+        return self.asked(sorted(there - at.keys()), _BEGIN)
+
+    def _no_offset(self, topic: str, number: int, key: str = "RUN116") -> RunError:
+        group = self.brokers.group
+        return RunError(key, group=group, topic=topic, partition=number, table=self.brokers.table)
+
+    def _beyond(self, place: Place, at: int, last: int) -> RunError:
+        topic, number = place
+        return RunError("RUN115", topic=topic, partition=number, table=self.brokers.table, last=last, offset=at)
+
+    def _limit(self, at: Offsets, behind: Mapping[Place, int]) -> int | None:
+        """How many messages a micro-batch reads at most."""
+        now, count = time.monotonic(), sum(behind.values())
+        if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
+            place = max(behind, key=lambda p: behind[p])
+            self.sample = sample(self.brokers, place, at[place] + behind[place], behind[place])
+            self.size, self.sampled = mean_size(self.sample) or self.size, now
+        limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
+        if self.size:
+            limits.append(max(1, int(self.limits.max_bytes / self.size)))
+        return min(limits, default=None)
+
+    def commit(self, end: Offset) -> None:
+        """Tells the group how far the job has come, without waiting for an answer: the checkpoint is what counts."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if self.brokers.group is None or self.brokers.own("commit.offsets.on.checkpoint") == "false":
+            return
+        if end == self.told:
+            return
+        self.told = end
+        offsets = [TopicPartition(*place, at) for place, at in sorted(offsets_of(end).items())]
+        try:
+            self.client.consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException:  # the next micro-batch commits more
+            return
+        self.client.poll()
+
+
+def offsets_of(offset: Offset, key: str = "offsets") -> Offsets:
+    """The offsets in an offset of the source."""
+    found: Mapping[str, Mapping[str, int]] = offset.get(key, {})
+    return {(topic, int(number)): at for topic, numbers in found.items() for number, at in numbers.items()}
+
+
+def part_of(place: Place) -> str:
+    """The name of a partition as a part of the source."""
+    topic, number = place
+    return f"{topic}/{number}"
+
+
+def _nested(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition, always in the same order."""
+    out: dict[str, dict[str, int]] = {}
+    for (topic, number), at in sorted(offsets.items()):
+        out.setdefault(topic, {})[str(number)] = at
+    return out
+
+
+def shares(behind: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
+    """How many messages of each partition a micro-batch reads.
+
+    Args:
+        behind: how many there are, none of them 0.
+        limit: for all together; None for no limit.
+
+    Returns:
+        In proportion to what there is, so that partitions come to their ends together; at most ``limit`` in all.
+    """
+    total = sum(behind.values())
+    if limit is None or total <= limit:
+        return dict(behind)
+    out = {place: count * limit // total for place, count in behind.items()}
+    left = limit - sum(out.values())
+    for place in sorted(behind, key=lambda p: (out[p], -behind[p], p))[:left]:
+        out[place] += 1
+    return out
+
+
+def splits_between(start: Offset, end: Offset) -> list[Split]:
+    """The splits of a micro-batch: one for each partition, also without rows, and several for many rows."""
+    begins, ends = offsets_of(start) | offsets_of(end, "new"), offsets_of(end)
+    waiting = offsets_of(end, "waiting")
+    total = sum(at - begins[place] for place, at in ends.items())
+    most = max(_LEAST, -(-total // _TASKS))
+    out: list[Split] = []
+    for (topic, number), stop in sorted(ends.items()):
+        at = begins[topic, number]
+        parts = max(1, -(-(stop - at) // most))
+        edges = [at + (stop - at) * i // parts for i in range(parts + 1)]
+        for one, other in pairwise(edges):
+            split = {"topic": topic, "partition": number, "part": part_of((topic, number)), "start": one, "stop": other}
+            out.append(split | ({"waits": True} if (topic, number) in waiting else {}))
+    return out

@@ -1,0 +1,311 @@
+"""Reading a range of offsets of a partition, in a worker.
+
+:mod:`.fetching` reads what it can; the client reads all else, and has the errors.
+
+A range may have gaps: offsets that the log compacted away, markers of transactions, and messages of transactions that
+were aborted. It has been read when a message at its end or behind it has come, or when the log says that there is no
+more.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stateplan.common.errors import RunError
+from stateplan.connectors.extras import require
+from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+    from stateplan.connectors.formats.messages import Ints, Messages
+    from stateplan.connectors.kafka.fetching import Fetched
+
+_MOST = 50_000
+"""Messages in one batch at most: as many as are decoded in one go."""
+
+_HELD = 200_000
+"""Messages that are taken before the first of them is decoded, at most: a range of fewer is fetched to its end, and
+fetching has stopped by then. A client at the end of a partition asks again and again, of some brokers without pause."""
+
+_QUEUED = 5_000
+"""The client asks for more messages when fewer than this wait in its queue. With a longer queue it asks again and again
+at the end of a partition, while the last messages are taken."""
+
+_MOST_BYTES = 64 << 20
+"""Bytes of values that are taken before the first is decoded, about."""
+
+_ASKED = 5_000
+_WAIT = 0.02
+_BEGIN, _END = -2, -1
+"""What stands for the first offset and for the end of a partition where offsets are asked for by time."""
+
+
+_TOLD: Mapping[str, Callable[[Message], Any]] = {
+    "key": lambda message: message.key(),
+    "timestamp": lambda message: message.timestamp()[1],
+    "timestamp-type": lambda message: message.timestamp()[0],
+    "headers": lambda message: message.headers(),
+    "leader-epoch": lambda message: message.leader_epoch(),
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages of a partition, in order.
+
+    Attributes:
+        topic, partition: where they are from.
+        offsets: of each.
+        values: of each; NULL for a tombstone.
+        told: what else was asked for: ``key``, as messages; ``timestamp``, ms since 1970; ``timestamp-type``, by
+            librdkafka's numbers; ``headers``; ``leader-epoch``.
+    """
+
+    topic: str
+    partition: int
+    offsets: Ints
+    values: Messages
+    told: Mapping[str, Sequence[Any]]
+
+
+class Range(NamedTuple):
+    """Offsets of a partition, from ``start`` up to ``stop``."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+def read_range(
+    brokers: Brokers, span: Range, wanted: Collection[str] = (), following: Range | None = None
+) -> Iterator[Batch]:
+    """The messages of a range, in order, in batches of bounded size.
+
+    Args:
+        brokers: of the table.
+        span: to read.
+        wanted: what of messages besides values: keys of :attr:`Batch.told`.
+        following: the range that is read next, if known: it begins to come while this one is decoded.
+
+    Raises:
+        RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
+            RUN115, the partition ends before ``stop``.
+    """
+    if span.start >= span.stop:
+        return
+    client = shared_consumer(
+        brokers,
+        auto_offset_reset="error",
+        enable_partition_eof=True,
+        fetch_wait_max_ms=20,
+        fetch_error_backoff_ms=50,
+        fetch_queue_backoff_ms=20,
+        reconnect_backoff_max_ms=1000,
+        queued_min_messages=_QUEUED,
+    )
+    fetched = _fetched(brokers, client, span, wanted)
+    if fetched is not None:
+        for offsets, values, told in fetched.read():
+            if fetched.asked and following is not None and following.topic in client.leaders:
+                client.begun = _fetched(brokers, client, following, wanted)
+                following = None
+            yield Batch(span.topic, span.partition, offsets, values, told)
+        if fetched.at >= span.stop:
+            return
+        client.rest(span.topic)
+        span = span._replace(start=fetched.at)
+    yield from _Consumed(brokers, client, span, wanted).read()
+
+
+def _fetched(brokers: Brokers, client: Shared, span: Range, wanted: Collection[str]) -> Fetched | None:
+    """The range as one that is being fetched; None where only the client may read it. Raises as :func:`read_range`."""
+    begun, client.begun = client.begun, None
+    if begun is not None and (begun.topic, begun.partition, begun.at, begun.stop, begun.wanted) == (*span, wanted):
+        return begun
+    if begun is not None:
+        begun.close()
+    links = client.links(brokers, span.topic) if span.start < span.stop else None
+    leader = None if links is None else client.leader(brokers, span.topic, span.partition)
+    if links is None or leader is None:
+        return None
+    from stateplan.connectors.kafka.fetching import Fetched
+
+    made = Fetched(links, leader, *span, wanted)
+    made.begin()
+    return made
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cyclic garbage, which looks at every message again and again: half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class _Consumed:
+    """A range that the client reads."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        client: Shared,
+        span: Range,
+        wanted: Collection[str],
+    ) -> None:
+        self.brokers, self.client = brokers, client
+        self.topic, self.partition, self.at, self.stop = span
+        self.wanted = wanted
+        self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
+        self._empty()
+
+    def _empty(self) -> None:
+        self.offsets: list[int] = []
+        self.values: list[bytes | None] = []
+        self.size = 0
+        self.told: dict[str, list[Any]] = {key: [] for key in self.wanted}
+
+    def _batches(self) -> Iterator[Batch]:
+        """The messages that have come since the batches before."""
+        import numpy as np
+
+        from stateplan.connectors.formats.messages import Messages
+
+        offsets, values, told = self.offsets, self.values, self.told
+        self._empty()
+        for start in range(0, len(values), _MOST):
+            part = slice(start, start + _MOST)
+            some: dict[str, Any] = {key: found[part] for key, found in told.items()}
+            if "key" in some:
+                some["key"] = Messages.of(some["key"])
+            at = np.array(offsets[part], np.int64)
+            yield Batch(self.topic, self.partition, at, Messages.of(values[part]), some)
+
+    def read(self) -> Iterator[Batch]:
+        consumer: Consumer = self.client.consumer
+        self.client.assign(self.brokers, {(self.topic, self.partition): self.at})
+        fetching = True
+        try:
+            heard = time.monotonic()
+            while self.at < self.stop:
+                before = self.at
+                with _uncollected():
+                    self._take(consumer.consume(min(_ASKED, self.stop - self.at), _WAIT))
+                if self.at > before:
+                    heard = time.monotonic()
+                    self.client.complaints.forget()
+                elif self.client.complaints.final is not None or time.monotonic() - heard > self.brokers.time_out:
+                    raise self._silent()
+                if self.at < self.stop and (len(self.values) >= _HELD or self.size >= _MOST_BYTES):
+                    yield from self._batches()
+            consumer.unassign()
+            fetching = False
+            yield from self._batches()
+        finally:
+            if fetching:
+                consumer.unassign()
+
+    def _take(self, got: list[Message]) -> None:
+        """Keeps the messages that belong to the range, and notes how far it has been read."""
+        kind = self.kind
+        if any(map(kind.error, got)) or (got and got[-1].offset() >= self.stop):
+            got = list(self._chosen(got))
+        if not got:
+            return
+        first, last = got[0].offset(), got[-1].offset()
+        self.at = max(self.at, last + 1)
+        # Mostly there are no gaps.
+        self.offsets += range(first, last + 1) if last - first + 1 == len(got) else map(kind.offset, got)
+        values = list(map(kind.value, got))
+        self.size += sum(map(len, filter(None, values)))
+        self.values += values
+        for key, found in self.told.items():
+            found += map(_TOLD[key], got)
+
+    def _chosen(self, got: list[Message]) -> Iterator[Message]:
+        for message in got:
+            error = message.error()
+            if error is not None:
+                self._event(message, error)
+            elif message.offset() < self.stop:
+                yield message
+            else:
+                self.at = self.stop
+
+    def _event(self, message: Message, error: KafkaError) -> None:
+        name = error.name()
+        if message.topic() is None and not error.fatal():  # about the group, which reading does without
+            self.client.complaints(error)
+        elif name == "_PARTITION_EOF":
+            end = message.offset()
+            if end >= self.stop:
+                self.at = self.stop
+            elif self._edge(_END) < self.stop:
+                raise self._shorter(end)
+        elif name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+            first = self._edge(_BEGIN)
+            raise (
+                lost(self.brokers, self.topic, self.partition, self.at, first)
+                if first > self.at
+                else self._shorter(self._edge(_END))
+            )
+        elif name in NO_TOPIC or not passes(error):
+            raise self.brokers.error(error, self.client.complaints, topic=self.topic)
+
+    def _shorter(self, end: int) -> RunError:
+        return RunError(
+            "RUN115", topic=self.topic, partition=self.partition, table=self.brokers.table, last=end, offset=self.stop
+        )
+
+    def _edge(self, which: int) -> int:
+        """The first offset of the partition, or its end."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(self.topic, self.partition, which)]
+
+        def ask(wait: float) -> int:
+            return int(self.client.consumer.offsets_for_times(asked, timeout=wait)[0].offset)
+
+        return self.brokers.ask(ask, lambda: None, self.client.complaints, self.brokers.time_out, lambda: None)
+
+    def _silent(self) -> RunError:
+        """The error for brokers that send nothing. The caller raises it: a name for it in the frame that raises would
+        make a cycle, which keeps the client alive."""
+        complaints = self.client.complaints
+        known = None if complaints.last is None else self.brokers.error(complaints.last)
+        if known is not None and known.code == "RUN111":
+            return known
+        return RunError(
+            "RUN110.reading",
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.at,
+            table=self.brokers.table,
+            servers=self.brokers.servers,
+            reason=self.brokers.cleaned(complaints.text),
+            seconds=self.brokers.time_out,
+        )
+
+
+def lost(brokers: Brokers, topic: str, partition: int, offset: int, first: int) -> RunError:
+    """The error for messages that were removed before they were read."""
+    return RunError(
+        "RUN114",
+        topic=topic,
+        partition=partition,
+        table=brokers.table,
+        first=first,
+        offset=offset,
+        lost=first - offset,
+    )

@@ -1,0 +1,173 @@
+"""Sources of the connectors ``kafka`` and ``upsert-kafka``.
+
+Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets of a partition; it is read by
+:mod:`.reading`, and its messages become rows in :mod:`.rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from stateplan.common.errors import RunError
+from stateplan.connectors.alignment import Aligner
+from stateplan.connectors.kafka.client import Brokers, forget_consumers
+from stateplan.connectors.kafka.limits import Limits
+from stateplan.connectors.kafka.planning import Planner, splits_between
+from stateplan.connectors.kafka.reading import Range, read_range
+from stateplan.connectors.kafka.rows import Rows
+from stateplan.connectors.kafka.starts import Bound
+from stateplan.connectors.kafka.tables import END, START, topics_of
+from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_FOLLOWING = "following"
+"""The key of the split that the same task reads next, or None."""
+
+_AT_START = 10.0
+"""For how many seconds brokers may be silent before the job has started."""
+
+
+@dataclass
+class KafkaSource(OffsetSource):
+    """The partitions of topics.
+
+    Attributes:
+        brokers: of the table.
+        rows: makes rows of messages; None where only offsets are planned.
+        topics: that are read; empty for a pattern.
+        pattern: that names of topics match; None for a list.
+        start, end: where partitions begin and end.
+        discovery: after how many milliseconds to look for new partitions; 0 is never.
+        limits: of a micro-batch.
+    """
+
+    brokers: Brokers
+    rows: Rows | None
+    topics: tuple[str, ...]
+    pattern: str | None
+    start: Bound
+    end: Bound
+    discovery: int
+    limits: Limits
+    _planner: Planner | None = field(default=None, repr=False, compare=False)
+    modules = ("confluent_kafka.admin", __name__)
+
+    @staticmethod
+    def of(table: SourceTable, upsert: bool) -> KafkaSource:
+        """The source of a table, whose options have been checked."""
+        start = Bound("earliest-offset") if upsert else Bound.of(table.options, START)
+        return KafkaSource(
+            Brokers.of(table),
+            Rows.of(table, upsert),
+            topics_of(table.options),
+            table.options.get("topic-pattern"),
+            start,
+            Bound.of(table.options, END),
+            300_000 if upsert else table.value("scan.topic-partition-discovery.interval"),
+            Limits.of(table),
+        )
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override] # whether it ends is a matter of the options
+        return self.end.mode != "unbounded"
+
+    @property
+    def planner(self) -> Planner:
+        """Plans in this process."""
+        if self._planner is None:
+            aligned = self.alignment is not None and self.alignment.folder is not None
+            self._planner = Planner(
+                self.brokers,
+                self.topics,
+                self.pattern,
+                self.start,
+                self.end,
+                self.discovery / 1000,
+                self.limits,
+                self.idle_timeout / 1000,
+                Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and aligned else None,
+            )
+        return self._planner
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def check(self, name: str) -> None:
+        try:
+            self.planner.partitions(min(_AT_START, self.brokers.time_out))
+        finally:
+            self._end_clients()  # another process plans
+
+    def for_planning(self) -> KafkaSource:
+        made = copy(self)
+        made.rows = None
+        return made
+
+    def initial_offset(self) -> Offset:
+        with self._refusable():
+            return self.planner.initial()
+
+    def latest_offset(self, start: Offset) -> Offset:
+        with self._refusable():
+            return self.planner.latest(start)
+
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        if self.planner.marks is None:  # a micro-batch that an earlier run has planned
+            with self._refusable():
+                self.planner.same_topics(start)
+        return splits_between(start, end)
+
+    def committed(self, end: Offset) -> None:
+        self.planner.commit(end)
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        found = merged(super().splits(batch))
+        return [{**split, _FOLLOWING: following} for split, following in zip_longest(found, found[1:])]
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        assert self.rows is not None
+        following = split.get(_FOLLOWING)
+        with self._refusable():
+            for batch in read_range(
+                self.brokers, _range(split), self.rows.wanted, None if following is None else _range(following)
+            ):
+                yield self.rows.frame(batch)
+
+    @contextmanager
+    def _refusable(self) -> Iterator[None]:
+        """Gives the clients up that brokers refuse: they would log in again and again, with the password that they were
+        made with."""
+        try:
+            yield
+        except RunError as error:
+            if error.code == "RUN111":
+                self._end_clients()
+            raise
+
+    def _end_clients(self) -> None:
+        self._planner = None
+        forget_consumers(self.brokers)
+
+
+def _range(split: Split) -> Range:
+    return Range(split["topic"], split["partition"], split["start"], split["stop"])
+
+
+def merged(splits: list[Split]) -> list[Split]:
+    """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
+    out: list[Split] = []
+    for split in splits:
+        last = out[-1] if out else None
+        if last is not None and last["part"] == split["part"] and last["stop"] == split["start"]:
+            last["stop"] = split["stop"]
+        else:
+            out.append(split)
+    return out

@@ -1,0 +1,241 @@
+"""Which micro-batch a system has of a sink, and whether the job that writes may go on from there.
+
+A system that takes a micro-batch whole notes it, together with the rows: its number, and a digest of what it reads. The
+number alone does not tell a micro-batch. A job that starts from an older copy of its checkpoint counts the same numbers
+again, and cuts its input otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from stateplan.common.errors import RunError, StateplanError
+
+_DIGITS = 15
+"""Hexadecimal digits of a digest, so that it is a positive 64-bit integer too."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A micro-batch.
+
+    Attributes:
+        epoch: its number.
+        input: digest of what it reads, the same when it runs again; empty where nobody has noted it.
+    """
+
+    epoch: int
+    input: str = ""
+
+    @property
+    def number(self) -> int:
+        """The digest as a number for systems that note numbers; -1 for none."""
+        return int(self.input, 16) if self.input else -1
+
+    @staticmethod
+    def of(epoch: int, number: int | None) -> Mark:
+        """A micro-batch, from its number and that of its digest."""
+        return Mark(epoch, f"{number:0{_DIGITS}x}" if number is not None and number >= 0 else "")
+
+
+def input_digest(data: bytes) -> str:
+    """The digest of what a micro-batch reads."""
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A micro-batch that the system that a sink writes to says that it has.
+
+    Attributes:
+        digest: of the place of the table, which may have secrets.
+        epoch: of the micro-batch.
+    """
+
+    digest: str
+    epoch: int
+
+    @staticmethod
+    def at(place: str, epoch: int) -> Noted:
+        """A micro-batch of the table at a place, such as its path."""
+        return Noted(_digest(place), epoch)
+
+    def epoch_at(self, place: str) -> int | None:
+        """The number of the micro-batch, if the table is still at this place."""
+        return self.epoch if self.digest == _digest(place) else None
+
+
+class Standing(Enum):
+    """How what a system has compares with the micro-batch that a job is about to write."""
+
+    NEW = "new"
+    DONE = "done"
+    AHEAD = "ahead"
+    """It has a later one."""
+    OTHER = "other"
+    """It has one of this number, which read something else."""
+    BEHIND = "behind"
+    """It has not the last one that the job has written."""
+    LOST = "lost"
+    """It has none, and the job has written some."""
+
+
+def standing(found: Mark | None, hand: Mark, expected: int | None) -> Standing:
+    """Compares what a system has with what is written next.
+
+    Args:
+        found: the last micro-batch that the system has; None for none.
+        hand: the one that is about to be written.
+        expected: number of the last one that the checkpoint knows the system to have had; None for none.
+    """
+    if found is None:
+        return Standing.NEW if expected is None or expected < 0 else Standing.LOST
+    if found.epoch > hand.epoch:
+        return Standing.AHEAD
+    if found.epoch < hand.epoch:
+        return Standing.BEHIND if expected is not None and found.epoch < expected else Standing.NEW
+    return Standing.OTHER if found.input and hand.input and found.input != hand.input else Standing.DONE
+
+
+class Ledger:
+    """What the driver knows of a sink: the micro-batch in hand, and the last one that its system has noted.
+
+    Attributes:
+        input: digest of what the micro-batch in hand reads; empty where that is not known.
+        noted: the last micro-batch that the system says that it has; None before the first, and of a sink that does
+            not ask. The checkpoint keeps it, and it is set before the next job on it starts.
+        asked: whether the system has been asked since the start.
+    """
+
+    def __init__(self) -> None:
+        self.input = ""
+        self.noted: Noted | None = None
+        self.asked = False
+        self._said: list[str] = []
+
+    def expected(self, place: str) -> int | None:
+        """The last micro-batch that the table at a place must have; None for none."""
+        return None if self.noted is None else self.noted.epoch_at(place)
+
+    def hand(self, epoch: int) -> Mark:
+        """The micro-batch in hand."""
+        return Mark(epoch, self.input)
+
+    def note(self, place: str, epoch: int) -> None:
+        """From now on the table at a place must have a micro-batch."""
+        self.noted = Noted.at(place, epoch)
+
+    def tell(self, sentence: str) -> None:
+        """Has a sentence told to the user."""
+        self._said.append(sentence)
+
+    def told(self) -> list[str]:
+        """What is to be told since the last call."""
+        said, self._said = self._said, []
+        return said
+
+    def is_done(
+        self,
+        epoch: int,
+        found: Mark | None,
+        place: str,
+        refuse: Callable[[Standing], StateplanError | None],
+        others: Callable[[], str | None] = lambda: None,
+    ) -> bool:
+        """Whether a system has the micro-batch in hand already.
+
+        Args:
+            epoch: of the micro-batch.
+            found: the last one that the system has; None for none.
+            place: of its table.
+            refuse: the error for a standing other than NEW and DONE; None for one that is no error here, which counts
+                as NEW.
+            others: asks the system, when a checkpoint without micro-batches begins to write, whether the same
+                statement has written with another one. Gives what is told to the user, as :func:`written_before`.
+
+        Raises:
+            StateplanError: what ``refuse`` gives.
+        """
+        how = standing(found, self.hand(epoch), self.expected(place))
+        error = None if how in (Standing.NEW, Standing.DONE) else refuse(how)
+        if error is not None:
+            raise error
+        if epoch == 0 and found is None and self.input and not self.asked:
+            sentence = others()
+            if sentence is not None:
+                self.tell(sentence)
+        self.asked = True
+        if found is not None:
+            self.note(place, found.epoch)
+        return how is Standing.DONE
+
+
+class Noting:
+    """Whatever has a ledger."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """On the driver: which micro-batch is in hand, and which one the system must have. A sink whose system notes
+        micro-batches asks it in :meth:`prepare` or :meth:`commit`, and so refuses one that has other micro-batches than
+        the checkpoint."""
+        made = self.__dict__.get("_ledger")
+        if not isinstance(made, Ledger):
+            made = Ledger()
+            object.__setattr__(self, "_ledger", made)  # sinks may be frozen
+        return made
+
+    @property
+    def noted(self) -> Noted | None:
+        """On the driver: the last micro-batch that the system says that it has, as the ledger has it."""
+        return self.ledger.noted
+
+    @noted.setter
+    def noted(self, noted: Noted | None) -> None:
+        self.ledger.noted = noted
+
+
+def statement_of(uid: str) -> str:
+    """What the ids of a sink have in common whatever the checkpoint; empty for an id that has nothing of one."""
+    return uid.rpartition("-")[0]
+
+
+def is_of_other_checkpoint(found: str, uid: str) -> bool:
+    """Whether an id is that of the sink ``uid`` with another checkpoint."""
+    return found != uid and statement_of(found) == statement_of(uid) != ""
+
+
+def written_before(what: str, keyed: bool) -> str:
+    """What is told where a statement has written with another checkpoint, such as one that was removed.
+
+    Args:
+        what: it has written to, such as "the folder /data/out".
+        keyed: whether a row replaces the one with its key.
+    """
+    then = (
+        "A row replaces the one with its key, and rows whose keys do not come again stay"
+        if keyed
+        else "Rows of the same input are there twice from now on, unless the earlier ones were removed"
+    )
+    return f"this statement has written to {what} with another checkpoint before. {then}"
+
+
+def refusal(how: Standing, what: str, found: Mark | None, epoch: int, expected: int | None) -> RunError:
+    """The error for a standing other than NEW and DONE, of a system without an error of its own.
+
+    Args:
+        how: the standing.
+        what: is written to, such as "the folder /data/out".
+        found: the last micro-batch that it has.
+        epoch: of the micro-batch in hand.
+        expected: the last one that it must have.
+    """
+    code = {Standing.AHEAD: "RUN002", Standing.OTHER: "RUN002.other"}.get(how, "RUN002.behind")
+    last = "none" if found is None else found.epoch
+    return RunError(code, what=what, found=last, epoch=epoch, noted=expected)
+
+
+def _digest(place: str) -> str:
+    return hashlib.sha256(place.encode()).hexdigest()[:16]

@@ -1,0 +1,540 @@
+"""The database that changes come from: its tables, a publication of them, and the replication slot that keeps the log.
+
+All by SQL, over one connection that also holds a lock on the slot, so that no second job reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from stateplan.common.errors import RunError, StateplanError, nearest
+from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.jdbc.columns import TableInfo, find_table, fitting
+from stateplan.connectors.jdbc.postgres import Diagnosis, Server, close, execute, literal, quoted, rows
+from stateplan.connectors.postgres_cdc.rows import find_column
+from stateplan.connectors.postgres_cdc.values import fits
+
+T = TypeVar("T")
+
+_LOCK = 1_397_771_342
+"""Names the locks on slots among the advisory locks of a database."""
+
+_PAUSE = 0.2
+
+_TABLES = """
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,
+       CASE WHEN c.relispartition THEN pg_partition_root(c.oid)::oid::bigint ELSE 0 END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
+ORDER BY 2, 3
+"""
+
+_TYPES = """
+SELECT DISTINCT t.oid::bigint,
+       CASE WHEN t.typtype = 'd' THEN b.typname WHEN e.typtype = 'd' THEN '_' || f.typname ELSE t.typname END::text
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_type b ON b.oid = t.typbasetype
+LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A' LEFT JOIN pg_type f ON f.oid = e.typbasetype
+WHERE a.attrelid IN ({oids}) AND a.attnum > 0 AND NOT a.attisdropped AND t.oid >= 16384
+"""
+
+_NO_IDENTITY = """
+SELECT l.oid::regclass::text
+FROM pg_class c
+CROSS JOIN LATERAL (SELECT relid::oid FROM pg_partition_tree(c.oid) UNION SELECT c.oid) AS s
+JOIN pg_class l ON l.oid = s.relid
+JOIN pg_namespace n ON n.oid = l.relnamespace
+LEFT JOIN pg_index i ON i.indrelid = l.oid AND i.indimmediate
+  AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+WHERE {which} AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
+  AND l.relkind = 'r' AND l.relpersistence = 'p'
+  AND l.relreplident <> 'f' AND i.indrelid IS NULL
+LIMIT 1
+"""
+
+_PUBLISHED = """
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, p.oid::bigint,
+       p.pubinsert AND p.pubupdate AND p.pubdelete, p.pubtruncate,
+       t.tablename IS NOT NULL, to_jsonb(t) ->> 'rowfilter', to_jsonb(t) ->> 'attnames',
+       concat_ws(' ', p.oid, p.xmin, (
+         SELECT string_agg(d.objid::text, ' ' ORDER BY d.objid) FROM pg_depend d JOIN pg_depend m USING (classid, objid)
+         WHERE d.refclassid = 'pg_publication'::regclass AND d.refobjid = p.oid
+           AND (m.refclassid, m.refobjid)
+               IN (('pg_class'::regclass, c.oid), ('pg_namespace'::regclass, c.relnamespace)))),
+       CASE WHEN c.relkind = 'p' AND c.relreplident = 'f' THEN (
+         SELECT l.oid::regclass::text FROM pg_partition_tree(c.oid) AS s JOIN pg_class l ON l.oid = s.relid
+         WHERE s.isleaf AND l.relreplident <> 'f' LIMIT 1) END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_publication p ON p.pubname = {publication}
+LEFT JOIN pg_publication_tables t
+  ON t.pubname = p.pubname AND t.schemaname = n.nspname AND t.tablename = c.relname
+WHERE c.oid IN ({oids})
+"""
+
+_SLOT = """
+SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint, s.plugin::text, s.database::text, s.wal_status,
+       (s.confirmed_flush_lsn - '0/0')::bigint, s.slot_name IS NOT NULL, s.database = current_database(),
+       (SELECT system_identifier::text FROM pg_control_system())
+FROM (SELECT 1) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = {slot}
+"""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where changes come from, as the options of a table say. Picklable.
+
+    Attributes:
+        server: its database.
+        schema: regular expression that the names of schemas match.
+        table: the same for tables.
+        slot: name of the replication slot.
+        publication: name of the publication.
+        create: how to make the publication where it is missing: ``filtered``, ``all_tables`` or ``disabled``.
+        fields: name and type of the declared columns.
+        seconds: how long to wait for others to let go.
+        attempts: how often to try again where the server cannot be reached or a connection is lost.
+    """
+
+    server: Server
+    schema: str
+    table: str
+    slot: str
+    publication: str
+    create: str
+    fields: Fields
+    seconds: float
+    attempts: int
+
+    def names(self, schema: str, table: str) -> bool:
+        """Whether a table is among those that are read."""
+        return bool(re.fullmatch(self.schema, schema) and re.fullmatch(self.table, table))
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A table whose changes are read.
+
+    Attributes:
+        oid: its number in the catalog.
+        schema: that it is in.
+        name: of the table.
+        partitioned: whether its rows are in partitions.
+        columns: per declared column, its name and the internal name of its type.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    partitioned: bool
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def path(self) -> str:
+        """Its name for people."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def only(self) -> str:
+        """Its name as SQL, without tables that inherit from it: those are tables of their own."""
+        return ("" if self.partitioned else "ONLY ") + f"{quoted(self.schema)}.{quoted(self.name)}"
+
+
+@dataclass(frozen=True)
+class Position:
+    """The slot.
+
+    Attributes:
+        flushed: where the log of the server ends.
+        confirmed: from where on the slot keeps the log; None where there is no slot.
+        cluster: the system identifier of the server, which its standbys share.
+    """
+
+    flushed: int
+    confirmed: int | None
+    cluster: str
+
+
+def lsn_text(lsn: int) -> str:
+    """A place in the log as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A publication of tables.
+
+    Attributes:
+        oid: its number in the catalog.
+        marks: OID of a table to a text that is another one after the publication was made again or altered, or the
+            table taken out of it and added again: changes between may be missing.
+    """
+
+    oid: int
+    marks: dict[str, str]
+
+
+class Slot:
+    """A connection to an origin. Not picklable; for one thread.
+
+    Methods raise RUN140 to RUN149 where the server fails, and RUN155 to RUN160 where it cannot give the changes.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.server = origin.server
+        self._opened: Any = None
+        self._locked = False
+
+    def close(self) -> None:
+        """Ends the connection, and with it the lock."""
+        if self._opened is not None:
+            close(self._opened)
+            self._opened = None
+            self._locked = False
+
+    # ---- connection --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def connection(self, locked: bool = True) -> Iterator[Any]:
+        """The connection. After an error it is made anew.
+
+        Args:
+            locked: whether no other job may have the slot.
+
+        Raises:
+            RunError: RUN157, another job has it.
+        """
+        try:
+            with self.server.coded("is asked for changes"):
+                if self._opened is None:
+                    self._opened = self.server.connect(autocommit=True)
+                if locked:
+                    self._lock()
+                yield self._opened
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        if self._locked:
+            return
+        key = zlib.crc32(self.origin.slot.encode()) >> 1
+
+        def taken() -> bool:
+            return bool(rows(self._opened, f"SELECT pg_try_advisory_lock({_LOCK}, {key})")[0][0])
+
+        def error() -> RunError:
+            held = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = {_LOCK} AND objid = {key}"
+            pids = [str(row[0]) for row in rows(self._opened, f"{held} AND granted")]
+            return self._in_use(", ".join(pids) or "?")
+
+        self._wait(taken, error)
+        self._locked = True
+
+    def _wait(self, done: Callable[[], bool], error: Callable[[], RunError]) -> None:
+        until = time.monotonic() + self.origin.seconds
+        while not done():
+            if time.monotonic() > until:
+                raise error()
+            time.sleep(_PAUSE)
+
+    def _in_use(self, pid: str) -> RunError:
+        return RunError("RUN157", slot=self.origin.slot, server=self.server.summary, pid=pid)
+
+    def _patient(self, call: Callable[[], T]) -> T:
+        """What a call gives that may find the slot in use for a while, by a process that was killed, say."""
+        until = time.monotonic() + self.origin.seconds
+        while True:
+            try:
+                return call()
+            except _failures() as error:
+                found = Diagnosis.of(error)
+                if found.state != "55006" and "is active for PID" not in found.message:
+                    raise
+                if time.monotonic() > until:
+                    pid = re.search(r"PID (\d+)", found.message)
+                    raise self._in_use(pid[1] if pid else "?") from None
+                time.sleep(_PAUSE)
+
+    # ---- tables ------------------------------------------------------------------------------------------------
+
+    def tables(self) -> list[Captured]:
+        """The tables that the options name, checked against the declared columns.
+
+        Raises:
+            RunError: RUN143, there is none; RUN144 or RUN145, a column is missing or of another type; RUN159, its
+                changes are not in the log.
+        """
+        with self.connection(locked=False) as connection:
+            there = rows(connection, _TABLES)
+            matching = [row for row in there if self.origin.names(row[1], row[2])]
+            oids = {row[0] for row in matching}
+            found = []
+            for oid, in_schema, name, kind, persistence, root in matching:
+                if root in oids and root != oid:
+                    continue
+                if persistence != "p":
+                    raise RunError("RUN159.unlogged", table=f"{in_schema}.{name}", server=self.server.summary)
+                info = find_table(connection, self.server, f"{quoted(in_schema)}.{quoted(name)}")
+                found.append(Captured(oid, in_schema, name, kind == "p", self._columns(info)))
+        if not found:
+            wanted = f"{self.origin.schema}.{self.origin.table}"
+            names = [f"{row[1]}.{row[2]}" for row in there]
+            raise RunError("RUN143", server=self.server.summary, name=wanted, hint=nearest(wanted, names))
+        return found
+
+    def _columns(self, table: TableInfo) -> tuple[tuple[str, str], ...]:
+        names, found = [column.name for column in table.columns], []
+        server = self.server.summary
+        for name, declared in self.origin.fields:
+            place = find_column(names, name)
+            if place is None:
+                near = nearest(name, names)
+                raise RunError("RUN144", name=table.path, column=name, columns=names[:20], server=server, hint=near)
+            column = table.columns[place]
+            if not fits(column.type, declared):
+                raise RunError(
+                    "RUN145",
+                    column=name,
+                    name=table.path,
+                    actual=column.declared,
+                    declared=declared,
+                    server=server,
+                    fitting=fitting(column),
+                )
+            found.append((column.name, column.type))
+        return tuple(found)
+
+    def types(self, oids: list[int]) -> dict[str, str]:
+        """The types of columns of tables that users have created: OID to internal name, of a domain its base's."""
+        with self.connection(locked=False) as connection:
+            found = rows(connection, _TYPES.format(oids=", ".join(map(str, oids))))
+        return {str(oid): name for oid, name in found}
+
+    # ---- publication and slot ----------------------------------------------------------------------------------
+
+    def check_possible(self) -> None:
+        """Raises RunError RUN156 where the server cannot decode its log."""
+        with self.connection(locked=False) as connection:
+            level, standby = rows(connection, "SELECT current_setting('wal_level'), pg_is_in_recovery()")[0]
+        if standby:
+            raise RunError("RUN156.standby", server=self.server.summary)
+        if level != "logical":
+            raise RunError("RUN156", server=self.server.summary, level=level)
+
+    def publish(self, tables: list[Captured]) -> tuple[bool, Published]:
+        """Makes the publication, unless it is there; whether it was not, and what it is.
+
+        Raises:
+            RunError: RUN160, it is missing and must not be made, or lacks something.
+        """
+        name = literal(self.origin.publication)
+        with self.connection() as connection:
+            there = bool(rows(connection, f"SELECT 1 FROM pg_publication WHERE pubname = {name}"))
+            if not there and self.origin.create != "disabled":
+                version = int(rows(connection, "SELECT current_setting('server_version_num')")[0][0])
+                self._check_identity(connection, tables)
+                execute(connection, self._creation(tables, version))
+        return not there, self.check_published({table.oid: table.path for table in tables})
+
+    def _check_identity(self, connection: Any, tables: list[Captured]) -> None:
+        """Raises RunError RUN159 where the server would refuse updates and deletions of a table that is published."""
+        which = f"c.oid IN ({', '.join(str(table.oid) for table in tables)})"
+        which = "TRUE" if self.origin.create == "all_tables" else which
+        found = rows(connection, _NO_IDENTITY.format(which=which))
+        if found:
+            raise RunError("RUN159.identity", table=found[0][0], server=self.server.summary)
+
+    def _creation(self, tables: list[Captured], version: int) -> str:
+        every = self.origin.create == "all_tables"
+        of = "FOR ALL TABLES" if every else "FOR TABLE " + ", ".join(table.only for table in tables)
+        settings = ["publish_via_partition_root = true"] if any(table.partitioned for table in tables) else []
+        if version >= 180000:
+            settings.append("publish_generated_columns = stored")
+        options = f" WITH ({', '.join(settings)})" if settings else ""
+        return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
+
+    def check_published(self, tables: Mapping[int, str], begun: bool = False) -> Published:
+        """The publication.
+
+        Args:
+            tables: OID to name.
+            begun: whether the job has read the publication before.
+
+        Raises:
+            RunError: changes would be missing: RUN159, a table is gone or has another name; RUN160, the publication
+                is gone, or leaves out some of them.
+        """
+        oid, marks = 0, {}
+        with self.connection() as connection:
+            query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
+            found = {row[0]: row[1:] for row in rows(connection, query)}
+        publication, server, name = self.origin.publication, self.server.summary, quoted(self.origin.publication)
+        for number, path in tables.items():
+            if number not in found:
+                raise RunError("RUN159", table=path, server=server)
+            schema, table, oid, changes, truncates, included, condition, columns, mark, partial = found[number]
+            if not self.origin.names(schema, table):
+                raise RunError("RUN159.renamed", table=path, now=f"{schema}.{table}", server=server)
+            marks[str(number)] = mark
+            sql = f"{quoted(schema)}.{quoted(table)}"
+            if oid is None:
+                code = "RUN160.gone" if begun else "RUN160"
+                raise RunError(code, publication=publication, table=path, server=server, name=name, sql=sql)
+            if not included:
+                raise RunError("RUN160.table", publication=publication, table=path, server=server, name=name, sql=sql)
+            if not (changes and truncates):
+                raise RunError("RUN160.changes", publication=publication, server=server, name=name)
+            if condition is not None:
+                raise RunError("RUN160.rows", publication=publication, table=path, server=server)
+            if partial is not None:
+                raise RunError("RUN159.partition", table=path, server=server, partition=partial)
+            if columns is not None and (column := self._lacking(columns, sql)) is not None:
+                raise RunError(
+                    "RUN160.column", publication=publication, table=path, server=server, name=name, column=column
+                )
+        return Published(oid, marks)
+
+    def _lacking(self, published: str, sql: str) -> str | None:
+        """The first declared column that a publication does not have. Raises RunError RUN144 where the table has it
+        neither."""
+        names = json.loads(published)
+        lacking = next((name for name, _ in self.origin.fields if find_column(names, name) is None), None)
+        if lacking is not None:
+            with self.connection() as connection:
+                self._columns(find_table(connection, self.server, sql))
+        return lacking
+
+    def position(self) -> Position:
+        """The state of the slot.
+
+        Raises:
+            RunError: RUN155, the slot is of another database or plug-in, or the server has removed what it kept.
+        """
+        with self.connection() as connection:
+            found = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
+        flushed, plugin, database, status, confirmed, there, here, cluster = found
+        slot, server = self.origin.slot, self.server.summary
+        if not there:
+            return Position(flushed, None, cluster)
+        if plugin != "pgoutput" or not here:
+            other = database or "no database"
+            raise RunError("RUN155.other", plugin=plugin, database=other, slot=slot, server=server)
+        if status == "lost" or confirmed is None:
+            raise RunError("RUN155.lost", slot=slot, server=server)
+        return Position(flushed, confirmed, cluster)
+
+    def make(self) -> None:
+        """Makes the slot. Waits until transactions that are open have ended.
+
+        Raises:
+            RunError: RUN156, the user may not, or there are too many slots; RUN158, transactions stay open.
+        """
+        from adbc_driver_manager import Error
+
+        name = literal(self.origin.slot)
+        with self.connection() as connection:
+            execute(connection, f"SET statement_timeout = {int(self.origin.seconds * 1000)}")
+            try:
+                rows(connection, f"SELECT pg_create_logical_replication_slot({name}, 'pgoutput')::text")
+            except Error as error:
+                found = Diagnosis.of(error)
+                reason = self.server.hidden(found.message)
+                if found.state == "57014":
+                    raise self._still_open(connection) from None
+                if found.state == "42501":
+                    user = self.server.user or "the default user"
+                    raise RunError("RUN156.role", server=self.server.summary, user=user, reason=reason) from None
+                if found.state == "53400":
+                    raise RunError("RUN156.slots", server=self.server.summary, reason=reason) from None
+                raise
+            execute(connection, "RESET statement_timeout")
+
+    def settle(self) -> None:
+        """Lets the slot begin after all transactions that had begun when the publication was made: what they had done
+        before is not in it. Raises RunError RUN158, transactions stay open."""
+        flushed = self.position().flushed
+        with self.connection() as connection:
+            (below,) = rows(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0]
+            oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+            self._wait(lambda: rows(connection, oldest)[0][0] >= below, lambda: self._still_open(connection))
+        self.advance(flushed)
+
+    def _still_open(self, connection: Any) -> RunError:
+        open_since = (
+            "SELECT pid, EXTRACT(epoch FROM now() - xact_start)::bigint FROM pg_stat_activity "
+            "WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1"
+        )
+        found = rows(connection, open_since)
+        since = f"process {found[0][0]}, for {found[0][1]} s" if found else "prepared, or of a user that is hidden"
+        return RunError("RUN158", server=self.server.summary, seconds=f"{self.origin.seconds:g}", since=since)
+
+    def drop(self) -> None:
+        """Removes the slot that this connection has made."""
+        with self.connection() as connection:
+            rows(connection, f"SELECT pg_drop_replication_slot({literal(self.origin.slot)})::text")
+
+    def peek(self, until: int, most: int) -> Iterator[Any]:
+        """Messages of all transactions that the slot keeps, in the order in which they were committed, as arrays of
+        Arrow.
+
+        Args:
+            until: the place in the log up to which to read.
+            most: how many messages to read, at least; the transaction that passes it comes whole.
+        """
+        publication = literal(quoted(self.origin.publication))
+        query = (
+            f"SELECT data FROM pg_logical_slot_peek_binary_changes({literal(self.origin.slot)}, '{lsn_text(until)}', "
+            f"{most}, 'proto_version', '1', 'publication_names', {publication})"
+        )
+        with self.connection() as connection, connection.cursor() as cursor:
+
+            def begin() -> tuple[Any, Any]:
+                cursor.execute(query)
+                reader = cursor.fetch_record_batch()
+                return reader, next(reader, None)
+
+            yield from (batch.column(0) for batch in self.batches(lambda: self._patient(begin)))
+
+    def batches(self, begin: Callable[[], tuple[Any, Any]]) -> Iterator[Any]:
+        """The record batches of a query. Raises errors of the server as coded ones, which its reader does not.
+
+        Args:
+            begin: runs the query, and gives its reader and the first batch.
+        """
+        try:
+            reader, batch = begin()
+            while batch is not None:
+                yield batch
+                batch = next(reader, None)
+        except _failures() as error:
+            raise self.server.error(error, "is asked for changes") from None
+
+    def advance(self, lsn: int) -> None:
+        """Lets the server forget the log before a place. Does nothing where it has, or where the slot is in use."""
+        position = self.position()
+        if position.confirmed is None or not position.confirmed < lsn <= position.flushed:
+            return
+        query = f"SELECT pg_replication_slot_advance({literal(self.origin.slot)}, '{lsn_text(lsn)}')::text"
+        with self.connection() as connection:
+            self._patient(lambda: rows(connection, query))
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What ADBC raises, or lets Arrow raise when a result is read."""
+    from adbc_driver_manager import Error
+    from pyarrow import ArrowException
+
+    return Error, ArrowException, OSError
+
+
+def may_pass(error: StateplanError) -> bool:
+    """Whether what failed may be left for later, as long as nothing depends on it."""
+    return error.code in ("RUN140", "RUN146", "RUN157")

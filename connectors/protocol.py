@@ -1,0 +1,597 @@
+"""What a connector is: one class says everything that the planner, the runtime and the documentation ask of it.
+
+A connector of another package is a class of this kind under the entry point group ``stateplan.connectors``; see
+``docs/connector-protocol.md``. Importing this module loads no engine.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from urllib.parse import quote
+
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.errors import OptionError, Place
+from stateplan.common.files import HADOOP, scheme_of
+from stateplan.common.options import Option, Role, match, parse_value
+from stateplan.common.paths import AnyPath
+from stateplan.common.secrets import has_reference, resolved
+from stateplan.common.types import LogicalType
+from stateplan.connectors.alignment import Alignment
+from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
+from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
+from stateplan.connectors.noted import Noting
+from stateplan.connectors.retries import Again
+from stateplan.functions.rex import Rex
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+Partition: TypeAlias = Mapping[str, str | None]
+"""Partition column to its value as text; None for NULL."""
+
+Split: TypeAlias = dict[str, Any]
+"""What a worker reads in one go. A source that plans its own gives JSON-ready values; ``seq`` (text) orders the splits
+of a micro-batch, ``now`` (ms) is its time.
+
+A source whose rows come in several streams, each with a watermark of its own, gives ``part`` (text), the name of the
+stream. The watermark of the source is the least of its parts. Such a source plans a split for every part in each
+micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone. ``waits`` (true)
+says of a part without rows that it has some to read later, and so is not idle.
+
+A split with ``ends`` (true) is not read. It says that the input of the job has ended."""
+
+Offset: TypeAlias = dict[str, Any]
+"""How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in the hands of its connector.
+
+    Attributes:
+        name: for errors.
+        connector: of the table.
+        options: as written.
+        fields: name and type of the physical columns.
+        format: None for a connector without formats.
+        partition_keys: of PARTITIONED BY.
+        primary_key: columns of the primary key; empty for none.
+        key_format: of the keys of messages; None for a table without.
+        time_zone: of the session, ``table.local-time-zone``.
+    """
+
+    name: str
+    connector: Connector
+    options: Mapping[str, str] = field(repr=False)
+    fields: tuple[tuple[str, LogicalType], ...]
+    format: Format | None = None
+    partition_keys: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    key_format: Format | None = field(default=None, kw_only=True)
+    time_zone: str = field(default="UTC", kw_only=True)
+
+    def value(self, key: str) -> Any:
+        """The parsed value of an option of the connector, or its default. References to secrets stay in it. Raises
+        OptionError OPT104, OPT105."""
+        return self.connector.value(self.options, key)
+
+    def secret(self, key: str) -> Any:
+        """The same with what references stand for. Raises as :func:`common.secrets.resolved` too."""
+        found = self.value(key)
+        return resolved(found, key) if isinstance(found, str) else found
+
+    def group(self, prefix: str) -> dict[str, str]:
+        """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a
+        row ``prefix*`` of the connector's options stands for. Raises as :func:`common.secrets.resolved`."""
+        found = {key: text for key, text in self.options.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): resolved(text, key) for key, text in found.items()}
+
+
+@dataclass(frozen=True)
+class SourceTable(Table):
+    """A table that is read.
+
+    Attributes:
+        projection: positions in ``fields`` of the columns to read, in output order.
+        metadata: metadata keys whose values follow them.
+        metadata_types: their types in the plan.
+        partitions: to read; None for all.
+        limit: how many rows are enough; None for all.
+        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are
+            given are filtered again.
+        started: when the job began, ms since 1970.
+    """
+
+    projection: tuple[int, ...] = ()
+    metadata: tuple[str, ...] = ()
+    metadata_types: Mapping[str, LogicalType] = field(default_factory=dict, hash=False)
+    partitions: Sequence[Partition] | None = None
+    limit: int | None = None
+    started: int = 0
+    filters: tuple[Rex, ...] = ()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether fields of rows can be left out of what is read: :meth:`Format.leaves_out` of all its formats."""
+        given = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
+        formats = [(fmt, format_options(self.options, key)) for fmt, key in given if fmt is not None]
+        return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)
+
+    def decoder(self) -> Decoder:
+        """The decoder of the table's files; for connectors with formats. For messages see
+        :meth:`Format.message_decoder`."""
+        assert self.format is not None
+        return self.format.decoder(self.options, self.fields, self.projection, self.metadata)
+
+
+@dataclass(frozen=True)
+class SinkTable(Table):
+    """A table that is written.
+
+    Attributes:
+        uid: of the sink in this checkpoint: names what another job, or another checkpoint, must not take for its own.
+        overwrite: whether the statement is INSERT OVERWRITE.
+        metadata: key and type of the metadata that follows the physical columns in each row.
+    """
+
+    uid: str = ""
+    overwrite: bool = False
+    metadata: tuple[tuple[str, LogicalType], ...] = ()
+
+    def encoder(self, fields: Fields | None = None) -> Encoder:
+        """The encoder of the table's files, or of some of its columns; for connectors with formats."""
+        assert self.format is not None
+        return self.format.encoder(self.options, self.fields if fields is None else fields)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------
+
+
+class Source(ABC):
+    """How a table is read. Picklable: made on the driver, used in workers.
+
+    A subclass of one of the four kinds below, which say where the splits of a micro-batch come from.
+
+    Attributes:
+        bounded: whether it ends by itself.
+        interval: milliseconds between micro-batches that an unbounded source asks for; None for the default.
+    """
+
+    bounded: bool = True
+    interval: int | None = None
+
+    def check(self, name: str) -> None:  # noqa: B027 - nothing by default
+        """On the driver, before the job starts, and in workers of a cluster: raises a StateplanError when the table
+        ``name`` cannot be read."""
+
+    def size(self) -> int | None:
+        """On the driver: about how many bytes there are to read. None when that is not known; then a query over the
+        table always runs in Spark."""
+        return None
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        """In a worker: the splits that rows of the Spark source stand for."""
+        rows: list[Split] = batch.to_pylist()
+        return rows
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        """In a worker: the rows of a split, in order, in frames of bounded size.
+
+        Frames have the projected columns, then the metadata columns, as ``c0, c1, ...`` with exactly the types of
+        :meth:`LogicalType.polars`, and ``kind`` (Int8, of :class:`RowKind`) unless all rows are insertions. A frame
+        without any column has ``kind`` too, so that its rows can be counted.
+        """
+
+
+class OffsetSource(Source):
+    """A source that plans its own splits. The offsets between which a micro-batch reads are recorded before it reads
+    any row: one that runs again, after a failure or at another parallelism, reads the same.
+
+    The methods that plan run in a process of their own next to the driver.
+
+    Attributes:
+        folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
+            folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
+        idle_timeout: a part without rows for so long does not hold back the watermark of the source, ms; 0 is never.
+            Set before the job starts.
+        alignment: what to ask, with :class:`connectors.alignment.Aligner`, which parts may be read; None for
+            a source that waits for nobody. Set before the job starts.
+        modules: that planning imports and that take long, such as the client of the other system. They are imported
+            while the job starts.
+    """
+
+    modules: tuple[str, ...] = ()
+    folder: AnyPath | None = None
+    idle_timeout: int = 0
+    alignment: Alignment | None = None
+
+    @abstractmethod
+    def initial_offset(self) -> Offset:
+        """Where a job without a checkpoint begins."""
+
+    @abstractmethod
+    def latest_offset(self, start: Offset) -> Offset:
+        """How far the micro-batch that begins at ``start`` may read; ``start`` itself when there is nothing to read.
+
+        A bounded source has ended when it gives ``start``. A source that has much to read bounds its micro-batches.
+        """
+
+    @abstractmethod
+    def plan(self, start: Offset, end: Offset) -> list[Split]:
+        """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows: the same whenever it is
+        asked. They are JSON-ready and without the keys ``seq`` and ``now``."""
+
+    def for_planning(self) -> OffsetSource:
+        """This source for the process in which it plans, which starts sooner without what only :meth:`read` needs."""
+        return self
+
+    def committed(self, end: Offset) -> None:
+        """Everything before ``end`` has been processed and will not be asked for again. At least once, maybe late."""
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        return [{**json.loads(row.pop("split")), **row} for row in batch.to_pylist()]
+
+
+class FileSource(Source):
+    """A source of whole files below a folder; a split has ``path``.
+
+    Spark lists and records files on local disk and in HDFS. Elsewhere the driver lists them, and Spark records markers
+    that stand for them; so it does for bounded input by event time. A split of a file that only Spark reaches has
+    ``data`` (bytes) and ``modified`` (datetime) too.
+
+    Attributes:
+        path: folder or file, a plain path or URL.
+        max_files: in a micro-batch; None to bound its bytes.
+    """
+
+    path: str
+    max_files: int | None = None
+
+    def files(self) -> list[FileEntry]:
+        """On the driver: the files that there are now, where the driver lists them."""
+        return table_files(self.path)
+
+    def size(self) -> int | None:
+        """Of the files; None where only Spark lists them."""
+        return None if scheme_of(self.path) in HADOOP else sum(file.size for file in self.files())
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        if "content" not in batch.schema.names:
+            return super().splits(batch)
+        rows = batch.to_pylist()
+        files: list[Split] = [
+            {
+                "path": file.path,
+                "size": file.size,
+                "seq": f"{row['seq']}{file.modified:016d}/{file.path}",
+                "now": row["now"],
+            }
+            for row in rows
+            for file in entries_in(row["content"])
+        ]
+        return files + [{"ends": True, "now": row["now"]} for row in rows if says_end(row["content"])]
+
+
+class RangeSource(Source):
+    """A source of numbered rows; a split has ``start`` and ``stop`` (exclusive).
+
+    Attributes:
+        total: number of rows; None for a source that is not ``bounded``.
+        per_second: rows to make in a second, when there is no end.
+        any_clock: whether the rows may be read on a virtual clock, at its instant 0.
+    """
+
+    total: int | None = None
+    per_second: int = 1
+    any_clock: bool = False
+
+    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+        merged: list[Split] = []
+        for row in sorted(batch.to_pylist(), key=lambda r: int(r["start"])):
+            if merged and merged[-1]["stop"] == row["start"]:
+                merged[-1]["stop"] = row["stop"]
+            else:
+                merged.append(row)
+        return merged
+
+
+class InstantSource(Source):
+    """A source on a virtual clock: each distinct instant of all such tables of a plan is one micro-batch, ascending,
+    and is the time that its operators see. A split has ``now`` alone."""
+
+    @abstractmethod
+    def instants(self) -> list[int]:
+        """On the driver: the distinct instants of the table, ascending."""
+
+
+class Lookup(ABC):
+    """A table whose rows are looked up when other rows ask for them. Picklable.
+
+    Attributes:
+        by_key: whether :meth:`rows` makes use of ``keys``.
+    """
+
+    by_key: bool = False
+
+    def size(self) -> int | None:
+        """On the driver: about how many bytes the rows have that are read at once. None when that is not known; then a
+        query that looks rows up here always runs in Spark."""
+        return 0 if self.by_key else None
+
+    @abstractmethod
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
+        """In a worker: the rows of the table as it is now, in the frames of :meth:`Source.read`.
+
+        Args:
+            now: the time of the micro-batch, ms.
+            keys: distinct values that are asked for, under the names of the table's columns (``c0, ...``); rows with
+                other values need not be there. None where any row may be asked for, or without ``by_key``.
+        """
+
+    def retrying(self, again: Again) -> Lookup:
+        """As this, but keys without rows are looked up again. For a lookup that keeps rows: what is kept is not looked
+        up again. The lookup itself where later looks cannot find more."""
+        return Retrying(self, again)
+
+
+@dataclass(frozen=True)
+class Retrying(Lookup):
+    """A table that is looked up again for keys without rows."""
+
+    lookup: Lookup
+    again: Again
+    by_key: bool = True
+
+    def size(self) -> int | None:
+        return self.lookup.size()
+
+    def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
+        def read(some: pl.DataFrame | None) -> pl.DataFrame:
+            return self.lookup.rows(now, some if self.lookup.by_key else None)
+
+        return read(keys) if keys is None else self.again.rows(now, keys, read)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------
+
+
+class Sink(Noting):
+    """How a table is written, once per micro-batch: ``prepare`` on the driver, ``write`` in workers, ``commit`` on the
+    driver. Picklable.
+
+    Every micro-batch has an epoch, 0, 1, ... It may run again under the same epoch, after a failure at any point; after
+    ``commit`` too, when Spark had no time to note it. A sink is exactly-once when what ``write`` makes stays invisible
+    until ``commit``, and ``commit`` of an epoch that is committed changes nothing.
+
+    Attributes:
+        ordered: whether parts of all workers are committed in the order of the rows; else each worker writes one part.
+        needs_rows: whether the rows themselves matter; else they are only counted.
+    """
+
+    ordered: bool = False
+    needs_rows: bool = True
+
+    def announce(self, token: str) -> None:
+        """On the driver, before a job on a cluster starts: leaves a mark where workers will write. The next
+        :meth:`prepare` removes it."""
+
+    def check(self, name: str, token: str) -> None:
+        """In a worker of a cluster: raises a StateplanError when the mark is not there, so that what this machine
+        writes would not come to the table ``name``."""
+
+    def begin(self) -> None:
+        """On the driver, when a job starts: makes the place of a table that has no rows yet, where readers look."""
+
+    def prepare(self, epoch: int) -> str | None:
+        """On the driver, before each attempt at a micro-batch: removes what an unfinished attempt left behind.
+
+        Returns:
+            A sentence for the user, or nothing.
+        """
+        return None
+
+    def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
+        """In a worker: stages rows (``c0, c1, ...``; ``kind`` where they are changes).
+
+        Args:
+            frame: the rows.
+            epoch: of the micro-batch.
+            part: tells the parts of a micro-batch apart; the same again replaces the part.
+
+        Returns:
+            What :meth:`commit` needs of the part; empty for nothing.
+        """
+        return b""
+
+    def commit(self, parts: Sequence[bytes], epoch: int) -> None:
+        """On the driver, after all workers: makes the micro-batch visible, at once or not at all.
+
+        Args:
+            parts: what :meth:`write` gave, in order, without the empty ones. Each is read when it is asked for, so one
+                at a time need be in memory.
+            epoch: of the micro-batch.
+        """
+
+    def release(self) -> None:
+        """On the driver: the job is about to be stopped, so a :meth:`commit` that waits must not wait any longer."""
+
+    def close(self) -> None:
+        """On the driver: the job has ended. Closes what :meth:`prepare` and :meth:`commit` have opened."""
+
+
+def server_url(kind: str, server: str) -> str:
+    """A server, ``host:port``, as a URL below which no other server is."""
+    return f"{kind}://{server if has_reference(server) else quote(server, safe=':[]')}"
+
+
+# ---- the connector ---------------------------------------------------------------------------------------------
+
+
+class Connector:
+    """A connector: where rows come from or go to. Subclasses set the attributes and override what differs.
+
+    Attributes:
+        name: Flink's identifier.
+        description: one paragraph for the documentation.
+        options: its options, without ``connector`` and ``format``.
+        roles: what its tables can be used as.
+        formatted: whether its tables have a format.
+        format_keys: the options that name it, of which a table has one. Options of a format named by ``value.format``
+            begin with ``value.`` too; see :func:`connectors.formats.base.format_options`.
+        key_format: the option that names a second format, for keys of messages; None where there is none.
+        own_changes: whether the row kinds of tables with a format are those of the connector and not of the format.
+        can_look_up: whether its tables can be looked up: :meth:`lookup`.
+        abilities: names of the push-downs its sources take, as the plan writes them.
+        metadata: metadata key to type text of what its sources can read.
+        records_metadata: whether its rows have whatever metadata a plan reads, as fields besides their columns.
+        sink_abilities: what its sinks can be asked for, as the plan writes it; ``WritingMetadata`` is not among them.
+        writable: metadata key to type text of what its sinks can write.
+        changes_need_key: whether a table without a primary key takes insertions only.
+        keeps_invalid: whether its sources read every position once, so that invalid input can go to the table of
+            ``<format>.errors.table``.
+        reserved: names that no column may have, with their meaning.
+        planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
+            the connector gives a Source, a SourceFunction or an InputFormat.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    options: ClassVar[tuple[Option, ...]] = ()
+    roles: ClassVar[tuple[Role, ...]] = ()
+    formatted: ClassVar[bool] = False
+    format_keys: ClassVar[tuple[str, ...]] = ("format",)
+    key_format: ClassVar[str | None] = None
+    own_changes: ClassVar[bool] = False
+    can_look_up: ClassVar[bool] = False
+    abilities: ClassVar[frozenset[str]] = frozenset()
+    metadata: ClassVar[tuple[tuple[str, str], ...]] = ()
+    records_metadata: ClassVar[bool] = False
+    sink_abilities: ClassVar[frozenset[str]] = frozenset()
+    writable: ClassVar[tuple[tuple[str, str], ...]] = ()
+    changes_need_key: ClassVar[bool] = False
+    keeps_invalid: ClassVar[bool] = False
+    reserved: ClassVar[Mapping[str, str]] = {}
+    planner_gives_uid: ClassVar[bool] = False
+
+    def value(self, options: Mapping[str, str], key: str) -> Any:
+        """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""
+        option = match(key, {o.key: o for o in self.options})
+        if option is None:
+            raise OptionError("OPT104.option_value", key=key, name=self.name)
+        return parse_value(option, options[key], key) if key in options else option.default
+
+    def format_key(self, options: Mapping[str, str]) -> str:
+        """The option of a table that names its format."""
+        return next((key for key in self.format_keys if key in options), self.format_keys[0])
+
+    def takes_format(self, fmt: Format, role: Role) -> bool:
+        """Whether tables in this role, which the format can read or write, can have it."""
+        return self.formatted and fmt.has_files
+
+    def is_bounded(self, options: Mapping[str, str]) -> bool:
+        """Whether a table that is read ends by itself."""
+        return True
+
+    def until_now(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Options with which a table is read as it is now, and ends; the given ones where it does, or never can."""
+        return options
+
+    def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
+        """The row kinds that a table gives; asked without a format, or with :attr:`own_changes`."""
+        return INSERT_ONLY
+
+    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+        """The row kinds that a table takes of a query that gives ``asked``; asked as :meth:`source_mode`."""
+        return asked
+
+    def gives_key_deletes(self, options: Mapping[str, str]) -> bool:
+        """Whether only the key is right in deleted rows that a table gives; asked as :meth:`source_mode`."""
+        return False
+
+    def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
+        """Whether deleted rows of which only the key is right are enough; asked as :meth:`source_mode`."""
+        return False
+
+    def writable_metadata(self, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Metadata key to type text of what a table can write: :attr:`writable`, unless its options matter."""
+        return self.writable
+
+    def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
+        """Raises an OptionError or CatalogError where the physical columns and the options do not go together."""
+
+    def formatted_fields(self, options: Mapping[str, str], fields: Fields, key: str) -> Fields | None:
+        """The physical columns that the format holds which the option ``key`` names: one of :attr:`format_keys`, or
+        :attr:`key_format`. None for those that are not checked before the job starts: by default, of a table with a
+        format for keys."""
+        return None if self.key_format in options else fields
+
+    def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
+        """Raises an OptionError where the options do not suit a table that is read, or one that is written."""
+
+    def check_keys(
+        self,
+        options: Mapping[str, str],
+        fields: Fields,
+        primary_key: Sequence[str],
+        formats: tuple[Format | None, Format | None],
+        place: Place | None,
+    ) -> None:
+        """Raises an OptionError or CatalogError where the primary key, the options and the formats (of the table, and
+        of the keys of its messages) do not go together."""
+
+    def shared_location(self, options: Mapping[str, str]) -> bool | None:
+        """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
+        return None
+
+    def places(self, options: Mapping[str, str]) -> Iterable[str]:
+        """Servers and files that a table reaches by options whose keys do not end in a word such as ``path`` or
+        ``url``: URLs (see :func:`server_url`) and paths. A gateway with roots refuses those that are not below one.
+        Options may be missing, and have references to secrets."""
+        return ()
+
+    def programs(self, options: Mapping[str, str]) -> Iterable[str]:
+        """The options with which a table runs a program or loads code. A gateway with roots refuses them."""
+        return ()
+
+    def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What says which data a table holds: state over two tables of the same identity means the same. None when the
+        options do not say it, and so the name of the table has to."""
+        return options
+
+    def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """What says what a position in a table means. A job whose table differs in one of these options does not go on
+        from a checkpoint; one whose table differs in others does."""
+        return options
+
+    def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
+        """The conditions that a source is given for ``FilterPushDown``, and those that the query applies itself.
+
+        Source: Flink's ``SupportsFilterPushDown``. A condition that is given and not in the second list is applied by
+        the scan.
+        """
+        return filters, filters
+
+    def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
+        """The partitions that a table has now, for ``PartitionPushDown``; None when they cannot be listed."""
+        return None
+
+    def source(self, table: SourceTable) -> Source:
+        """How a table is read; for a connector whose roles have SOURCE."""
+        raise NotImplementedError(self.name)
+
+    def lookup(self, table: SourceTable) -> Lookup:
+        """How a table is looked up; for a connector that :attr:`can_look_up`."""
+        raise NotImplementedError(self.name)
+
+    def sink(self, table: SinkTable) -> Sink:
+        """How a table is written; for a connector whose roles have SINK."""
+        raise NotImplementedError(self.name)

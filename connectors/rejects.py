@@ -1,0 +1,78 @@
+"""Input that a format skips: what it was, where it stood and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+from stateplan.common.errors import DataError, Place
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A line, record or message that was skipped.
+
+    Attributes:
+        error: what is wrong with it.
+        data: its bytes.
+        file: that it stands in; None for a message.
+        line: of the file, from 1; of a message, its position among those that were read together, plus one.
+        topic, partition, offset: of a message.
+    """
+
+    error: str
+    data: bytes
+    file: str | None = None
+    line: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def at(self, topic: str, partition: int, offset: int) -> Reject:
+        """As a message of a topic."""
+        return replace(self, file=None, line=None, topic=topic, partition=partition, offset=offset)
+
+
+_taken: ContextVar[list[Reject] | None] = ContextVar("rejects", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[Reject]]:
+    """Collects what formats skip in this context."""
+    found: list[Reject] = []
+    token = _taken.set(found)
+    try:
+        yield found
+    finally:
+        _taken.reset(token)
+
+
+def is_collecting() -> bool:
+    """Whether anybody asks what formats skip."""
+    return _taken.get() is not None
+
+
+def reject(error: DataError, data: bytes) -> None:
+    """Notes input that is skipped because of an error, whose place says where it is."""
+    taken = _taken.get()
+    if taken is not None:
+        place = error.place or Place()
+        taken.append(Reject(error.message, data, place.file, place.line))
+
+
+def pass_on(found: Iterable[Reject]) -> None:
+    """Notes what was collected elsewhere."""
+    taken = _taken.get()
+    if taken is not None:
+        taken.extend(found)
+
+
+ERRORS = ".errors.table"
+"""How keys of options end that name the table for what a format skips."""
+
+
+def without_errors_table(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table that Flink knows."""
+    return {key: text for key, text in options.items() if not key.endswith(ERRORS)}

@@ -1,0 +1,224 @@
+"""Rows of the function table: ARRAY, MAP and ROW."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateplan.common.errors import SqlError, nearest, one_of
+from stateplan.common.types import BOOLEAN, INT, STRING, VARIANT, LogicalType, RowField
+from stateplan.functions.casting import cast_rex
+from stateplan.functions.coercion import to_least_restrictive
+from stateplan.functions.comparison import check_ordered
+from stateplan.functions.literals import null_literal
+from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.table import ScalarFunction, TypeRule, any_nullable, argument, fixed, register
+from stateplan.functions.typerules import common_type, family, is_implicit, least_restrictive, same_type
+
+
+def _array(element: LogicalType, nullable: bool) -> LogicalType:
+    return LogicalType("ARRAY", nullable, children=(element,))
+
+
+def _array_of(operands: Sequence[Rex]) -> LogicalType:
+    element = least_restrictive([o.type for o in operands])
+    if element is None:
+        raise SqlError("SQL203.array_of")
+    return _array(element, False)
+
+
+def _map_operands(operands: Sequence[Rex]) -> list[Rex]:
+    if len(operands) % 2:
+        raise SqlError("SQL202.map_operands")
+    keys, values = to_least_restrictive(operands[0::2]), to_least_restrictive(operands[1::2])
+    return [x for pair in zip(keys, values, strict=True) for x in pair]
+
+
+def _map_of(operands: Sequence[Rex]) -> LogicalType:
+    sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
+    key, value = sides
+    if key is None or value is None:
+        raise SqlError("SQL203.map_of")
+    return LogicalType("MAP", False, children=(key, value))
+
+
+def _row_of(operands: Sequence[Rex]) -> LogicalType:
+    return LogicalType("ROW", False, fields=tuple(RowField(f"EXPR${i}", o.type) for i, o in enumerate(operands)))
+
+
+def row_item(row: LogicalType, index: Rex) -> RowField:
+    """The field of a ROW that a constant in brackets means: its name, or its number from 1.
+
+    Raises:
+        SqlError: SQL203, for one that is no such constant, or means no field.
+    """
+    fields = {f.name: f for f in row.fields}
+    wanted = index.value if isinstance(index, Literal) else None
+    if isinstance(wanted, int) and not isinstance(wanted, bool) and 1 <= wanted <= len(row.fields):
+        return row.fields[wanted - 1]
+    if isinstance(wanted, str) and index.type.is_string and wanted in fields:
+        return fields[wanted]
+    shown = one_of([f"'{name}'" for name in fields])
+    hint = nearest(wanted, fields) if isinstance(wanted, str) else None
+    raise SqlError("SQL203.row_item", type=row.summary(), shown=shown, count=len(fields), hint=hint)
+
+
+def _item(operands: Sequence[Rex]) -> LogicalType:
+    container = operands[0].type
+    if container.root == "ROW":
+        found = row_item(container, operands[1]).type
+        return found.as_nullable(found.nullable or container.nullable)
+    return VARIANT if container.root == "VARIANT" else container.children[-1].as_nullable()
+
+
+def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
+    container, index = operands
+    if container.type.root == "ROW":
+        row_item(container.type, index)
+        return operands
+    if container.type.root == "VARIANT":
+        if not (index.type.is_integer or (index.type.is_string and isinstance(index, Literal))):
+            raise SqlError("SQL203.variant_item", type=index.type.summary())
+        return operands
+    if container.type.root == "MAP" and family(index.type) != family(container.type.children[0]):
+        key = container.type.children[0]
+        raise SqlError("SQL203.map_key", type=index.type.summary(), key=key.summary())
+    if container.type.root == "ARRAY" and index.type.root != "INTEGER":
+        raise SqlError("SQL203.item_operands", type=index.type.summary())
+    first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
+    if container.type.root == "ARRAY" and first:
+        raise SqlError("SQL203.item_operands_2")
+    return operands
+
+
+def _element(operands: Sequence[Rex]) -> LogicalType:
+    t = operands[0].type
+    return t.children[0].as_nullable(t.nullable or t.children[0].nullable)
+
+
+def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
+    """(array, element): the element is cast to the array's element type, an untyped NULL takes it.
+
+    Raises:
+        SqlError: SQL203, for an array that is an untyped NULL, or an element that needs an explicit cast.
+    """
+    array, element, *rest = operands
+    if array.type.root == "NULL":
+        raise SqlError("SQL203.with_element")
+    if not is_implicit(element.type, array.type.children[0]):
+        raise SqlError("SQL203.element", type=element.type.summary(), array=array.type.summary())
+    inner = array.type.children[0]
+    if element.type.root == "NULL":
+        return [array, null_literal(inner), *rest]
+    if not same_type(inner, element.type) and not (inner.is_string and element.type.is_string):
+        element = cast_rex(element, inner)
+    return [array, element, *rest]
+
+
+def _appended(operands: Sequence[Rex]) -> LogicalType:
+    inner = operands[0].type.children[0]
+    return _array(
+        inner.as_nullable(inner.nullable or operands[1].type.nullable),
+        operands[0].type.nullable
+        or operands[1].type.root == "NULL"
+        or (operands[1].type.nullable and not inner.nullable),
+    )
+
+
+def _merged(operands: Sequence[Rex]) -> LogicalType:
+    inner = common_type([o.type.children[0] for o in operands])
+    if inner is None:
+        raise SqlError("SQL203.merged")
+    return _array(inner, any_nullable(operands))
+
+
+def _without(operands: Sequence[Rex]) -> LogicalType:
+    _merged(operands)
+    return operands[0].type.as_nullable(any_nullable(operands))
+
+
+def _ordered(operands: Sequence[Rex]) -> LogicalType:
+    check_ordered(operands[0].type, None)
+    return operands[0].type.as_nullable(any_nullable(operands))
+
+
+def _extreme(operands: Sequence[Rex]) -> LogicalType:
+    check_ordered(operands[0].type, None)
+    return operands[0].type.children[0].as_nullable()
+
+
+def _from_arrays(operands: Sequence[Rex]) -> LogicalType:
+    return LogicalType("MAP", any_nullable(operands), children=tuple(o.type.children[0] for o in operands))
+
+
+def _part(index: int) -> TypeRule:
+    def rule(operands: Sequence[Rex]) -> LogicalType:
+        return _array(operands[0].type.children[index], operands[0].type.nullable)
+
+    return rule
+
+
+def _entries(operands: Sequence[Rex]) -> LogicalType:
+    key, value = operands[0].type.children
+    entry = LogicalType("ROW", fields=(RowField("key", key), RowField("value", value)))
+    return _array(entry, operands[0].type.nullable)
+
+
+def _map_union(operands: Sequence[Rex]) -> LogicalType:
+    merged = common_type([o.type for o in operands])
+    if merged is None:
+        raise SqlError("SQL203.map_union")
+    return merged
+
+
+_A = "ARRAY"
+
+
+def _joined(operands: Sequence[Rex]) -> LogicalType:
+    """Raises SqlError SQL203 for an array of anything but texts."""
+    element = operands[0].type.children[0]
+    if not element.is_string:
+        raise SqlError("SQL203.joined", type=operands[0].type.summary())
+    return STRING.as_nullable(any_nullable(operands))
+
+
+register(
+    [
+        ScalarFunction(
+            "ARRAY", ("ANY",), _array_of, variadic=True, syntax="SPECIAL", coerce=to_least_restrictive, nulls=True
+        ),
+        ScalarFunction(
+            "MAP", ("ANY", "ANY"), _map_of, variadic=True, syntax="SPECIAL", coerce=_map_operands, nulls=True
+        ),
+        ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
+        ScalarFunction("ITEM", ("ARRAY|MAP|ROW|VARIANT", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
+        ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
+        ScalarFunction("ELEMENT", (_A,), _element),
+        ScalarFunction(
+            "ARRAY_CONTAINS",
+            (_A, "ANY"),
+            lambda ops: BOOLEAN.as_nullable(ops[0].type.nullable),
+            coerce=_with_element,
+            nulls=True,
+        ),
+        ScalarFunction("ARRAY_POSITION", (_A, "ANY"), fixed(INT), coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_APPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_PREPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
+        ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
+        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), _ordered, optional=2),
+        ScalarFunction("ARRAY_SLICE", (_A, "INT", "INT"), argument(0), optional=1),
+        ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
+        ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
+        ScalarFunction("ARRAY_EXCEPT", (_A, _A), _without),
+        ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
+        ScalarFunction("ARRAY_MAX", (_A,), _extreme),
+        ScalarFunction("ARRAY_MIN", (_A,), _extreme),
+        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), _joined, optional=1),
+        ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
+        ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
+        ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),
+        ScalarFunction("MAP_FROM_ARRAYS", (_A, _A), _from_arrays),
+        ScalarFunction("MAP_UNION", ("MAP", "MAP"), _map_union, variadic=True),
+    ]
+)

@@ -1,0 +1,89 @@
+"""Rows of the function table: mathematics, and numbers written in other bases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateplan.common.errors import Place, SqlError
+from stateplan.common.types import DOUBLE, INT, STRING, LogicalType
+from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
+from stateplan.functions.typerules import decimal, decimal_round, varbinary
+
+_DOUBLE = fixed(DOUBLE)
+_LOGARITHMS = ("LN", "LOG10", "LOG2", "EXP")
+_ANGLES = ("SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH", "DEGREES", "RADIANS")
+
+
+ROUNDED_TO = (
+    *("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER"),
+    *("YEAR", "DECADE", "CENTURY", "MILLENNIUM"),
+)
+"""Units of FLOOR and CEIL."""
+
+
+def _whole(operands: Sequence[Rex]) -> LogicalType:
+    """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute.
+
+    Raises SqlError SQL203 for a number with a unit, and for a date or time without one or with another.
+    """
+    t = operands[0].type
+    unit = operands[1].value if len(operands) > 1 and isinstance(operands[1], Literal) else None
+    if t.is_numeric and unit is not None:
+        raise SqlError("SQL203.rounding", type=t.summary(), unit=unit, expected="no unit")
+    if not t.is_numeric and unit not in ROUNDED_TO:
+        code = "SQL203.rounding" if unit is not None else "SQL203.rounding_of"
+        raise SqlError(code, type=t.summary(), unit=unit, expected=f"one of {', '.join(ROUNDED_TO)}")
+    if t.root == "DECIMAL":
+        return decimal(t.precision or 10, 0, t.nullable)
+    return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
+
+
+def _rounded(operands: Sequence[Rex]) -> LogicalType:
+    t = operands[0].type
+    nullable = any(o.type.nullable for o in operands)
+    if t.root != "DECIMAL":
+        return t.as_nullable(nullable)
+    if len(operands) == 1:
+        return decimal_round(t, 0).as_nullable(nullable)
+    places = operands[1]
+    known = isinstance(places, Literal) and isinstance(places.value, int)
+    return (decimal_round(t, places.value) if known else t).as_nullable(nullable)  # type: ignore[attr-defined]
+
+
+def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:
+    half = Literal(decimal(2, 1, nullable=False), "0.5")
+    return Call(DOUBLE.as_nullable(operands[0].type.nullable), (operands[0], half), "$POWER$1")
+
+
+def _alike(operands: Sequence[Rex]) -> Sequence[Rex]:
+    """Raises SqlError SQL203, for a DECIMAL next to another number, which Flink does not compute with."""
+    exact = [o.type.root == "DECIMAL" for o in operands]
+    if any(exact) and not all(exact):
+        raise SqlError("SQL203.alike", a=operands[0].type.summary(), b=operands[1].type.summary())
+    return operands
+
+
+register(
+    [
+        ScalarFunction("ABS", ("NUMERIC",), argument(0)),
+        ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
+        ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
+        ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
+        ScalarFunction("ROUND", ("NUMERIC", "INT"), _rounded, optional=1),
+        ScalarFunction("TRUNCATE", ("NUMERIC", "INT"), _rounded, optional=1),
+        ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
+        ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
+        ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
+        *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in (*_LOGARITHMS, *_ANGLES)),
+        ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE, coerce=_alike),
+        ScalarFunction("RAND", ("INT",), fixed(DOUBLE), optional=1),
+        ScalarFunction("RAND_INTEGER", ("INT", "INT"), fixed(INT), optional=1),
+        ScalarFunction("UUID", (), fixed(LogicalType("CHAR", length=36), False)),
+        ScalarFunction("PI", (), fixed(DOUBLE, False)),
+        ScalarFunction("E", (), fixed(DOUBLE, False)),
+        ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),
+        ScalarFunction("HEX", ("INTEGER|CHARACTER",), fixed(STRING)),
+        ScalarFunction("UNHEX", ("CHARACTER",), forced_nullable(varbinary())),
+    ]
+)

@@ -1,0 +1,331 @@
+"""How date and time functions and the clock run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from stateplan.common.errors import DataError, RunError
+from stateplan.common.types import BIGINT, LogicalType
+from stateplan.common.values.nanoseconds import PER_SECOND, below_micros, coarse, count_in, is_fine
+from stateplan.common.zone import java_time_zone, tz_of, zone_id
+from stateplan.functions.render import javatime
+from stateplan.functions.render.base import Renderer, constant_text, renders, renders_all
+from stateplan.functions.render.casts import to_number
+from stateplan.functions.render.moments import (
+    DAY,
+    from_local_millis,
+    local_millis,
+    per_milli,
+    to_local,
+    to_utc,
+)
+from stateplan.functions.render.parsing import parse_date, read_timestamp, usual_timestamp
+from stateplan.functions.render.rowwise import rowwise, shielded, side_by_side
+from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.typerules import timestamp
+
+
+def _lit(value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int64)
+
+
+def _rem(e: pl.Expr, by: int) -> pl.Expr:
+    return e - e.truncdiv(_lit(by)) * by
+
+
+_DAY_TIME = {
+    "DAY": (DAY, 2**62),
+    "HOUR": (3_600_000, DAY),
+    "MINUTE": (60_000, 3_600_000),
+    "SECOND": (1000, 60_000),
+    "MILLISECOND": (1, 1000),
+}
+
+
+def _clock_part(millis: pl.Expr, unit: str) -> pl.Expr:
+    size, within = _DAY_TIME[unit]
+    return _rem(millis, within).truncdiv(_lit(size))
+
+
+_CALENDAR: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "YEAR": lambda d: d.dt.year(),
+    "QUARTER": lambda d: d.dt.quarter(),
+    "MONTH": lambda d: d.dt.month(),
+    "WEEK": lambda d: d.dt.week(),
+    "DAY": lambda d: d.dt.day(),
+    "DOY": lambda d: d.dt.ordinal_day(),
+    "DOW": lambda d: d.dt.weekday().cast(pl.Int64) % 7 + 1,
+    "ISODOW": lambda d: d.dt.weekday(),
+    "ISOYEAR": lambda d: d.dt.iso_year(),
+    "DECADE": lambda d: d.dt.year() // 10,
+    "CENTURY": lambda d: (d.dt.year() - 1) // 100 + 1,
+    "MILLENNIUM": lambda d: (d.dt.year() - 1) // 1000 + 1,
+}
+
+_FINE = {"MICROSECOND": 10**6, "NANOSECOND": 10**9}
+
+
+def _below_second(e: pl.Expr, t: LogicalType, per_second: int) -> pl.Expr:
+    """The fraction of a second of a timestamp in units of a microsecond or a nanosecond; negative before 1970."""
+    have = PER_SECOND[t.time_unit()]
+    count = count_in(e, t, t.time_unit())
+    if have > per_second:
+        count, have = count // (have // per_second), per_second
+    dtype = pl.Int128() if is_fine(t) else pl.Int64()
+    rest = (count - count.truncdiv(pl.lit(have, dtype=dtype)) * have).cast(pl.Int64)
+    return rest * (per_second // have)
+
+
+def _interval_part(e: pl.Expr, t: LogicalType, unit: str) -> pl.Expr | None:
+    if t.root == "INTERVAL_YEAR_MONTH":
+        months = e.cast(pl.Int64)
+        month = _rem(months, 12)
+        return {"YEAR": months.truncdiv(_lit(12)), "MONTH": month, "QUARTER": month.truncdiv(_lit(3)) + 1}.get(unit)
+    return _clock_part(e.to_physical(), unit) if unit in _DAY_TIME else None
+
+
+@renders("EXTRACT")
+def extract(r: Renderer, call: Call) -> pl.Expr:
+    flag, operand = call.operands
+    unit = str(flag.value) if isinstance(flag, Literal) else ""
+    e, t = r.expr(operand), operand.type
+    result: pl.Expr | None = None
+    if t.root.startswith("INTERVAL"):
+        result = _interval_part(e, t, unit)
+    elif unit in _FINE and t.is_timestamp:
+        result = _below_second(e, t, _FINE[unit])
+    elif unit == "EPOCH" and t.root != "TIME_WITHOUT_TIME_ZONE":
+        result = local_millis(r, e, t).truncdiv(_lit(1000))
+    elif unit in _DAY_TIME and unit != "DAY":
+        result = _clock_part(local_millis(r, e, t), unit)
+    elif unit in _CALENDAR:
+        day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
+        result = _CALENDAR[unit](day)
+    if result is None:
+        raise RunError("RUN301.extract", unit=unit, t=t.summary())
+    return result.cast(pl.Int64)
+
+
+_DEFAULT = "yyyy-MM-dd HH:mm:ss"
+_LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
+
+
+def _formatted(
+    r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None, *, sections: bool = False
+) -> pl.Expr:
+    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` is
+    for :func:`javatime.tokens`."""
+    known = _DEFAULT if pattern is None else constant_text(pattern)
+    if known is not None:
+        return javatime.format_moment(moment, known, below, sections=sections)
+    assert pattern is not None
+
+    @shielded
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        frame = side_by_side(series, ("m", "p", "n")[: len(series)])
+        rest = pl.col("n") if below is not None else None
+        out = pl.lit(None, dtype=pl.String)
+        for text in frame["p"].drop_nulls().unique().to_list():
+            shown = javatime.format_moment(pl.col("m"), text, rest, sections=sections)
+            out = pl.when(pl.col("p") == text).then(shown).otherwise(out)
+        return frame.select(out.alias("x")).to_series()
+
+    operands = [moment, r.expr(pattern), *([] if below is None else [below])]
+    return pl.map_batches(operands, run, return_dtype=pl.String, is_elementwise=True)
+
+
+@renders("DATE_FORMAT")
+def date_format(r: Renderer, call: Call) -> pl.Expr:
+    value, pattern = call.operands
+    e, t = r.expr(value), value.type
+    if t.is_string:
+        fast, rest = usual_timestamp(e, "ms")
+        whole = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
+        slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _LISTED)
+        e = pl.coalesce(whole, slow.cast(pl.Datetime("ms")))
+    below = below_micros(e) if is_fine(t) else None
+    if t.is_timestamp:
+        e = coarse(e, t)
+    if t.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+        e = to_local(e, r.time_zone)
+    return _formatted(r, e, pattern, below, sections=t.is_timestamp)
+
+
+def _by_pattern(text: str, pattern: str) -> int | None:
+    """Epoch milliseconds by the pattern, else by the form of a JDBC timestamp or date; NULL by what is no pattern."""
+    try:
+        found = javatime.parse_strict(text, pattern)
+    except RunError as error:
+        if error.code != javatime.NOT_A_PATTERN:
+            raise
+        return None
+    found = javatime.read_jdbc(text) if found is None else found
+    return None if found is None else found // 10**6
+
+
+def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
+    """TO_TIMESTAMP of (text, pattern)."""
+    return _by_quick_form(r, call, lambda *operands: _from_millis(rowwise(_by_pattern, operands, pl.Int64, _LISTED)))
+
+
+def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.Expr:
+    """A Datetime by the pattern that may follow a text: common patterns by Polars, and by ``read`` what is left."""
+    text, given = r.expr(call.operands[0]), call.operands[1] if len(call.operands) > 1 else None
+    pattern = _DEFAULT if given is None else constant_text(given)
+    shown = pl.lit(_DEFAULT) if given is None else r.expr(given)
+    quick = javatime.quick_form(pattern) if pattern is not None else None
+    if quick is None:
+        return read(text, shown)
+    regex, form = quick
+    fast = pl.when(text.str.contains(regex)).then(text).str.to_datetime(form, time_unit="ms", strict=False)
+    return pl.coalesce(fast, read(pl.when(fast.is_null()).then(text), shown))
+
+
+def _from_millis(e: pl.Expr) -> pl.Expr:
+    return e.cast(pl.Datetime("ms"))
+
+
+@renders("TO_TIMESTAMP")
+def _wall_clock(r: Renderer, call: Call) -> pl.Expr:
+    if len(call.operands) > 1:
+        return _by_any_pattern(r, call)
+    fast, rest = usual_timestamp(r.expr(call.operands[0]), "ms")
+
+    def one(text: str) -> int | None:
+        nanos = read_timestamp(text)
+        return None if nanos is None else nanos // 10**6
+
+    return pl.coalesce(fast, _from_millis(rowwise(one, [rest], pl.Int64, _LISTED)))
+
+
+def _lenient(r: Renderer, call: Call) -> pl.Expr:
+    """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
+
+    def read(*operands: pl.Expr) -> pl.Expr:
+        return rowwise(javatime.parse_lenient, operands, pl.Int64, _LISTED).cast(pl.Datetime("ms"))
+
+    return _by_quick_form(r, call, read).to_physical()
+
+
+@renders("TO_DATE")
+def to_date(r: Renderer, call: Call) -> pl.Expr:
+    if len(call.operands) == 1:
+        return parse_date(r.expr(call.operands[0]))
+    return (_lenient(r, call) // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
+
+
+_EPOCH_MIN, _EPOCH_MAX = -62_167_219_200_000, 253_402_300_799_999
+
+
+@renders("TO_TIMESTAMP_LTZ")
+def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
+    value, *rest = call.operands
+    e = r.expr(value)
+    if value.type.is_string:
+        return _ltz_from_text(r, call)
+    digits = r.expr(rest[0]) if rest else pl.lit(3)
+    problem = "{} is not a precision: 0 for seconds, 3 for milliseconds"
+    r.fail_where(~digits.is_in([0, 3]) & e.is_not_null(), "TO_TIMESTAMP_LTZ", problem, digits)
+    return pl.when(digits == 3).then(_instant(e, value.type, 1)).when(digits == 0).then(_instant(e, value.type, 1000))
+
+
+def _instant(e: pl.Expr, t: LogicalType, factor: int) -> pl.Expr:
+    """A number of units of ``factor`` milliseconds as a point in time; NULL beyond the years 0 to 9999."""
+    if t.root in ("FLOAT", "DOUBLE"):
+        e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
+        factor = 1
+    else:
+        e = to_number(e, t, BIGINT)
+    inside = (e >= _EPOCH_MIN // factor) & (e <= _EPOCH_MAX // factor)
+    return pl.when(inside).then(e * factor).cast(pl.Datetime("ms", "UTC"))
+
+
+def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
+    moment = _wall_clock(r, call)
+    if len(call.operands) < 3:
+        return to_utc(moment, "UTC")
+
+    @shielded
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        frame = side_by_side(series, ("m", "z"))
+        out = pl.lit(None, dtype=pl.Datetime("ms", "UTC"))
+        for name in frame.filter(pl.col("m").is_not_null())["z"].drop_nulls().unique().to_list():
+            out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), _zone(name))).otherwise(out)
+        return frame.select(out.alias("x")).to_series()
+
+    zone = r.expr(call.operands[2])
+    return pl.map_batches([moment, zone], run, return_dtype=pl.Datetime("ms", "UTC"), is_elementwise=True)
+
+
+def _zone(name: str) -> str:
+    """The zone with this name, as ``java.time.ZoneId.of`` finds it. Raises DataError DATA301."""
+    found = zone_id(name)
+    if found is None:
+        raise DataError("DATA301.zone", name=name)
+    return found
+
+
+@renders("FROM_UNIXTIME")
+def from_unixtime(r: Renderer, call: Call) -> pl.Expr:
+    seconds = r.expr(call.operands[0]).cast(pl.Int64)
+    instant = (seconds * 1000).cast(pl.Datetime("ms", "UTC"))
+    local = to_local(instant, r.time_zone)
+    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None).str.strip_prefix("+")
+
+
+@renders("UNIX_TIMESTAMP")
+def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
+    if not call.operands:
+        return r.now() // _lit(1000)
+    text = r.expr(call.operands[0])
+    instant = to_utc(_lenient(r, call).cast(pl.Datetime("ms")), r.time_zone, ambiguous="latest")
+    seconds = instant.to_physical() // _lit(1000)
+    return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
+
+
+@renders("CONVERT_TZ")
+def convert_tz(r: Renderer, call: Call) -> pl.Expr:
+    def one(text: str, source: str, target: str) -> str | None:
+        millis = javatime.parse_lenient(text, _DEFAULT)
+        if millis is None:
+            return None
+        try:
+            local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
+            known = local.replace(tzinfo=tz_of(java_time_zone(source)))
+            return known.astimezone(tz_of(java_time_zone(target))).replace(tzinfo=None).isoformat(" ", "seconds")
+        except OverflowError:  # beyond the years that Python has
+            return None
+
+    return rowwise(one, r.args(call), pl.String, "CONVERT_TZ")
+
+
+def _now(r: Renderer) -> pl.Expr:
+    return r.now().cast(pl.Datetime("ms", "UTC"))
+
+
+def _local_now(r: Renderer) -> pl.Expr:
+    return to_local(_now(r), r.time_zone)
+
+
+def _current_time(r: Renderer, call: Call) -> pl.Expr:
+    return from_local_millis(r, _local_now(r).to_physical() // _lit(per_milli(timestamp(3))), call.type)
+
+
+def _source_watermark(r: Renderer, call: Call) -> pl.Expr:
+    raise RunError("RUN303.source_watermark")
+
+
+_INSTANTS = ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME", "PROCTIME_MATERIALIZE")
+renders_all(
+    {
+        **dict.fromkeys(_INSTANTS, lambda r, call: _now(r)),
+        **dict.fromkeys(("CURRENT_TIME", "LOCALTIME"), _current_time),
+        "CURRENT_DATE": lambda r, call: _local_now(r).dt.date(),
+        "CURRENT_WATERMARK": lambda r, call: r.watermark().cast(pl.Datetime("ms")).cast(call.type.polars()),
+        "LOCALTIMESTAMP": lambda r, call: _local_now(r),
+        "SOURCE_WATERMARK": _source_watermark,
+    }
+)

@@ -1,0 +1,220 @@
+"""The scalar function table: one :class:`ScalarFunction` per function of Flink SQL, known by name.
+
+The rows are in the family modules (``arithmetic``, ``comparison``, ``conditional``, ``mathematical``, ``text``,
+``temporal``, ``collection``, ``json``, ``unsupported``); how a function is evaluated is in
+``stateplan.functions.render``, under the function's plan name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.types import LogicalType
+from stateplan.functions.elsewhere import INSTEAD
+from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.typerules import family
+
+TypeRule = Callable[[Sequence[Rex]], LogicalType]
+"""From operands (their types and, where constant, their values) to the result type, nullability included."""
+
+Coercion = Callable[[Sequence[Rex]], Sequence[Rex]]
+Rewrite = Callable[[Sequence[Rex], "Place | None"], Rex]
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """One function or operator.
+
+    Attributes:
+        name: key in the table, upper case.
+        takes: operand families by position (see :func:`accepts`), ``|`` between alternatives.
+        returns: type rule.
+        optional: how many of the last ``takes`` may be left out.
+        variadic: whether the last of ``takes`` may be repeated.
+        plan: name in a plan (``$<plan>$1``) where it differs from ``name``.
+        syntax: ``syntax`` of a plan's CALL; None for FUNCTION.
+        coerce: inserts the casts Flink inserts; None for none.
+        rewrite: for SQL forms that Flink writes as other calls: builds them from the operands.
+        aliases: further SQL names.
+        nulls: whether an untyped NULL may be an operand.
+        reason: why the function is not supported; None when it is.
+        dynamic: whether the value depends on the micro-batch's time.
+        deterministic: whether equal operands give equal results.
+    """
+
+    name: str
+    takes: tuple[str, ...]
+    returns: TypeRule
+    optional: int = 0
+    variadic: bool = False
+    plan: str = ""
+    syntax: str | None = None
+    coerce: Coercion | None = None
+    rewrite: Rewrite | None = None
+    aliases: tuple[str, ...] = ()
+    nulls: bool = False
+    reason: str | None = None
+    dynamic: bool = False
+    deterministic: bool = True
+
+    @property
+    def plan_name(self) -> str:
+        return self.plan or self.name
+
+    @property
+    def internal_name(self) -> str:
+        """``$UPPER$1``."""
+        return f"${self.plan_name}$1"
+
+    @property
+    def supported(self) -> bool:
+        return self.reason is None
+
+    @property
+    def signature(self) -> str:
+        """``SUBSTRING(<CHARACTER>, <INTEGER>[, <INTEGER>])``."""
+        shown = [f"<{t}>" for t in self.takes]
+        required = len(shown) - self.optional
+        text = ", ".join(shown[:required])
+        for extra in shown[required:]:
+            text += f"[{', ' if text else ''}{extra}]"
+        return f"{self.name}({text}{', ...' if self.variadic else ''})"
+
+    def check(self, operands: Sequence[Rex], place: Place | None = None) -> None:
+        """Raises SqlError SQL201 (not supported), SQL202 (operand count) or SQL203 (operand types)."""
+        if self.reason is not None:
+            raise SqlError("SQL201.check", name=self.name, reason=self.reason, place=place)
+        required = len(self.takes) - self.optional
+        count = len(operands)
+        if count < required or (count > len(self.takes) and not self.variadic):
+            raise wrong_count(self.name, count, self.signature, place)
+        for index, operand in enumerate(operands):
+            wanted = self.takes[min(index, len(self.takes) - 1)]
+            if operand.type.root == "NULL" and isinstance(operand, Literal):
+                if self.nulls:
+                    continue
+                raise SqlError("SQL203.check", index=index + 1, name=self.name, place=place, expected=self.signature)
+            if not accepts(wanted, operand):
+                shown = ", ".join(o.type.summary() for o in operands)
+                raise SqlError(
+                    "SQL203.check_2",
+                    name=self.name,
+                    shown=shown,
+                    index=index + 1,
+                    type=operand.type,
+                    place=place,
+                    expected=self.signature,
+                )
+
+
+def wrong_count(name: str, count: int, expected: str, place: Place | None) -> SqlError:
+    """SQL202: a function does not take so many operands."""
+    return SqlError("SQL202", name=name, count=count, place=place, expected=expected)
+
+
+_FAMILY_ROOTS = {
+    "INTEGER": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+    "INT": ("TINYINT", "SMALLINT", "INTEGER"),
+    "EXACT": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL"),
+    "DATETIME": ("DATE", "TIME_WITHOUT_TIME_ZONE", "TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"),
+    "INTERVAL": ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"),
+    "INTERVAL_DAY": ("INTERVAL_DAY_TIME",),
+}
+
+
+def accepts(wanted: str, operand: Rex) -> bool:
+    """Whether ``operand`` is of one of the families in ``wanted``, such as ``NUMERIC|INTERVAL``.
+
+    ANY accepts all; INTEGER, INT, EXACT, DATETIME and INTERVAL are groups of types; LITERAL accepts constants only;
+    JSON accepts what JSON is made of; others are families of :func:`functions.typerules.family` or type
+    roots.
+    """
+    root = operand.type.root
+    for option in wanted.split("|"):
+        if option == "ANY" or option == root or option == family(operand.type):
+            return True
+        if root in _FAMILY_ROOTS.get(option, ()):
+            return True
+        if option == "JSON" and _makes_json(operand.type):
+            return True
+        if option == "LITERAL" and isinstance(operand, Literal) and operand.symbol is None:
+            return True
+    return False
+
+
+_NO_JSON = frozenset({*_FAMILY_ROOTS["INTERVAL"], "DATE", "TIME_WITHOUT_TIME_ZONE", "SYMBOL"})
+
+
+def _makes_json(t: LogicalType) -> bool:
+    """Whether Flink makes JSON of values of a type: not of days and times of day, nor of maps whose keys are no
+    texts."""
+    if t.root in _NO_JSON or (t.root in ("MAP", "MULTISET") and not t.children[0].is_string):
+        return False
+    return all(map(_makes_json, (*t.children, *(f.type for f in t.fields))))
+
+
+_TABLE: dict[str, ScalarFunction] = {}
+_ALIASES: dict[str, str] = {}
+
+
+def register(rows: Iterable[ScalarFunction]) -> None:
+    """Adds rows to the table; a name may be taken once."""
+    for row in rows:
+        for name in (row.name, *row.aliases):
+            if name in _TABLE or name in _ALIASES:
+                raise ValueError(f"function {name} is in the table twice")
+        _TABLE[row.name] = row
+        _ALIASES.update(dict.fromkeys(row.aliases, row.name))
+
+
+def functions() -> list[ScalarFunction]:
+    """All rows, by name."""
+    return [_TABLE[name] for name in sorted(_TABLE)]
+
+
+def names() -> list[str]:
+    """All SQL names, aliases included, sorted."""
+    return sorted([*_TABLE, *_ALIASES])
+
+
+def find_scalar(name: str) -> ScalarFunction | None:
+    """The function with this SQL name (any case), or None."""
+    key = name.upper()
+    return _TABLE.get(_ALIASES.get(key, key))
+
+
+def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:
+    """SQL200, with what other databases call so, or naming the nearest function."""
+    hint = INSTEAD.get(name.upper()) or nearest(name, [c for c in candidates if c[0].isalpha()])
+    return SqlError("SQL200", name=name.upper(), place=place, hint=hint)
+
+
+def any_nullable(operands: Sequence[Rex]) -> bool:
+    """Whether an operand is nullable; symbols are no values."""
+    return any(o.type.nullable for o in operands if o.type.root != "SYMBOL")
+
+
+def fixed(t: LogicalType, nullable: bool | None = None) -> TypeRule:
+    """Always ``t``; nullable where an operand is, or as told."""
+
+    def rule(operands: Sequence[Rex]) -> LogicalType:
+        return t.as_nullable(any_nullable(operands) if nullable is None else nullable)
+
+    return rule
+
+
+def forced_nullable(t: LogicalType) -> TypeRule:
+    """Always ``t``, nullable."""
+    return fixed(t, True)
+
+
+def argument(index: int, nullable: bool | None = None) -> TypeRule:
+    """The type of operand ``index``; nullable where any operand is, or as told."""
+
+    def rule(operands: Sequence[Rex]) -> LogicalType:
+        t = operands[index].type
+        return t.as_nullable(any_nullable(operands) if nullable is None else nullable)
+
+    return rule

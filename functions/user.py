@@ -1,0 +1,227 @@
+"""User-defined functions in Python: what is known of one, and how its values go in and out.
+
+A function is a callable, or an object with ``eval`` (scalar, table and process table functions) or
+``create_accumulator``, ``accumulate``, ``get_value`` ... (aggregate functions). Names and types are as in PyFlink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.types import LogicalType
+from stateplan.common.values.row import Row, RowAccumulator
+from stateplan.functions.process import ProcessDeclaration
+
+FunctionKind: TypeAlias = Literal["SCALAR", "TABLE", "AGGREGATE", "TABLE_AGGREGATE", "PROCESS_TABLE"]
+
+KIND_WORDS: dict[FunctionKind, str] = {
+    "SCALAR": "a scalar function",
+    "TABLE": "a table function",
+    "AGGREGATE": "an aggregate function",
+    "TABLE_AGGREGATE": "a table aggregate function",
+    "PROCESS_TABLE": "a process table function",
+}
+
+
+class FunctionContext:
+    """What ``open`` of a function is given."""
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """``default_value``: a job has no parameters of its own."""
+        return default_value
+
+
+@dataclass(frozen=True)
+class AsyncLimits:
+    """How calls of an asynchronous function are awaited.
+
+    Attributes:
+        concurrent: how many at the same time.
+        timeout: how long, in ms, with all attempts; 0 is for ever.
+        again: how often a call that failed is made again.
+        delay: how long after it, in ms.
+    """
+
+    concurrent: int = 10
+    timeout: int = 180_000
+    again: int = 3
+    delay: int = 100
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function as it was declared.
+
+    Attributes:
+        kind: what it gives: a value per row, rows per row, a value per group, rows per group, rows of tables.
+        body: the callable or object; in a job something with ``value`` that is it.
+        arguments: types of its arguments; None for any.
+        result: type of its result; of functions that give rows a ROW.
+        accumulator: type of the accumulator; None for any Python object.
+        vector: ``pandas`` or ``arrow`` when it takes and gives whole columns, else ``general``.
+        deterministic: whether equal arguments give equal results.
+        name: for messages.
+        operator: the operator that calls it, for messages.
+        asynchronous: how its calls are awaited; None for a function that is none of coroutines.
+        process: what a process table function declares; None for others.
+    """
+
+    kind: FunctionKind
+    body: Any = field(compare=False, repr=False)
+    arguments: tuple[LogicalType, ...] | None
+    result: LogicalType
+    accumulator: LogicalType | None = None
+    vector: Literal["general", "pandas", "arrow"] = "general"
+    deterministic: bool = True
+    name: str = "a function"
+    operator: str = ""
+    asynchronous: AsyncLimits | None = None
+    process: ProcessDeclaration | None = None
+
+    @property
+    def signature(self) -> str:
+        """``f(BIGINT, STRING)``."""
+        if self.process is not None:
+            return f"{self.name}({', '.join(a.summary for a in self.process.arguments)})"
+        types = "..." if self.arguments is None else ", ".join(t.summary() for t in self.arguments)
+        return f"{self.name}({types})"
+
+    def renamed(self, name: str) -> UserFunction:
+        return replace(self, name=name)
+
+    def opened(self) -> Any:
+        """The body, ready to be called in this process."""
+        return self.body.value if hasattr(self.body, "value") else self.body
+
+    def caller(self) -> Callable[..., Any]:
+        """What to call for a row. Raises RunError RUN071 when there is nothing to call."""
+        return self.method("eval")
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """A method of the body, or a body that is callable itself for ``eval``.
+
+        Raises:
+            RunError: RUN071, when it has none.
+        """
+        body = self.opened()
+        found: Callable[..., Any] | None = getattr(body, name, None)
+        if found is None and name == "eval" and callable(body):
+            found = body
+        if found is None:
+            raise RunError("RUN071", function=self.name, method=name, hint=self._where())
+        return found
+
+    def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What ``method`` gives. Raises DataError DATA310 for an exception inside; errors with a code pass."""
+        try:
+            return method(*arguments)
+        except StateplanError:
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, arguments) from cause
+
+    def fresh_accumulator(self) -> Any:
+        """What ``create_accumulator`` gives; a row as one whose fields can be set. Raises as :meth:`call`."""
+        return settable(self.call(self.method("create_accumulator"), ()))
+
+    def _where(self) -> str | None:
+        return f"called by {self.operator}" if self.operator else None
+
+    def failed(self, cause: BaseException, arguments: Sequence[Any]) -> DataError:
+        """The error for an exception inside the function.
+
+        A ``TypeError`` of the call itself is what a wrong number of arguments looks like.
+        """
+        shown = ", ".join(_shown(a) for a in arguments)
+        where = f" by {self.operator}" if self.operator else ""
+        return DataError(
+            "DATA310", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:300], shown=shown, where=where
+        )
+
+    def wrong_result(self, value: Any, wanted: LogicalType) -> DataError:
+        """The error for a result of another type."""
+        where = f", called by {self.operator}" if self.operator else ""
+        return DataError(
+            "DATA311",
+            name=self.name,
+            shown=_shown(value),
+            value_name=type(value).__name__,
+            where=where,
+            expected=wanted.summary() + ("" if wanted.nullable else ", not NULL"),
+        )
+
+    def wrong_rows(self, found: int | str, wanted: int) -> DataError:
+        """The error for a column of another length."""
+        return DataError("DATA312", name=self.name, found=found, wanted=wanted)
+
+    def yielded(self, method: Callable[..., Any], arguments: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
+        """The rows that ``method`` yields or returns for arguments, none of them a table.
+
+        Args:
+            told: the arguments that the error shows.
+
+        Raises:
+            DataError: DATA310, for an exception inside.
+        """
+        try:
+            found = method(*arguments)
+            if found is None:
+                return ()
+            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
+                return (found,)
+            return list(found)
+        except StateplanError:
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, told) from cause
+
+    def rows(self, arguments: Sequence[Any], method: str = "eval", told: Sequence[Any] | None = None) -> Iterator[Any]:
+        """The rows that ``method``, a table function's by default, gives for arguments.
+
+        Args:
+            told: the arguments that the error shows; by default all.
+
+        Raises:
+            DataError: DATA310, for an exception inside.
+        """
+        try:
+            found = self.method(method)(*arguments)
+            if found is None:
+                return
+            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
+                yield from _unpacked(found)
+                return
+            for part in [found] if _is_table(found) else found:
+                yield from _unpacked(part)
+        except (DataError, RunError):
+            raise
+        except Exception as cause:  # whatever a user's code raises
+            raise self.failed(cause, arguments if told is None else told) from cause
+
+
+def _is_table(found: Any) -> bool:
+    """Whether it is a pandas.DataFrame, or a Table or RecordBatch of PyArrow."""
+    return hasattr(found, "itertuples") or (hasattr(found, "to_pylist") and hasattr(found, "schema"))
+
+
+def _unpacked(found: Any) -> Iterable[Any]:
+    """The rows of a table, anything else as it is."""
+    if not _is_table(found):
+        return (found,)
+    rows: Iterable[Any] = (
+        found.itertuples(index=False, name=None) if hasattr(found, "itertuples") else found.to_pylist()
+    )
+    return rows
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def settable(accumulator: Any) -> Any:
+    """An accumulator, whose fields can be set if it is a row, as in PyFlink."""
+    return RowAccumulator.of(accumulator) if isinstance(accumulator, Row) else accumulator

@@ -1,0 +1,437 @@
+"""The checkpoint directory of a job: the plan that wrote it, the facts that state depends on, and Spark's own part.
+
+``plan.json`` is the plan of the last run, ``stateplan.json`` what must not change over the life of the state and, for
+that plan, which slots of Spark's state belong to which operator (see :mod:`runtime.checkpoint.slots`),
+``spark/``
+Spark's checkpoint, ``splits/`` marker files of sources without files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stateplan.common.errors import CheckpointError, StateplanError, nearest
+from stateplan.common.paths import AnyPath, ordered, remove_tree, write_whole
+from stateplan.common.settings import parallelism
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
+from stateplan.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
+from stateplan.runtime.checkpoint.record import REACHED, BatchRecord
+from stateplan.runtime.checkpoint.rescale import (
+    PARALLELISM,
+    Rescale,
+    check_parallelism,
+    last_of_job,
+    planned,
+    wanted_parallelism,
+)
+from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
+from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.readers import KeptReaders, last_known
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.damage import check_blocks
+from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
+
+__all__ = ["Checkpoint", "Continuation", "RestartCheck", "default_key_groups"]
+
+MIN_KEY_GROUPS = 8
+"""Fewest key groups of a job that does not set ``pipeline.max-parallelism``."""
+
+
+def default_key_groups(parallelism: int) -> int:
+    """Key groups of a job that does not set ``pipeline.max-parallelism``: four per task, so that the job can grow to
+    four times its parallelism. Each one costs some milliseconds per operator and micro-batch."""
+    return max(MIN_KEY_GROUPS, 4 * parallelism)
+
+
+RestartCheck = Callable[[str], Continuation]
+"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
+it."""
+
+_BEGUN = {WRITER_LOCK, WRITERS, "stateplan.tmp"}
+"""What a start that was killed at once leaves in an empty directory."""
+
+_FORMAT = 2
+_ADOPTIONS = 5
+"""How often a checkpoint is looked at again whose plan is being replaced."""
+
+
+@dataclass
+class Checkpoint:
+    """An opened checkpoint directory.
+
+    Attributes:
+        folder: the directory.
+        id: of the checkpoint, for the names of files that its jobs write.
+        created: when it was made, in milliseconds since 1970.
+        key_groups: into which state is split.
+        temporary: whether it is removed when the job ends.
+        resumed: whether an earlier run wrote to it.
+        plan_text: the plan that is to run.
+        lock: the right to write to it; :meth:`close` gives it back.
+        recovered: the savepoint that it began as a copy of.
+        place: where its directory was when the last run began.
+        savepoint: whether it is one, which no job writes to.
+        layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
+        continuation: how the plan goes on from the one before; None without one.
+        parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
+        record: which micro-batch its jobs have begun last; None for a temporary one.
+        rescale: what brings the state to that parallelism; None when it has it.
+    """
+
+    folder: AnyPath
+    id: str
+    created: int
+    key_groups: int
+    temporary: bool
+    resumed: bool
+    plan_text: str = ""
+    layouts: tuple[Layout, ...] = ()
+    recovered: str | None = None
+    place: str | None = None
+    savepoint: bool = False
+    continuation: Continuation | None = None
+    layout: Layout | None = None
+    parallelism: int | None = None
+    rescale: Rescale | None = None
+    lock: FileLock | Lease | None = field(default=None, repr=False)
+    record: BatchRecord | None = field(default=None, repr=False)
+    _facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def spark(self) -> SparkCheckpoint:
+        """Spark's part of it."""
+        return SparkCheckpoint.of(self.folder)
+
+    @property
+    def splits(self) -> AnyPath:
+        return self.folder / "splits"
+
+    @staticmethod
+    def open(
+        options: Mapping[str, str],
+        plan_text: str,
+        graph: ExecGraph,
+        check: RestartCheck,
+        tell: Callable[[str], None] | None = None,
+        cores: int | None = None,
+    ) -> Checkpoint:
+        """Opens ``execution.checkpointing.dir``, or a temporary directory where it is not set.
+
+        Args:
+            options: of the session.
+            plan_text, graph: the plan that is to run.
+            check: says how it goes on from another plan.
+            tell: gets a line when another writer may still be there.
+            cores: of a cluster: the parallelism of a job for which nobody says another one.
+
+        Raises:
+            CheckpointError: CKPT001, the directory cannot be used; CKPT002, it is not a checkpoint; CKPT003, it was
+                written by another plan (from ``check``); CKPT004, another number of key groups; CKPT005, damaged;
+                CKPT006, Spark has no such file system; CKPT030, another query writes to it; CKPT050, fewer key groups
+                than the parallelism; CKPT070 to CKPT073, it cannot begin as a copy of
+                ``execution.state-recovery.path``.
+        """
+        tell = tell or (lambda text: None)
+        given = options.get(CHECKPOINT_DIR)
+        wanted = int(options.get("pipeline.max-parallelism") or 0)
+        groups = wanted if wanted > 0 else default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
+        folder = checkpoint_path(given, options) if given else scratch("checkpoint")
+        lock: FileLock | Lease | None = None
+        try:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                entries = {p.name for p in folder.iterdir()}
+                if entries - _BEGUN and entries.isdisjoint((FACTS, RECOVERING)):
+                    raise _no_checkpoint(folder)
+                lock = writer_lock(folder, tell)
+                if options.get(RECOVERY_PATH):
+                    recover(options[RECOVERY_PATH], folder, options, tell)
+                new = not (folder / FACTS).exists()
+            except OSError as cause:
+                raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
+            if new:
+                check_parallelism(options, groups, resumed=False)
+                fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
+                fresh.lock = lock
+                fresh.parallelism = min(cores, groups) if cores else None
+                if given:
+                    fresh.record = BatchRecord.of(folder, fresh.id)
+                fresh._write_facts(())
+                write_whole(folder / "plan.json", plan_text)
+                return fresh
+            known = _read(folder, plan_text)
+            if known.savepoint:
+                raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
+            known._compare()  # noqa: SLF001 - of the same class
+            known._settle_in()  # noqa: SLF001 - of the same class
+            if 0 < wanted != known.key_groups:
+                raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
+            check_parallelism(options, known.key_groups, resumed=True)
+            known.lock = lock
+            known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
+            known._scale(wanted_parallelism(options))  # noqa: SLF001
+            known.parallelism = known.parallelism or (min(cores, known.key_groups) if cores else None)
+            return known
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def settings(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
+        return {**({PARALLELISM: str(self.parallelism)} if self.parallelism else {}), **options}
+
+    def _compare(self) -> None:
+        """Compares the parts of the directory with each other. Raises CheckpointError CKPT001, CKPT005, CKPT014,
+        CKPT016, CKPT031."""
+        self.record = BatchRecord.of(self.folder, self.id)
+        try:
+            self.record.check(self.spark, self._facts, read_ttls(self.folder).written, last_known(self.folder))
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
+
+    def begin(self, epoch: int, ttls: LiveTtls, readers: KeptReaders) -> str:
+        """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
+        job comes back. Raises as :meth:`BatchRecord.begin`; CheckpointError CKPT005."""
+        if self.record is None:
+            return ""
+        try:
+            return self.record.begin(epoch, self.spark, ttls.written, readers.last)
+        except ValueError as cause:
+            raise _damaged(self.spark.folder, str(cause)) from cause
+
+    def _settle_in(self) -> None:
+        """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name, or that were
+        damaged; removes what a killed job had begun to plan. Raises CheckpointError CKPT001."""
+        try:
+            local = isinstance(self.folder, Path)
+            if local or self.place != str(self.folder) or not self.spark.is_plainly_named:
+                self.spark.relocate()
+            self.spark.forget_unplanned()
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
+
+    def _scale(self, wanted: int | None) -> None:
+        try:
+            self.parallelism, rescale = planned(self.spark, wanted)
+        except (OSError, ValueError) as cause:
+            raise _damaged(self.spark.offset_log, str(cause)) from cause
+        self.rescale = rescale if any(x.levels for x in self.layouts) else None
+
+    @staticmethod
+    def look(folder: AnyPath) -> Checkpoint:
+        """An existing checkpoint with the plan that it belongs to, to look at: nothing is written, and a job may be
+        running on it. Of ``layouts`` there is the one of this plan alone.
+
+        Raises:
+            CheckpointError: CKPT001, CKPT002, there is none; CKPT005, it is damaged or of another version.
+        """
+        named = "the directory that 'execution.checkpointing.dir' named when a job ran"
+        try:
+            entries = {p.name for p in folder.iterdir()}
+        except OSError as cause:
+            near = folder.absolute().parent
+            raise CheckpointError(
+                "CKPT001.look",
+                folder=folder,
+                strerror=cause.strerror or cause,
+                expected=named,
+                hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
+            ) from cause
+        if FACTS not in entries:
+            inside = next((p.parent for p in ordered(folder.glob(f"*/{FACTS}"))), None)
+            raise CheckpointError(
+                "CKPT002", folder=folder, expected=named, hint=None if inside is None else f"did you mean '{inside}'?"
+            )
+        plan_file = folder / "plan.json"
+        for attempt in range(_ADOPTIONS):
+            known = _read(folder, "")
+            try:
+                known.plan_text = plan_file.read_text() if plan_file.exists() else ""
+            except (OSError, ValueError) as cause:
+                raise _damaged(plan_file, str(cause)) from cause
+            if not known.layouts:
+                return known
+            known.layouts = tuple(x for x in known.layouts if x.plan == _digest(known.plan_text))[:1]
+            if known.layouts:
+                return known
+            time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
+        raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
+
+    def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
+        if not self.layouts:  # no run has come as far as to state
+            return Continuation.same(graph)
+        plan_file = self.folder / "plan.json"
+        if not plan_file.exists():
+            raise _damaged(plan_file, "it is missing")
+        try:
+            old = plan_file.read_text()
+        except (OSError, ValueError) as cause:
+            raise _damaged(plan_file, str(cause)) from cause
+        self.layouts = tuple(layout for layout in self.layouts if layout.plan == _digest(old))
+        if not self.layouts:
+            raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
+        if old == self.plan_text:
+            return Continuation.same(graph)
+        try:
+            return check(old)
+        except CheckpointError:
+            if not self._is_unused:
+                raise
+            self._begin_anew()
+            return Continuation.same(graph)
+        except StateplanError as cause:
+            raise _damaged(plan_file, cause.message) from cause
+
+    @property
+    def _is_unused(self) -> bool:
+        """Whether no run has come as far as to its first micro-batch, so that there is no position and no state."""
+        try:
+            return self.spark.is_unused
+        except OSError:  # of a damaged log, Spark's query tells
+            return False
+
+    def _begin_anew(self) -> None:
+        """Removes what sources have prepared for a first micro-batch."""
+        self.layouts = ()
+        remove_tree(self.splits)
+        self.spark.forget_sources()
+
+    def fit(self, job: JobGraph) -> JobGraph:
+        """The job with the slots that the checkpoint has for its operators.
+
+        Raises:
+            CheckpointError: CKPT014, a part of the state is damaged; CKPT021, CKPT022, CKPT024, it has no place for
+                them.
+        """
+        before = self.layouts[0] if self.layouts else None
+        continuation = None if before is None else self.continuation
+        job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
+        try:
+            check_blocks(self.spark, job.operators)
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
+        return job
+
+    def next_batch(self) -> int:
+        """The first micro-batch of the job that will run."""
+        return self.spark.last_done + 1 if self.rescale is None else self.rescale.next_batch
+
+    def last_batch(self) -> int:
+        """The last micro-batch of the job that has been committed, -1 for none."""
+        return last_of_job(self.spark)
+
+    def require_unfinished(self) -> None:
+        """Of a batch job: its input must not have been brought to its end.
+
+        Raises:
+            CheckpointError: CKPT060; CKPT005, it is damaged.
+        """
+        try:
+            ended = self.spark.ended(self.spark.last_done)
+        except (OSError, ValueError) as cause:
+            raise _damaged(self.spark.offset_log, str(cause)) from cause
+        if ended:
+            raise CheckpointError("CKPT060", folder=self.folder)
+
+    def adopt(self) -> None:
+        """From now on the checkpoint is that of the new plan."""
+        assert self.layout is not None
+        layout = replace(self.layout, plan=_digest(self.plan_text))
+        # Should the machine fail between the two writes, the old plan is there with its layout.
+        self._write_facts((layout, *self.layouts[:1]))
+        write_whole(self.folder / "plan.json", self.plan_text)
+
+    def _write_facts(self, layouts: tuple[Layout, ...]) -> None:
+        facts: dict[str, Any] = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
+        if self.recovered is not None:
+            facts["recovered"] = self.recovered
+        facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts, mode="json")}
+        if self.record is not None:
+            facts[REACHED] = self.record.last
+            if layouts:  # the first file of a new directory is stateplan.json
+                self.record.adopt(self._facts, facts)
+        write_whole(self.folder / FACTS, json.dumps(facts, indent=1) + "\n")
+        self._facts = facts
+
+    def ttls(self, job: JobGraph, graph: ExecGraph, tell: Callable[[str], None]) -> LiveTtls:
+        """How long the states of ``job`` live from which micro-batch on, as the checkpoint and its plan have it.
+
+        Args:
+            job, graph: the plan that is to run.
+            tell: gets notes for the user, a line each.
+
+        Raises:
+            CheckpointError: CKPT031 to CKPT033.
+        """
+        ttls = LiveTtls(self.folder, job.operators, self.spark.last_planned, tell)
+        before = {o.node: o.uid for o in self.layouts[0].operators} if self.layouts else {}
+        went_on = self.continuation.operators if self.continuation else {}
+        came = {o.uid: before[went_on[o.node]] for o in job.operators if went_on.get(o.node) in before}
+        names = {
+            (o.uid, i): f"{o.name}.{name}"
+            for o in job.operators
+            for i, name in enumerate(graph.node(o.node).state_names)
+        }
+        ttls.begin(came, names)
+        return ttls
+
+    def readers(self, job: JobGraph) -> KeptReaders:
+        """What the steps of ``job`` read that read how far event time has come. Raises CheckpointError CKPT005."""
+        before = self.layouts[0].readers if self.layouts else ()
+        return KeptReaders(job.readers, self.folder, before, self.next_batch())
+
+    def close(self) -> None:
+        """Lets others write to it; removes a temporary one."""
+        if self.lock is not None:
+            self.lock.release()
+        if self.temporary:
+            remove_tree(self.folder)
+
+
+def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
+    """The checkpoint in ``folder``, without a look at its plan."""
+    file = folder / FACTS
+    try:
+        facts = json.loads(file.read_text())
+        version = facts["format"]
+        if version != _FORMAT:
+            raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
+        layouts = LAYOUTS.validate_python(facts["layouts"])
+        name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
+        recovered, place = facts.get("recovered"), facts.get("place")
+        if REACHED in facts:
+            facts[REACHED] = int(facts[REACHED])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise _damaged(file, str(cause)) from cause
+    known = Checkpoint(
+        folder, name, created, groups, False, True, plan_text, layouts, recovered, place, "savepoint" in facts
+    )
+    known._facts = facts  # noqa: SLF001 - of the same class
+    return known
+
+
+def _no_checkpoint(folder: AnyPath) -> CheckpointError:
+    return CheckpointError("CKPT002.no_checkpoint", folder=folder)
+
+
+def _damaged(file: AnyPath, why: str) -> CheckpointError:
+    return CheckpointError("CKPT005.damaged", file=file, why=why)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

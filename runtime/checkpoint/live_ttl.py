@@ -1,0 +1,343 @@
+"""How long each state lives from which micro-batch on: ``ttl.json`` of a checkpoint.
+
+The file is read and written by the driver, and by whoever asks for another TTL while a job runs. A request is taken
+in by the driver before the tasks of the next micro-batch that has not been tried yet; since which one is in the file
+before they run. So a micro-batch that is repeated after a failure sees what it saw before, and so does one that was
+tried before the plan was edited.
+
+To workers the TTLs go as a local property of Spark's, ``TTLS`` in ``runtime/spark/tasks``: it says where they differ
+from the plan.
+
+Codes: CKPT031 to CKPT033.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath, write_whole
+from stateplan.common.ttl import MAX_TTL, format_ttl
+from stateplan.runtime.checkpoint.locks import locked
+
+if TYPE_CHECKING:
+    from stateplan.runtime.jobgraph import OperatorSpec
+
+_FILE = "ttl.json"
+_LOCK = "ttl.lock"
+_FORMAT = 1
+_KEPT = 100
+"""So many settings of a state are kept."""
+
+Key = tuple[str, int]
+"""A state: uid of the operator, number among its states."""
+
+
+Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_TTL)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A TTL and the micro-batch it holds from.
+
+    Attributes:
+        ttl: milliseconds, 0 for never.
+        since: id of the first micro-batch that saw it.
+        by: ``plan``, or ``live`` for one that was asked for.
+        at: when it was started with, or asked for, in milliseconds since 1970.
+        who: asked for it; empty for the plan, and where nobody noted it.
+    """
+
+    ttl: Whole
+    since: Whole
+    by: str
+    at: Whole
+    who: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970, and who asked for it."""
+
+    ttl: Whole
+    at: Whole
+    who: str = ""
+
+
+@dataclass(frozen=True)
+class StateTtl:
+    """How long one state lives.
+
+    Attributes:
+        uid: the operator.
+        index: which of its states.
+        name: a selector for it.
+        plan: what the plan of the last run says.
+        settings: what holds from which micro-batch on, in order; empty before the first run.
+        asked: what the next micro-batch brings.
+    """
+
+    uid: str
+    index: Whole
+    name: str
+    plan: Whole
+    settings: tuple[Setting, ...] = ()
+    asked: Asked | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.uid, self.index
+
+    @property
+    def now(self) -> int:
+        """The TTL of the last micro-batch, or of the first one to come."""
+        return self.settings[-1].ttl if self.settings else self.plan
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody asked for the TTL that holds, other than by the plan."""
+        return bool(self.settings) and self.settings[-1].by == "live"
+
+    def during(self, batch: int) -> int:
+        """The TTL in a micro-batch."""
+        held = [s.ttl for s in self.settings if s.since <= batch]
+        return held[-1] if held else self.settings[0].ttl if self.settings else self.plan
+
+    def then(self, setting: Setting) -> StateTtl:
+        """With another setting, in place of those that no micro-batch has seen by then."""
+        kept = [s for s in self.settings if s.since < setting.since]
+        if not kept or kept[-1].ttl != setting.ttl or kept[-1].by != setting.by:
+            kept.append(setting)
+        return replace(self, settings=tuple(kept[-_KEPT:]))
+
+
+_STATES = TypeAdapter(list[StateTtl])
+
+
+class Record(dict[Key, StateTtl]):
+    """What the file says.
+
+    Attributes:
+        written: how often it has been written.
+    """
+
+    written: int = 0
+
+
+def read_ttls(folder: AnyPath) -> Record:
+    """What the checkpoint in ``folder`` says; nothing before its first run.
+
+    Raises:
+        CheckpointError: CKPT031, the file is damaged.
+    """
+    path = folder / _FILE
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != _FORMAT:
+            raise _damaged(path, f"it has format {data['format']!r:.40}, this version reads {_FORMAT}")
+        states = _STATES.validate_python(data["states"])
+        record = Record({state.key: state for state in states})
+        record.written = int(data.get("written", 0))
+        if not {"written", "sum"}.isdisjoint(data) and data.get("sum") != _sum(record.written, data["states"]):
+            raise _damaged(path, "its checksum is another one")
+    except FileNotFoundError:
+        return Record()
+    except ValidationError as cause:
+        first = cause.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from cause
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
+        raise _damaged(path, what) from cause
+    return record
+
+
+def _sum(written: int, states: object) -> int:
+    return zlib.crc32(json.dumps([written, states]).encode())
+
+
+def _damaged(path: AnyPath, why: str) -> CheckpointError:
+    return CheckpointError("CKPT031", path=path, why=why)
+
+
+@contextmanager
+def editing(folder: AnyPath, wait: float = 10.0) -> Iterator[Record]:
+    """The record of the checkpoint in ``folder``, which nobody else changes meanwhile; written at the end when it is
+    another one then.
+
+    Raises:
+        CheckpointError: CKPT031, it is damaged; CKPT032, it cannot be written; CKPT033, somebody else keeps it for
+            ``wait`` seconds.
+    """
+    try:
+        with locked(folder / _LOCK, wait) as taken:
+            if not taken:
+                raise CheckpointError("CKPT033", folder=folder)
+            record = read_ttls(folder)
+            before = dict(record)
+            yield record
+            if record != before:
+                states = _STATES.dump_python(list(record.values()), mode="json")
+                record.written += 1
+                seal = {"written": record.written, "sum": _sum(record.written, states)}
+                data = {"format": _FORMAT, **seal, "states": states}
+                write_whole(folder / _FILE, json.dumps(data, indent=1) + "\n", lasting=True)
+    except OSError as cause:
+        raise CheckpointError(
+            "CKPT032", folder=folder, strerror=cause.strerror or cause, file=folder / _FILE
+        ) from cause
+
+
+@dataclass
+class LiveTtls:
+    """The driver's side of a running job.
+
+    Attributes:
+        folder: the checkpoint.
+        operators: of the job.
+        tried: the last micro-batch that an earlier run began, -1 for none.
+        tell: gets what changes and what goes wrong, a line each.
+    """
+
+    folder: AnyPath
+    operators: Sequence[OperatorSpec]
+    tried: int
+    tell: Callable[[str], None]
+    _record: Record = field(default_factory=Record)
+    _stamp: tuple[int, ...] | None = None
+    _told: tuple[int, ...] | None = None
+    _sent: str = ""
+    _steady: bool = False
+
+    def begin(self, came: Mapping[str, str], names: Mapping[Key, str]) -> None:
+        """Brings the record to the plan that is to run.
+
+        A TTL that the plan says otherwise than the plan before holds from the first micro-batch that has not been
+        tried. One that is the same leaves alone what was set live. What operators had that the job has not any more
+        stays until :meth:`settle`.
+
+        Args:
+            came: for each operator that goes on with existing state, by uid, the uid it had.
+            names: selectors for states.
+
+        Raises:
+            CheckpointError: CKPT031 to CKPT033.
+        """
+        now = time.time_ns() // 1_000_000
+        with editing(self.folder) as record:
+            before = dict(record)
+            for spec in self.operators:
+                for index, config in enumerate(spec.ttl):
+                    name = names.get((spec.uid, index), f"{spec.name}.{index}")
+                    old = before.get((came.get(spec.uid, ""), index))
+                    state = replace(old or StateTtl("", index, "", config.ttl), uid=spec.uid, name=name)
+                    if state.plan != config.ttl or not state.settings:
+                        if state.is_live and state.now not in (config.ttl, state.plan):
+                            self.tell(
+                                f"{name}: {_words(config.ttl)}, from the edited plan; it replaces "
+                                f"{_words(state.now)}, which was set live"
+                            )
+                        state = replace(state, plan=config.ttl).then(Setting(config.ttl, self.tried + 1, "plan", now))
+                    record[state.key] = state
+                    self._describe(state)
+        self._record = record
+
+    def _describe(self, state: StateTtl) -> None:
+        if state.asked is not None:
+            self.tell(f"{state.name}: {_words(state.asked.ttl)} from the next micro-batch on, as requested")
+        elif state.is_live and state.now != state.plan:
+            self.tell(
+                f"{state.name}: {_words(state.now)}, set live in micro-batch {state.settings[-1].since}; the plan has "
+                f"{_words(state.plan)} (to change the plan: stateplan plan set-ttl PLAN "
+                f"'{state.name}={format_ttl(state.now)}')"
+            )
+
+    def settle(self) -> None:
+        """Forgets operators that the job has not. Raises CheckpointError CKPT031 to CKPT033."""
+        mine = {o.uid for o in self.operators}
+        with editing(self.folder) as record:
+            for key in [k for k in record if k[0] not in mine]:
+                del record[key]
+        self._record = record
+        self._stamp = self._look()
+
+    @property
+    def written(self) -> int:
+        """How often the file has been written."""
+        return self._record.written
+
+    def held(self, key: Key) -> int:
+        """The TTL of a state in the last micro-batch, ms; 0 (never) for one that is not known."""
+        found = self._record.get(key)
+        return 0 if found is None else found.now
+
+    def restart(self) -> None:
+        """Another query of the job begins: its tasks have been told nothing."""
+        self._sent, self._steady = "", False
+
+    def take_in(self, batch: int) -> str | None:
+        """Called before the tasks of a micro-batch: the text of ``TTLS`` for it, None to leave it as it is.
+
+        What was asked for is taken in, unless the micro-batch has been tried before. A file that cannot be read or
+        written is told of once, and the job goes on with what it has.
+        """
+        stamp = self._look()
+        if stamp == self._stamp and self._steady:
+            return None
+        if stamp != self._stamp or batch > self.tried:
+            try:
+                self._read(batch)
+                self._stamp = self._look()
+            except CheckpointError as error:
+                if error.code != "CKPT033" and stamp != self._told:
+                    self._told = stamp
+                    self.tell(f"{error.message}; the job continues with its current TTLs")
+        self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
+        text = self._text(batch)
+        if text == self._sent:
+            return None
+        self._sent = text
+        return text
+
+    def _look(self) -> tuple[int, ...] | None:
+        path = self.folder / _FILE
+        try:
+            if not isinstance(path, Path):  # times of other file systems may be whole seconds
+                return (hash(path.read_bytes()),)
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self, batch: int) -> None:
+        with editing(self.folder, wait=0.0) as record:
+            for key, mine in self._record.items():
+                state = record.setdefault(key, mine)
+                if state.asked is not None and batch > self.tried:
+                    taken = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
+                    record[key] = replace(taken, asked=None)
+        for key, state in record.items():
+            if state.settings and key in self._record and state.settings != self._record[key].settings:
+                self.tell(f"{state.name}: {_words(state.now)} since micro-batch {state.settings[-1].since}")
+        self._record = record
+
+    def _text(self, batch: int) -> str:
+        found = {}
+        for number, spec in enumerate(self.operators):
+            states = [self._record.get((spec.uid, index)) for index in range(len(spec.ttl))]
+            ttls = [c.ttl if s is None else s.during(batch) for c, s in zip(spec.ttl, states, strict=True)]
+            if any(c.ttl != ttl for c, ttl in zip(spec.ttl, ttls, strict=True)):
+                found[number] = ttls
+        return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def _words(ttl: int) -> str:
+    return f"ttl {format_ttl(ttl)}" if ttl else "never expires"

@@ -1,0 +1,59 @@
+"""The last micro-batch of each sink that the system it writes to has noted: ``sinks.json`` of a checkpoint.
+
+A system that has lost it, because it was set back or its table made anew, is found out when the job starts again. A
+sink without rows notes no micro-batch, and a sink whose table is another one now is a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stateplan.common.disk import full_disk
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath, write_whole
+from stateplan.connectors.noted import Noted
+from stateplan.connectors.protocol import Sink
+
+_FILE = "sinks.json"
+
+
+@dataclass
+class NotedBatches:
+    """The file of a checkpoint.
+
+    Attributes:
+        folder: of the checkpoint.
+        job: id of the checkpoint. A copy that is a new job has another one, and its sinks have noted nothing.
+    """
+
+    folder: AnyPath
+    job: str
+    _known: dict[str, list[object]] = field(default_factory=dict, init=False)
+
+    def recall(self, sinks: Mapping[str, Sink]) -> None:
+        """Tells the sinks what was kept of them. Raises CheckpointError CKPT005, the file is damaged."""
+        path = self.folder / _FILE
+        try:
+            held = json.loads(path.read_text()) if path.exists() else {}
+            kept = {uid: (str(digest), int(epoch)) for uid, (digest, epoch) in held.get(self.job, {}).items()}
+        except (OSError, ValueError, TypeError, AttributeError) as cause:
+            raise CheckpointError("CKPT005.damaged", file=path, why=str(cause)) from cause
+        for uid, sink in sinks.items():
+            if uid in kept:
+                sink.ledger.noted = Noted(*kept[uid])
+                self._known[uid] = [*kept[uid]]
+
+    def keep(self, sinks: Mapping[str, Sink]) -> None:
+        """Keeps what the sinks have noted. Raises RunError RUN031, the disk is full; OSError."""
+        held = {uid: sink.ledger.noted for uid, sink in sinks.items()}
+        noted: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in held.items() if n is not None}
+        if noted == self._known:
+            return
+        path = self.folder / _FILE
+        try:
+            write_whole(path, json.dumps({self.job: noted}) + "\n")
+        except OSError as error:
+            raise full_disk(error, path) or error from None
+        self._known = noted

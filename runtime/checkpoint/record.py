@@ -1,0 +1,201 @@
+"""Which micro-batch a job has begun last, and what the checkpoint held by then: ``progress.json`` of a checkpoint.
+
+Spark takes its part of a checkpoint for what it finds there. Where a file or a folder of it was removed, or replaced by
+an older copy, it begins again from there, and the job would read input again and go on with other state. So each
+micro-batch that begins is recorded outside of Spark's part, with checksums of the logs that it builds on.
+``stateplan.json`` says that there must be a record, and up to which micro-batch at least.
+
+Checkpoints of versions without a record go on, and get one with their next start.
+
+Codes: CKPT005, CKPT014, CKPT016.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stateplan.common.disk import full_disk
+from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath, write_whole
+from stateplan.connectors.noted import input_digest
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.log_sums import LogSums
+
+RECORD = "progress.json"
+REACHED = "reached"
+"""The fact of ``stateplan.json`` that there must be a record: the last micro-batch that had begun when the last job
+started, -1 for none."""
+_PASSING = (REACHED, "savepoint")
+"""Facts that say nothing of the state."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A micro-batch that has begun.
+
+    Attributes:
+        epoch: its number.
+        input: digest of what it reads.
+        logs: what Spark had written.
+        ttls: how often ``ttl.json`` had been written.
+        watermarks: the last micro-batch that ``watermarks.json`` knew; -1 for none.
+    """
+
+    epoch: int
+    input: str
+    logs: LogSums
+    ttls: int = 0
+    watermarks: int = -1
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the file says.
+
+    Attributes:
+        job: id of the checkpoint. The record of another one counts for nothing.
+        facts: digests of what ``stateplan.json`` may say: before a start that adopts a plan, and after it.
+        begun: the last micro-batch; None before the first.
+    """
+
+    job: str
+    facts: tuple[str, ...] = ()
+    begun: Begun | None = None
+
+
+_HELD = TypeAdapter(_Held)
+
+
+@dataclass
+class BatchRecord:
+    """The file of a checkpoint.
+
+    Attributes:
+        folder: of the checkpoint.
+        exists: whether there is one.
+    """
+
+    folder: AnyPath
+    exists: bool
+    _held: _Held = field(repr=False)
+
+    @staticmethod
+    def of(folder: AnyPath, job: str) -> BatchRecord:
+        """That of the checkpoint with the id ``job``. Raises CheckpointError CKPT005, the file is damaged."""
+        path = folder / RECORD
+        try:
+            text = path.read_text() if path.exists() else ""
+            if not text:
+                return BatchRecord(folder, False, _Held(job))
+            found = json.loads(text)
+            if found["sum"] != _sum(found["held"]):
+                raise ValueError("its checksum is another one")
+            held = _HELD.validate_python(found["held"])
+        except (OSError, ValueError, TypeError, KeyError, ValidationError) as cause:
+            raise CheckpointError("CKPT005.damaged", file=path, why=f"{type(cause).__name__}: {cause}") from cause
+        return BatchRecord(folder, True, held) if held.job == job else BatchRecord(folder, False, _Held(job))
+
+    @property
+    def last(self) -> int:
+        """The last micro-batch that has begun; -1 for none."""
+        return -1 if self._held.begun is None else self._held.begun.epoch
+
+    def adopt(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """``stateplan.json`` is about to be written anew.
+
+        Raises:
+            RunError: RUN031, the disk is full.
+            OSError: the file cannot be written.
+        """
+        self._write(replace(self._held, facts=(_digest(before), _digest(after))))
+
+    def begin(self, epoch: int, spark: SparkCheckpoint, ttls: int, watermarks: int) -> str:
+        """Records that a micro-batch begins, before anything of it is written; nothing for one that is repeated.
+
+        Args:
+            epoch: of the micro-batch.
+            spark: what Spark has written.
+            ttls, watermarks: as :attr:`Begun.ttls`, :attr:`Begun.watermarks`.
+
+        Returns:
+            The digest of what the micro-batch reads.
+
+        Raises:
+            RunError: RUN031, the disk is full.
+            OSError, ValueError: a file cannot be read or written.
+        """
+        entry, before = (spark.offset_log / str(epoch)).read_bytes(), self._held.begun
+        logs = (LogSums() if before is None else before.logs).at(epoch, entry, spark)
+        begun = Begun(epoch, input_digest(entry), logs, ttls, watermarks)
+        if begun != before:
+            self._write(replace(self._held, facts=self._held.facts[-1:], begun=begun))
+        return begun.input
+
+    def _write(self, held: _Held) -> None:
+        path, data = self.folder / RECORD, _HELD.dump_python(held, mode="json")
+        try:
+            write_whole(path, json.dumps({"sum": _sum(data), "held": data}) + "\n")
+        except OSError as error:
+            raise full_disk(error, path) or error from None
+        self._held, self.exists = held, True
+
+    def check(self, spark: SparkCheckpoint, facts: Mapping[str, Any], ttls: int, watermarks: int | None) -> None:
+        """Compares the parts of the checkpoint with the record.
+
+        Args:
+            spark: what Spark has written.
+            facts: what ``stateplan.json`` says.
+            ttls: as :attr:`Begun.ttls`.
+            watermarks: as :attr:`Begun.watermarks`; None where the file is missing or damaged, of which a job that
+                needs it tells.
+
+        Raises:
+            CheckpointError: CKPT014, CKPT016, they differ.
+            OSError: a file cannot be read.
+        """
+        reached, last = facts.get(REACHED), self._held.begun
+        if reached is None:  # a version without a record has written last
+            return
+        if self.last < reached or (facts["layouts"] and not self.exists):
+            raise self._lost(RECORD, reached)
+        if last is None:
+            return
+        planned, done = spark.last_planned, spark.last_done
+        if planned < last.epoch or done < last.epoch - 1:
+            raise CheckpointError("CKPT016", folder=self.folder, epoch=last.epoch, knows=_knows(planned, done))
+        for file, complete in (
+            ("stateplan.json", _digest(facts) in self._held.facts),
+            ("ttl.json", ttls >= last.ttls),
+            ("watermarks.json", watermarks is None or watermarks >= last.watermarks),
+        ):
+            if not complete:
+                raise self._lost(file, last.epoch)
+        last.logs.check(spark)
+
+    def _lost(self, file: str, epoch: int) -> CheckpointError:
+        return CheckpointError("CKPT016.record", folder=self.folder, file=file, epoch=epoch)
+
+
+def _knows(planned: int, done: int) -> str:
+    if planned < 0 and done < 0:
+        return "has none"
+    finished = "has finished none" if done < 0 else f"has finished micro-batch {done} last"
+    return f"{finished}, and planned {'none' if planned < 0 else f'micro-batch {planned} last'}"
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    """The digest of what ``stateplan.json`` says."""
+    kept = {key: value for key, value in facts.items() if key not in _PASSING}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _sum(held: Any) -> int:
+    """The checksum of what the file says."""
+    return zlib.crc32(json.dumps(held, sort_keys=True).encode())

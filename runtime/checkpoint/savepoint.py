@@ -1,0 +1,210 @@
+"""Savepoints: what a job has kept by the end of a micro-batch, copied, for other jobs to start from.
+
+A savepoint has what a checkpoint directory has, without locks and metrics. ``stateplan.json`` is written last: a folder
+without it is what a copy left that was cut off. A job that starts from a savepoint copies it into its own checkpoint
+directory, and is a new job: it has another id, in Spark and in the names of the files that it writes.
+
+Source: Flink's savepoints (``STOP JOB ... WITH SAVEPOINT``, ``execution.state-recovery.path``), always in the claim
+mode NO_CLAIM of FLIP-203.
+
+Codes: CKPT005, CKPT070 to CKPT074, RUN058.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from stateplan.common.errors import CheckpointError, RunError, nearest
+from stateplan.common.paths import AnyPath, create, inside, ordered, remove_tree, set_time, write_whole
+from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.runtime.checkpoint.locks import running_writer
+from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
+from stateplan.runtime.readers import last_known
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
+
+FACTS = "stateplan.json"
+"""The file of a checkpoint with what must not change over the life of its state."""
+RECOVERING = "recovering"
+"""The file that a checkpoint directory has while a savepoint is copied into it."""
+SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
+RECOVERY_PATH = "execution.state-recovery.path"
+
+_PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark", RECORD)
+"""What is copied of a checkpoint, besides its facts."""
+_THREADS = 8
+
+
+def new_savepoint(options: Mapping[str, str], job_id: str) -> AnyPath:
+    """The folder of a new savepoint, in ``execution.checkpointing.savepoint-dir``. Its name is as Flink's.
+
+    Args:
+        options: of the session.
+        job_id: of the job.
+
+    Raises:
+        RunError: RUN058, the option is not set.
+        CheckpointError: CKPT001, CKPT006, the directory cannot be reached.
+    """
+    directory = options.get(SAVEPOINT_DIR)
+    if not directory:
+        raise RunError("RUN058", key=SAVEPOINT_DIR)
+    return checkpoint_path(directory, options) / f"savepoint-{job_id[:6]}-{uuid.uuid4().hex[:12]}"
+
+
+def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, drained: bool = False) -> None:
+    """Copies a checkpoint. Nothing may write to it meanwhile, and its last micro-batch must be finished.
+
+    Args:
+        checkpoint: its directory.
+        savepoint: a folder that does not exist.
+        drained: whether event time was brought to its end.
+
+    Raises:
+        CheckpointError: CKPT074, it cannot be written; nothing is left of it.
+    """
+    try:
+        facts = _read_facts(checkpoint)
+        spark = SparkCheckpoint.of(checkpoint)
+        facts["savepoint"] = {
+            "micro-batch": spark.last_done,
+            "at": time.time_ns() // 1_000_000,
+            "drained": drained,
+        }
+        _copy(checkpoint, savepoint)
+        SparkCheckpoint.of(savepoint).relocate()
+        _write_facts(savepoint, facts)
+    except (OSError, ValueError) as cause:
+        remove_tree(savepoint)
+        raise CheckpointError("CKPT074", folder=savepoint, reason=getattr(cause, "strerror", None) or cause) from cause
+    except BaseException:
+        remove_tree(savepoint)
+        raise
+
+
+def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    """Makes a checkpoint directory begin as a copy of a savepoint, or of the checkpoint of a job that has ended. One
+    that has begun so before stays as it is.
+
+    Args:
+        text: the path of the savepoint.
+        folder: the checkpoint directory; its lock is held.
+        options: of the session.
+        tell: gets a note for the user.
+
+    Raises:
+        CheckpointError: CKPT070, it is no savepoint; CKPT071, the directory has another checkpoint; CKPT072, it is the
+            checkpoint of a running job, or of one that was stopped in the middle of a micro-batch; CKPT001, CKPT005,
+            CKPT006, CKPT014, CKPT016, files cannot be read or written.
+    """
+    origin = checkpoint_path(text, options)
+    try:
+        if (folder / FACTS).exists():
+            if _read_facts(folder).get("recovered") != str(origin):
+                raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=text, dir_key=CHECKPOINT_DIR)
+            return
+        facts = _facts_of(origin, text)
+        saved: Mapping[str, Any] = facts.pop("savepoint", {})
+        if not saved:
+            _require_ended(origin, text)
+        record = BatchRecord.of(origin, str(facts.get("id")))
+        record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
+        facts.pop(REACHED, None)  # the record is of another job
+        create(folder / RECOVERING, f"{origin}\n".encode())
+        for name in _PARTS:  # of a start that was killed while it copied
+            remove_tree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
+        _copy(origin, folder)
+        SparkCheckpoint.of(folder).forget_id()
+        (folder / RECORD).unlink(missing_ok=True)
+        _write_facts(folder, {**facts, "id": uuid.uuid4().hex[:12], "recovered": str(origin)})
+        (folder / RECOVERING).unlink(missing_ok=True)
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        raise CheckpointError("CKPT005.recover", path=text, why=getattr(cause, "strerror", None) or cause) from cause
+    tell(f"starting from {'the savepoint' if saved else 'the checkpoint'} {origin}")
+    if saved.get("drained"):
+        tell(
+            "the savepoint was taken WITH DRAIN: windows that were written before their end are written again if more "
+            "rows come for them"
+        )
+
+
+def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:
+    """The facts of a savepoint or checkpoint. Raises CheckpointError CKPT070, OSError, ValueError."""
+    if (origin / FACTS).is_file():
+        return _read_facts(origin)
+    hint = None
+    if origin.is_dir():
+        inner = next((p.parent for p in ordered(origin.glob(f"*/{FACTS}"))), None)
+        hint = None if inner is None else f"did you mean '{inner}'?"
+    elif origin.parent.is_dir():
+        hint = nearest(origin.name, (p.name for p in origin.parent.iterdir()))
+    what = "holds no savepoint" if origin.is_dir() else "is no folder" if origin.exists() else "does not exist"
+    raise CheckpointError("CKPT070", path=text, what=what, key=RECOVERY_PATH, hint=hint)
+
+
+def _require_ended(origin: AnyPath, text: str) -> None:
+    """Of a checkpoint: no job runs on it, and its last micro-batch is finished, so that no other job repeats it.
+
+    Raises:
+        CheckpointError: CKPT072.
+        OSError: it cannot be read.
+    """
+    writer = running_writer(origin)
+    if writer is not None:
+        raise CheckpointError("CKPT072", path=text, why=f"a job runs on it ({writer})")
+    spark = SparkCheckpoint.of(origin)
+    if spark.last_planned != spark.last_done:
+        why = f"its job ended in the middle of micro-batch {spark.last_planned}"
+        raise CheckpointError("CKPT072", path=text, why=why)
+
+
+def _read_facts(folder: AnyPath) -> dict[str, Any]:
+    facts = json.loads((folder / FACTS).read_text())
+    if not isinstance(facts, dict):
+        raise ValueError(f"{FACTS} is not an object")
+    return facts
+
+
+def _write_facts(folder: AnyPath, facts: Mapping[str, Any]) -> None:
+    write_whole(folder / FACTS, json.dumps(facts, indent=1) + "\n")
+
+
+def _copy(source: AnyPath, target: AnyPath) -> None:
+    """Copies the parts of a checkpoint, with the times of files: Spark takes marker files in their order."""
+    target.mkdir(parents=True, exist_ok=True)
+    files: list[tuple[AnyPath, AnyPath]] = []
+    for name in _PARTS:
+        part = source / name
+        if part.is_file():
+            files.append((part, target / name))
+        elif part.is_dir():
+            (target / name).mkdir(exist_ok=True)
+            files.extend(_files(part, target / name))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for done in [pool.submit(_copy_file, *pair) for pair in files]:
+            done.result()
+
+
+def _files(source: AnyPath, target: AnyPath) -> Iterator[tuple[AnyPath, AnyPath]]:
+    """The files below a folder, each with the place of its copy, whose folder is made."""
+    for path in ordered(source.rglob("*")):
+        place = target / inside(path, source)
+        if path.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif not path.name.endswith((".tmp", ".lock")):
+            yield path, place
+
+
+def _copy_file(source: AnyPath, target: AnyPath) -> None:
+    if isinstance(source, Path) and isinstance(target, Path):
+        shutil.copy2(source, target)
+        return
+    target.write_bytes(source.read_bytes())
+    set_time(target, source.stat().st_mtime)

@@ -1,0 +1,321 @@
+"""Which slots of Spark's state belong to which operator, over the life of a checkpoint.
+
+An operator has one slot per key group, in a range of its own that it keeps from plan to plan. An operator that starts
+empty gets a fresh range; the range it had, as that of an operator that is gone, is *dropped*: in the first micro-batch
+each of its slots is told to remove what it holds, and after that the range is free again. State that has to be
+rewritten is told to in the same way, and rewrites itself before it is used.
+
+Codes: CKPT021 to CKPT024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from stateplan.common.errors import CheckpointError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.jobgraph import CLOCK, DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
+from stateplan.runtime.kernel import Kernel, StateColumn, StateTable
+
+
+class Move(Protocol):
+    """Where state that has to be rewritten finds what it needs; see :class:`plans.diff.StateMove`."""
+
+    @property
+    def fields(self) -> Sequence[Sequence[int | None]]: ...
+
+    @property
+    def calls(self) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How a plan goes on from the state of the plan that wrote a checkpoint. Nodes are named by their ids.
+
+    Attributes:
+        graph: the plan that wrote it.
+        operators: for each operator that uses existing state, the old one that wrote it.
+        sources: for each source, the old one whose position it goes on from.
+        sinks: for each sink, the old one in whose place it writes.
+        moves: for each operator whose state has to be rewritten, how.
+    """
+
+    graph: ExecGraph
+    operators: Mapping[int, int]
+    sources: Mapping[int, int]
+    sinks: Mapping[int, int] = field(default_factory=dict)
+    moves: Mapping[int, Move] = field(default_factory=dict)
+
+    @staticmethod
+    def same(graph: ExecGraph) -> Continuation:
+        """Of the plan that wrote the checkpoint itself."""
+        ids = {n.id: n.id for n in graph.nodes}
+        return Continuation(graph, ids, ids, ids)
+
+
+@dataclass(frozen=True)
+class OperatorEntry:
+    """The state of an operator.
+
+    Attributes:
+        node, uid, name: the operator; ``node`` is its id in the plan of the layout.
+        first: its first slot.
+        level: of Spark's stateful operators the one that holds it, from 1.
+        tables: its state tables as they are laid out.
+        channels: see :attr:`OperatorSpec.channels`.
+        version: how often it has been rewritten.
+        rewrite: per table, for each column the column before; None when there is nothing left to rewrite.
+        since: the micro-batch that rewrites it.
+    """
+
+    node: int
+    uid: str
+    name: str
+    first: int
+    level: int
+    tables: Mapping[str, Any]
+    channels: tuple[int, ...]
+    version: int = 0
+    rewrite: Mapping[str, Mapping[str, str]] | None = None
+    since: int = 0
+
+
+@dataclass(frozen=True)
+class DroppedEntry:
+    """A range of slots that is dropped in micro-batch ``since``."""
+
+    first: int
+    level: int
+    since: int
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A source, in Spark's order; ``node`` None is the end of bounded input. ``markers`` names its marker files."""
+
+    node: int | None
+    uid: str = ""
+    markers: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a checkpoint holds, and for which plan.
+
+    Attributes:
+        levels: Spark's stateful operators.
+        operators, sources: those of the plan.
+        sinks: under which name each sink writes, by its id in the plan.
+        dropped: ranges that hold state of nobody.
+        plan: hash of the text of the plan.
+        readers: uids of the steps that read how far event time has come.
+    """
+
+    levels: int
+    operators: tuple[OperatorEntry, ...]
+    sources: tuple[SourceEntry, ...]
+    sinks: Mapping[str, str]
+    dropped: tuple[DroppedEntry, ...] = ()
+    plan: str = ""
+    readers: tuple[str, ...] = ()
+
+
+LAYOUTS = TypeAdapter(tuple[Layout, ...])
+"""The JSON of layouts."""
+
+
+def laid_out(
+    job: JobGraph, before: Layout | None, continuation: Continuation | None, next_batch: int, folder: str
+) -> tuple[JobGraph, Layout]:
+    """The job with its slots, and the layout that says so.
+
+    Args:
+        job: as translated.
+        before: what the checkpoint holds; None for a new one.
+        continuation: how the plan goes on from it.
+        next_batch: the first micro-batch that will run.
+        folder: the checkpoint, for messages.
+
+    Raises:
+        CheckpointError: CKPT021, more levels than the checkpoint has; CKPT022, other sources; CKPT024, state that is
+            laid out otherwise.
+    """
+    groups = job.key_groups
+    if before is None or continuation is None:
+        known: dict[int, OperatorEntry] = {}
+        pending: list[DroppedEntry] = []
+        levels = job.levels
+        sources = _in_natural_order(job, {s.node: s.node for s in job.sources})
+    else:
+        known = {o.node: o for o in before.operators}
+        pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
+        levels = before.levels
+        if job.levels > levels:
+            raise _too_deep(job, levels, folder)
+        sources = _sources(job, before, continuation, folder)
+    used = {new: known[old] for new, old in (continuation.operators if continuation else {}).items() if old in known}
+    for spec in job.operators:
+        if before is not None and continuation is not None and spec.node in continuation.operators.keys() - used.keys():
+            raise _otherwise(spec, folder, "it holds nothing of it")
+    kept = {used[o.node].first for o in job.operators if o.node in used}
+    pending += [DroppedEntry(o.first, o.level, next_batch) for o in known.values() if o.first not in kept]
+    taken = sorted({*kept, *(d.first for d in pending)})
+    operators: list[OperatorSpec] = []
+    entries: list[OperatorEntry] = []
+    for spec in job.operators:
+        tables = {t.name: _described(spec.kernel, t) for t in spec.kernel.tables}
+        old = used.get(spec.node)
+        if old is None:
+            first = _free(taken, groups)
+            taken = sorted([*taken, first])
+            entry = OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels)
+        else:
+            move = continuation.moves.get(spec.node) if continuation else None
+            entry = _continued(spec, old, tables, move, next_batch, folder)
+        entries.append(entry)
+        pair = None if entry.rewrite is None else Rewrite(entry.rewrite)
+        operators.append(replace(spec, version=entry.version, rewrite=pair))
+    names = {} if before is None or continuation is None else before.sinks
+    came = continuation.sinks if continuation else {}
+    sinks = tuple(replace(s, uid=names.get(str(came.get(s.node)), s.uid)) for s in job.sinks)
+    layout = Layout(levels, tuple(entries), sources, {str(s.node): s.uid for s in sinks}, tuple(pending))
+    layout = replace(layout, readers=tuple(reader.uid for reader in job.readers))
+    places = {s.node: i for i, s in enumerate(job.sources)}
+    marks = {s.node: s.markers for s in sources}
+    return (
+        replace(
+            job,
+            sources=tuple(replace(s, marks=marks[s.node]) for s in job.sources),
+            operators=tuple(operators),
+            sinks=sinks,
+            slots=tuple(e.first for e in entries),
+            sink_slots=max((first + groups for first in taken), default=0),
+            dropped=tuple(DroppedRange(d.first, d.level) for d in pending),
+            least_levels=levels,
+            order=tuple(None if s.node is None else places[s.node] for s in sources),
+            first_batch=next_batch,
+        ),
+        layout,
+    )
+
+
+def _free(taken: Sequence[int], groups: int) -> int:
+    """The first slot of the lowest range that nobody has; ``taken`` are the first slots of ranges, ascending."""
+    at = 0
+    for first in taken:
+        if first - at >= groups:
+            break
+        at = max(at, first + groups)
+    return at
+
+
+def _described(kernel: Kernel, table: StateTable) -> dict[str, Any]:
+    return {
+        "slot": table.slot,
+        "columns": {name: str(dtype) for name, dtype in table.schema.items()},
+        "lookup": list(table.lookup),
+        "identity": list(table.identity),
+        "labels": kernel.labels(table),
+    }
+
+
+def _kept(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept, whatever people call it."""
+    return {name: {k: v for k, v in table.items() if k != "labels"} for name, table in tables.items()}
+
+
+def _continued(
+    spec: OperatorSpec,
+    old: OperatorEntry,
+    tables: Mapping[str, Any],
+    move: Move | None,
+    next_batch: int,
+    folder: str,
+) -> OperatorEntry:
+    """The entry of an operator that uses the state of ``old``."""
+    entry = replace(old, node=spec.node, uid=spec.uid, name=spec.name, tables=tables)
+    if old.level != spec.level or old.channels != spec.channels:
+        raise _otherwise(spec, folder, "it stands elsewhere in the job")
+    left = old.rewrite if old.since >= next_batch else None
+    if move is None:
+        if _kept(old.tables) != _kept(tables):
+            raise _otherwise(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
+        return replace(entry, rewrite=left, since=next_batch if left else old.since)
+    columns = _moved(spec, old, tables, move, folder)
+    if left is not None:
+        columns = {t: {new: left[t][was] for new, was in names.items()} for t, names in columns.items()}
+    return replace(entry, version=old.version + (left is None), rewrite=columns, since=next_batch)
+
+
+def _name_before(name: str, column_: StateColumn, move: Move) -> str:
+    """The name of a column in the state before ``move``."""
+    if column_.field is not None:
+        number, field = column_.field
+        return f"c{move.fields[number if len(move.fields) > 1 else 0][field]}"
+    if column_.call is not None and move.calls:
+        return f"{column_.label}{move.calls[column_.call]}"
+    return name
+
+
+def _moved(
+    spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, Any], move: Move, folder: str
+) -> dict[str, dict[str, str]]:
+    """Per table, for each column the one that holds it in the state of ``old``."""
+    out: dict[str, dict[str, str]] = {}
+    for table in spec.kernel.tables:
+        was, now = old.tables.get(table.name), tables[table.name]
+        names = {name: _name_before(name, c, move) for name, c in table.columns.items()}
+        fits = was is not None and (
+            all(was["columns"].get(names[n]) == dtype for n, dtype in now["columns"].items())
+            and [names[n] for n in now["lookup"]] == was["lookup"]
+            and {names[n] for n in now["identity"]} == set(was["identity"])
+        )
+        if not fits:
+            raise _otherwise(spec, folder, f"{table.name} cannot be rewritten from what it holds")
+        out[table.name] = names
+    return out
+
+
+def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: str) -> tuple[SourceEntry, ...]:
+    """The sources in the order in which the checkpoint counts them."""
+    came = {**continuation.sources, CLOCK: CLOCK}
+    now = {came[s.node]: s for s in job.sources if s.node in came}
+    out = []
+    for entry in before.sources:
+        if entry.node is None:
+            out.append(entry)
+        elif entry.node in now:
+            spec = now.pop(entry.node)
+            out.append(SourceEntry(spec.node, spec.uid, entry.markers))
+    closes = any(e.node is None for e in before.sources)
+    if len(out) < len(before.sources) or len(out) - closes < len(job.sources) or closes != job.event_time:
+        old = len(before.sources) - closes
+        what = (
+            f"{old} {'source' if old == 1 else 'sources'}{', by event time' if closes else ''}",
+            f"{len(job.sources)}{', by event time' if job.event_time else ''}",
+        )
+        raise CheckpointError("CKPT022", folder=folder, what=what)
+    return tuple(out)
+
+
+def _too_deep(job: JobGraph, levels: int, folder: str) -> CheckpointError:
+    deep = next(o for o in job.operators if o.level > levels)
+    return CheckpointError("CKPT021", name=deep.name, level=deep.level - 1, folder=folder, levels=levels)
+
+
+def _otherwise(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
+    return CheckpointError("CKPT024", name=spec.name, folder=folder, why=why)
+
+
+def _columns(tables: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name}({', '.join(table['labels'].values())})" for name, table in tables.items())
+
+
+def _in_natural_order(job: JobGraph, nodes: Mapping[int, int]) -> tuple[SourceEntry, ...]:
+    """The sources of a job, under the ids that ``nodes`` gives for theirs."""
+    found = (None if i is None else job.sources[i] for i in natural_order(job))
+    return tuple(SourceEntry(None) if s is None else SourceEntry(nodes[s.node], s.uid, s.marks) for s in found)

@@ -1,0 +1,114 @@
+"""The columnar exchange: frames of changes, split by key group, travel between workers as Arrow IPC blobs.
+
+Spark sees rows of :data:`BLOB_SCHEMA`; a row of the query's data never exists as a row in the JVM.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from stateplan.runtime.hashing import hash_rows, key_groups
+from stateplan.runtime.state.small_frames import rows_at, stacked
+
+BLOB_SCHEMA = "slot INT, blob BINARY"
+"""Spark schema of the exchange: the grouping key, and the rest of a :class:`Blob` (:meth:`Blob.packed`). Every column
+more costs a conversion each way, for every key group that a micro-batch touches."""
+
+_HEAD = struct.Struct("<iqqI")
+
+
+class Blob(NamedTuple):
+    """A frame of changes on its way to an operator or a sink.
+
+    Attributes:
+        slot: Spark grouping key of the receiver: an operator's key group, or a sink.
+        input: the receiver's input.
+        seq: the rows of one receiver are in order when its blobs are sorted by this.
+        now: the micro-batch's time, ms.
+        rows: how many the blob has.
+        data: the frame as an Arrow IPC stream; empty where the receiver only counts.
+    """
+
+    slot: int
+    input: int
+    seq: str
+    now: int
+    rows: int
+    data: bytes
+
+    def packed(self) -> bytes:
+        """All but the slot, as Spark moves it."""
+        seq = self.seq.encode()
+        return b"".join((_HEAD.pack(self.input, self.now, self.rows, len(seq)), seq, self.data))
+
+    @staticmethod
+    def unpacked(slot: int, packed: bytes) -> Blob:
+        """What :meth:`packed` was made of."""
+        number, now, rows, length = _HEAD.unpack_from(packed)
+        start = _HEAD.size + length
+        return Blob(slot, number, packed[_HEAD.size : start].decode(), now, rows, packed[start:])
+
+
+def blob_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:
+    """Blobs as one Arrow batch of :data:`BLOB_SCHEMA`."""
+    slots = pa.array([blob.slot for blob in blobs], pa.int32())
+    return pa.RecordBatch.from_arrays(
+        [slots, pa.array([blob.packed() for blob in blobs], pa.binary())], names=["slot", "blob"]
+    )
+
+
+def blobs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
+    """The blobs in Arrow batches of :data:`BLOB_SCHEMA`."""
+    for batch in batches:
+        yield from map(Blob.unpacked, *(column.to_pylist() for column in batch.columns))
+
+
+_NEWEST = pl.CompatLevel.newest()
+_LARGE = 16 << 10
+
+
+def encode(frame: pl.DataFrame) -> bytes:
+    """The frame as an Arrow IPC stream, compressed if it is large: on its way through Spark it is copied a dozen times,
+    and once more for each level of state that it passes."""
+    sink = io.BytesIO()
+    large = frame.estimated_size() >= _LARGE
+    frame.write_ipc_stream(sink, compression="lz4" if large else "uncompressed", compat_level=_NEWEST)
+    return sink.getvalue()
+
+
+def decode(blobs: Sequence[bytes]) -> pl.DataFrame:
+    """One frame of all blobs, in order. Blobs of one receiver have the same columns, but for ``kind``: where only
+    some have it, the others are insertions."""
+    frames = [pl.read_ipc_stream(blob) for blob in blobs]
+    if len(frames) == 1:
+        return frames[0]
+    if len({tuple(f.columns) for f in frames}) > 1:
+        frames = [f if "kind" in f.columns else f.with_columns(pl.lit(0, dtype=pl.Int8).alias("kind")) for f in frames]
+    return stacked(frames)
+
+
+def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """(key group, rows of it in their order) for every key group that has rows."""
+    if frame.height == 0:
+        return
+    if groups == 1:
+        yield 0, frame
+        return
+    owner = key_groups(hash_rows(frame, keys), groups)
+    counts = np.bincount(owner, minlength=groups)
+    if counts.max() == frame.height:
+        yield int(owner[0]), frame
+        return
+    ordered = rows_at(frame, np.argsort(owner, kind="stable"))
+    start = 0
+    for group in np.flatnonzero(counts):
+        size = int(counts[group])
+        yield int(group), ordered.slice(start, size)
+        start += size

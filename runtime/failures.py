@@ -1,0 +1,103 @@
+"""Exceptions of libraries as coded errors, by their kind: where no code expected them, they come here.
+
+An exception is no bug of stateplan where the world is to blame: Spark's process has ended, a server is not there,
+memory or a disk is full, Spark or the library of a server fails. What the engines in this process raise (Polars, Arrow,
+sqlglot), and Python's own exceptions, are bugs.
+
+Codes: RUN001, RUN019, RUN031, RUN094 to RUN096; BUG000.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stateplan.common.disk import full_disk
+from stateplan.common.errors import RunError, StateplanError, find_encoded
+from stateplan.common.unreached import REASONS, kind_of, links, module_of, text_of
+from stateplan.runtime.spark.lost import is_of_spark, lost, lost_by
+from stateplan.runtime.spark.tweaks import reason
+
+_OURS = {"stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "pydantic_core"}
+"""What computes in this process: it fails when it is used wrongly."""
+
+_NETWORK = {"http", "ssl", "socket", "urllib"}
+"""Python's own modules that speak with servers."""
+
+
+def known(failure: BaseException) -> StateplanError | None:
+    """The coded error for an exception of a library, or for one that the machine or a server is to blame for; None for
+    any other."""
+    if isinstance(failure, StateplanError):
+        return failure
+    chain = list(links(failure))
+    coded = next((link for link in chain if isinstance(link, StateplanError)), None) or next(
+        (found for link in chain if (found := find_encoded(text_of(link)))), None
+    )
+    if coded is not None:
+        return coded
+    of_spark = any(map(is_of_spark, chain))
+    gone = lost_by(failure) if of_spark else lost()
+    if gone is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
+        return gone
+    said = next((text for link in chain if (text := text_of(link))), "")
+    what = f"{type(failure).__name__}: {reason(said)}" if said else type(failure).__name__
+    if any(isinstance(link, MemoryError) for link in chain) or "OutOfMemoryError" in said:
+        return RunError("RUN096", what=what[:300])
+    foreign = next((link for link in chain if _is_foreign(link)), None)
+    if foreign is None:
+        return None
+    full = full_disk(said, Path(tempfile.gettempdir()))
+    if full is not None:
+        return full
+    kind = kind_of(failure)
+    if kind is not None:
+        return RunError("RUN094", why=REASONS[kind], what=what[:300])
+    if of_spark:
+        return RunError("RUN095.spark", what=what[:300])
+    if isinstance(foreign, OSError):
+        return RunError("RUN095.system", what=what[:300])
+    return RunError("RUN095", library=module_of(foreign), what=what[:300])
+
+
+def told(failure: BaseException, brief: bool = False) -> StateplanError:
+    """The error to tell of an exception that nobody caught: :func:`known`, or BUG000.
+
+    Args:
+        failure: the exception.
+        brief: whether BUG000 gives no more than its class: the text may be of somebody else's request.
+    """
+    found = known(failure)
+    if found is None:
+        name = type(failure).__name__
+        found = StateplanError("BUG000", what=name if brief else f"{name}: {failure}".splitlines()[0][:300])
+    if found is not failure and found.__cause__ is None:
+        found.__cause__ = failure
+    return found
+
+
+@contextmanager
+def coded() -> Iterator[None]:
+    """Raises what a library raises within as :func:`known` has it. Also a decorator."""
+    try:
+        yield
+    except StateplanError:
+        raise
+    except Exception as failure:
+        found = known(failure)
+        if found is None:
+            raise
+        raise found from failure
+
+
+def _is_foreign(failure: BaseException) -> bool:
+    """Whether its class is not one of Python's own or of an engine; the system's errors are not of Python."""
+    if isinstance(failure, OSError) or (isinstance(failure, UnicodeError) and "'idna' codec" in text_of(failure)):
+        return True  # the second says that no host can have such a name
+    module = module_of(failure)
+    return module in _NETWORK or (
+        module not in _OURS and module != "builtins" and module not in sys.stdlib_module_names
+    )

@@ -1,0 +1,215 @@
+"""Files that the driver lists, for which it writes markers that each stand for some of them: those of object stores,
+which Spark cannot list, and those of bounded input by event time, where a last marker says that the input has ended.
+
+Spark records which markers a micro-batch reads, so one that runs again reads the same files. Which files are known is
+in the markers alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.files import hadoop_lists, local_path
+from stateplan.common.paths import AnyPath
+from stateplan.common.roots import held, hold
+from stateplan.connectors.listing import FileEntry, entries_in, listed
+from stateplan.connectors.protocol import FileSource
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.markers import END, Markers
+
+UNIT = 128 << 10
+"""Length of the marker of a full task. Spark limits the bytes of a micro-batch, and counts those of the markers: their
+lengths, filled up with blanks, stand for the bytes or the number of their files."""
+
+_FILE = 2 << 10
+"""Length for each file where the table limits the number of files."""
+
+_Digests = np.ndarray[Any, np.dtype[np.bytes_]]
+
+
+def ends_with_files(graph: JobGraph) -> bool:
+    """Whether the driver can list all input of a job by event time, and tell a micro-batch that input ends: that of the
+    last files of one source. Of several sources, each has a last one; so they all have to fit into one micro-batch."""
+    return graph.event_time and all(
+        isinstance(s.reader, FileSource)
+        and s.reader.bounded
+        and (local_path(s.reader.path) is not None or not hadoop_lists(s.reader.path))
+        for s in graph.sources
+    )
+
+
+class FileLists:
+    """The markers of one source.
+
+    Args:
+        name: of the table.
+        source: lists the files.
+        markers: their folder.
+        tasks: parallel tasks of a micro-batch.
+        task_bytes: bytes of files for each of them, where the table says nothing else.
+        taken: gives the names of the markers that Spark has recorded for a micro-batch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: FileSource,
+        markers: Markers,
+        tasks: int,
+        task_bytes: int,
+        taken: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self._markers = markers
+        self._tasks = tasks
+        self._task_bytes = task_bytes
+        self._find_taken = taken
+        self._names = markers.names()
+        digests = [_digests(entries_in(markers.content(name))) for name in self._names]
+        self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
+
+    @property
+    def folder(self) -> AnyPath:
+        """Of the markers."""
+        return self._markers.folder
+
+    @property
+    def bytes_per_trigger(self) -> int:
+        """How many bytes of markers a micro-batch may take."""
+        return _FILE * self.source.max_files if self.source.max_files else UNIT * self._tasks
+
+    def look(self) -> None:
+        """Lists the files and writes markers for those that are new. Raises StateplanError."""
+        files = self.source.files()
+        if not files:
+            return
+        digests = _digests(files)
+        places = np.minimum(np.searchsorted(self._known, digests), max(0, len(self._known) - 1))
+        new = np.flatnonzero(self._known[places] != digests) if len(self._known) else np.arange(len(files))
+        if not len(new):
+            return
+        fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
+        packs = list(self._packed(fresh))
+        self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
+        self._known = np.sort(np.concatenate([self._known, digests[new]]))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are markers that Spark has not recorded for a micro-batch."""
+        return bool(self._waiting)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the next micro-batch takes all of these."""
+        lengths = [len(self._markers.content(name)) for name in self._waiting]
+        return len(lengths) <= 1 or sum(lengths) <= self.bytes_per_trigger
+
+    def end(self) -> None:
+        """Says that the files known are the whole input, in the last marker or in one of its own."""
+        if self.has_more:
+            self._write_last_anew(end=True)
+        else:
+            self._names += self._markers.add(len(self._names), [f"0{END}"], [self._text([], end=True)])
+
+    def reopen(self) -> None:
+        """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
+        if self._names and self._names[-1].endswith(END) and self.has_more:
+            self._write_last_anew(end=False)
+
+    @property
+    def _waiting(self) -> list[str]:
+        return [name for name in self._names if name not in self._taken]
+
+    @cached_property
+    def _taken(self) -> Collection[str]:
+        return self._find_taken()
+
+    def _write_last_anew(self, end: bool) -> None:
+        """Writes the last marker with or without the end of the input; drops one that stands for no files."""
+        files = entries_in(self._markers.content(self._names[-1]))
+        self._markers.remove(self._names.pop())
+        if files:
+            text = f"{len(files)}{END if end else ''}"
+            self._names += self._markers.add(len(self._names), [text], [self._text(files, end)])
+
+    def _packed(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+        """Parts of the files, each for one task, of which there are at least as many as parallel tasks."""
+        root = len(self.source.path)
+        most = max(1, self.source.max_files // self._tasks) if self.source.max_files else len(files)
+        shares = min(self._tasks, len(files))
+        for share in range(shares):
+            pack: list[FileEntry] = []
+            size, length = 0, root + 40
+            for file in files[len(files) * share // shares : len(files) * (share + 1) // shares]:
+                took = len(file.path) - root + 40
+                if pack and (len(pack) >= most or size + file.size > self._task_bytes or length + took > UNIT):
+                    yield pack
+                    pack, size, length = [], 0, root + 40
+                pack.append(file)
+                size += file.size
+                length += took
+            yield pack
+
+    def _text(self, files: Sequence[FileEntry], end: bool = False) -> str:
+        text = listed(self.source.path, files, end)
+        if self.source.max_files:
+            return text.ljust(_FILE * len(files))
+        tasks = sum(file.size for file in files) / self._task_bytes
+        return text.ljust(int(UNIT * min(tasks, self._tasks)))
+
+
+def _digests(files: Sequence[FileEntry]) -> _Digests:
+    """What tells paths apart, in 16 bytes each."""
+    joined = b"".join(
+        hashlib.blake2b(file.path.encode("utf-8", "surrogatepass"), digest_size=16).digest() for file in files
+    )
+    return np.frombuffer(joined, "S16")
+
+
+class Watch:
+    """Lists the files of sources again and again, in a thread of the driver.
+
+    Args:
+        watched: the sources.
+        fail: is told of an error, after which there is no further listing.
+    """
+
+    def __init__(self, watched: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
+        self._fail = fail
+        self._roots = held()
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)
+            for lists in watched
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, lists: FileLists) -> None:
+        hold(self._roots)
+        interval = (lists.source.interval or 1000) / 1000
+        while not self._stopped.wait(interval):
+            try:
+                lists.look()
+            except StateplanError as error:
+                self._report(error.within(f"table {lists.name}"))
+            except Exception as cause:
+                text = f"{type(cause).__name__}: {cause}"
+                self._report(RunError("RUN018", name=lists.name, cause=text))
+
+    def _report(self, error: StateplanError) -> None:
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._fail(error)
+
+    def stop(self) -> None:
+        """Ends the threads; one that waits for an answer of the store ends when it has it."""
+        self._stopped.set()

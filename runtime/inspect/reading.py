@@ -1,0 +1,362 @@
+"""Reads the state of a checkpoint through Spark's own state reader, one partition of state per task.
+
+The runs of a key group lie in one partition, so that every task decides alone which version of a row is the newest; the
+lists of runs, which it needs to know, are read first. All of Spark's operators are read after the same micro-batch: it
+stays readable, while the job goes on, for as long as Spark keeps its files
+(``spark.sql.streaming.minBatchesToRetain``).
+
+Codes: CKPT045, and CKPT010 to CKPT013 of :mod:`runtime.state.keyed_state` for state that is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from stateplan.common.errors import CheckpointError, find_encoded
+from stateplan.common.paths import AnyPath
+from stateplan.common.ttl import TtlConfig
+from stateplan.common.unreached import text_of
+from stateplan.runtime.inspect.inspection import OperatorState, Snapshot
+from stateplan.runtime.inspect.state_figures import TableFigures, count_table, cut_of
+from stateplan.runtime.inspect.state_rows import (
+    RowRequest,
+    arrow_batches,
+    arrow_schema,
+    spark_schema,
+    table_rows,
+)
+from stateplan.runtime.jobgraph import Rewrite
+from stateplan.runtime.kernel import StateTable
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.lost import is_of_spark, lost_by
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import RunInfo
+from stateplan.runtime.worker import coded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+
+T = TypeVar("T")
+
+GONE = "CKPT045"
+"""The code of state that Spark cannot read, perhaps because its files have been replaced since."""
+
+_PLAIN_SIGNS = "/:@!$&'()*+,;=~-._"
+"""What the path of a URI may hold as it is. Source: RFC 3986."""
+
+_FIGURES = "operator int, key_group int, place int, figures binary"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows to count of a table: those that will have expired ``ahead`` ms from now under ``ttl`` ms, when nobody
+    accesses them."""
+
+    ahead: int
+    ttl: int
+
+
+# ---- what runs in the tasks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Of an operator what a task has to know."""
+
+    name: str
+    tables: tuple[StateTable, ...]
+    configs: tuple[TtlConfig, ...]
+    version: int
+    rewrite: Rewrite | None
+
+    @staticmethod
+    def of(operator: OperatorState) -> _Parts:
+        tables = tuple(t.table for t in operator.tables)
+        configs = tuple(operator.ttl[t.slot] for t in tables)
+        return _Parts(operator.name, tables, configs, operator.entry.version, operator.rewrite)
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Puts the state of slots together from the values of Spark's ``runs``.
+
+    Attributes:
+        operators: whose state it is.
+        owners: Spark's grouping key of a slot -> (operator, key group).
+        manifests: Spark's grouping key of a slot -> its list of runs.
+        now: the instant that ages are counted from, ms.
+    """
+
+    operators: tuple[_Parts, ...]
+    owners: Mapping[int, tuple[int, int]]
+    manifests: Mapping[int, str]
+    now: int
+
+    def states(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, KeyedState]]:
+        """(operator, key group, state) of every slot with runs, as soon as it is complete; those of which a run is
+        missing at the end."""
+        wanted = {label: stored_keys(text) for label, text in self.manifests.items()}
+        stores: dict[int, MemoryRunStore] = {}
+        for batch in batches:
+            for label, key, data in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
+                if key not in wanted[label]:
+                    continue
+                store = stores.setdefault(label, MemoryRunStore())
+                store.values[key] = data
+                if len(store.values) == len(wanted[label]):
+                    yield self.state(label, stores.pop(label))
+        for label in sorted(stores):
+            yield self.state(label, stores[label])
+
+    def state(self, label: int, store: MemoryRunStore) -> tuple[int, int, KeyedState]:
+        operator, group = self.owners[label]
+        parts = self.operators[operator]
+        store.text = self.manifests[label]
+        place = f"{parts.name}, key group {group}"
+        return operator, group, KeyedState(store, RunCache(None), parts.tables, place, parts.version, parts.rewrite)
+
+    def cut(self, operator: int, place: int, state: KeyedState, ahead: int, ttl: int) -> int | None:
+        """The latest time of access (ms) of a table that will have expired ``ahead`` ms from now, under ``ttl``."""
+        config = replace(self.operators[operator].configs[place], ttl=ttl)
+        found = cut_of(config, self.now, state.time.watermark)
+        return None if found is None else found + ahead
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Counts; gives rows of :data:`_FIGURES`. ``cuts`` are per operator and table."""
+
+    slots: _Slots
+    cuts: Sequence[Sequence[Sequence[Cut]]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        rows = list(coded(self.rows)(batches))
+        if rows:
+            types = (pa.int32(), pa.int32(), pa.int32(), pa.binary())
+            columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=["operator", "key_group", "place", "figures"])
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, bytes]]:
+        for operator, group, state in self.slots.states(batches):
+            for place, table in enumerate(self.slots.operators[operator].tables):
+                wanted = self.cuts[operator][place]
+                cuts = [self.slots.cut(operator, place, state, cut.ahead, cut.ttl) for cut in wanted]
+                yield operator, group, place, pickle.dumps(count_table(table, state.runs(table), cuts))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Gives the rows of one table, of the first operator; with ``packed`` as Arrow streams, one per row."""
+
+    slots: _Slots
+    place: int
+    request: RowRequest
+    packed: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in coded(self.batches)(batches):
+            if self.packed:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch)
+                data = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+                yield pa.RecordBatch.from_arrays([data], names=["data"])
+            else:
+                yield batch
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(self.request)
+        for operator, _, state in self.slots.states(batches):
+            runs = [frame for _, frame in state.runs(self.request.table)]
+            cut = self.slots.cut(operator, self.place, state, 0, self.request.ttl)
+            yield from arrow_batches(table_rows(self.request, runs, cut), schema)
+
+
+def stored_keys(manifest: str) -> set[str]:
+    """The keys under which the runs of a manifest are stored; none of one that cannot be read."""
+    try:
+        lists = json.loads(manifest)["tables"].values()
+        infos = [RunInfo(*entry) for entries in lists for entry in entries]
+        return {f"{info.id}/{n}" for info in infos for n in range(info.chunks)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {""}
+
+
+# ---- what runs in the driver -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The runs of some operators: a frame of (slot, id, data), and what belongs to it; no frame without runs."""
+
+    slots: _Slots
+    frame: DataFrame | None
+
+
+def _location(folder: AnyPath) -> str:
+    """Where Spark's reader of state finds it. The reader takes the URI of a path for a path: one with blanks, or other
+    signs that a URI escapes, is given to it as a link."""
+    path = str(folder)
+    if not isinstance(folder, Path) or quote(path, safe=_PLAIN_SIGNS) == path:
+        return path
+    return _linked(folder.absolute())
+
+
+@cache
+def _linked(folder: Path) -> str:
+    link = scratch("state") / "spark"
+    link.symlink_to(folder, target_is_directory=True)
+    return str(link)
+
+
+def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[OperatorState]) -> _Source:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    owners = {
+        label: (number, group)
+        for number, operator in enumerate(operators)
+        for label, group in operator.labels(snapshot.key_groups).items()
+    }
+
+    location = _location(snapshot.spark.folder)
+
+    def read(number: int, variable: str) -> DataFrame:
+        reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
+        frame = reader.option("batchId", snapshot.batch).load(location)
+        return frame.withColumn("slot", F.col("key.slot"))
+
+    manifests: dict[int, str] = {}
+    places: dict[int, set[int]] = {}
+    parts = [
+        read(n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text").alias("text"))
+        for n in snapshot.spark.operators
+    ]
+    if parts:
+        for number, slot, text in reduce(lambda a, b: a.unionAll(b), parts).collect():
+            if slot in owners:
+                manifests[slot] = text
+                if stored_keys(text):
+                    places.setdefault(number, set()).add(slot)
+    wanted = {slot: text for slot, text in manifests.items() if any(slot in found for found in places.values())}
+    slots = _Slots(tuple(_Parts.of(o) for o in operators), {s: owners[s] for s in wanted}, wanted, snapshot.now)
+    frames = [
+        read(number, "runs")
+        .where(F.col("slot").isin(sorted(found)))
+        .select("slot", F.col("user_map_key.id").alias("id"), F.col("user_map_value.data").alias("data"))
+        for number, found in sorted(places.items())
+    ]
+    return _Source(slots, reduce(lambda a, b: a.unionAll(b), frames) if frames else None)
+
+
+def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
+    """``work``, its errors of Spark as coded ones.
+
+    Raises:
+        CheckpointError: :data:`GONE`, and what the tasks raise.
+    """
+    try:
+        return work()
+    except Exception as failure:
+        text = text_of(failure)
+        found = lost_by(failure) or find_encoded(text)
+        if found is not None:
+            raise found from failure
+        if not is_of_spark(failure):
+            raise
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0] if lines else "")
+        raise CheckpointError(GONE, folder=snapshot.folder, batch=snapshot.batch, cause=cause[:300]) from failure
+
+
+def count_state(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    operators: Sequence[OperatorState],
+    cuts: Sequence[Sequence[Sequence[Cut]]],
+) -> dict[tuple[int, int], TableFigures]:
+    """The figures of every table of ``operators``, over all key groups, by the numbers of operator and table.
+
+    Args:
+        cuts: per operator and table, for which rows are counted; the first one tells expired rows.
+
+    Raises:
+        CheckpointError: CKPT010 to CKPT013, state is damaged; :data:`GONE`, Spark cannot read it.
+    """
+
+    def work() -> dict[tuple[int, int], TableFigures]:
+        source = _source(spark, snapshot, operators)
+        out = {(n, p): TableFigures() for n, o in enumerate(operators) for p in range(len(o.tables))}
+        if source.frame is None:
+            return out
+        seen = set()
+        for operator, group, place, data in source.frame.mapInArrow(_Count(source.slots, cuts), _FIGURES).collect():
+            seen.add((operator, group))
+            out[operator, place] += pickle.loads(data)
+        for label, owner in source.slots.owners.items():
+            if owner not in seen:  # of its runs there is none: this says so
+                state = source.slots.state(label, MemoryRunStore())[2]
+                for table in source.slots.operators[owner[0]].tables:
+                    state.runs(table)
+        return out
+
+    return _reading(snapshot, work)
+
+
+def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest) -> DataFrame:
+    """The rows of one table as a frame of Spark, read when it is used.
+
+    Raises:
+        CheckpointError: as :func:`count_state`; what is damaged within a run, when the frame is used.
+    """
+
+    def work() -> DataFrame:
+        schema = spark_schema(arrow_schema(request))
+        task = _task(spark, snapshot, operator, request, packed=False)
+        return spark.createDataFrame([], schema) if task is None else task[0].mapInArrow(task[1], schema)
+
+    return _reading(snapshot, work)
+
+
+def iterate_rows(
+    spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one table, partition by partition: never more than one of them in memory.
+
+    Raises:
+        CheckpointError: as :func:`count_state`.
+    """
+    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, packed=True))
+    return iter(()) if task is None else _unpacked(snapshot, task[0].mapInArrow(task[1], "data binary"))
+
+
+def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    rows = _reading(snapshot, lambda: iter(frame.toLocalIterator()))
+    while (row := _reading(snapshot, lambda: next(rows, None))) is not None:
+        with pa.ipc.open_stream(pa.py_buffer(row[0])) as stream:
+            yield from stream
+
+
+def _task(
+    spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest, *, packed: bool
+) -> tuple[DataFrame, _Rows] | None:
+    source = _source(spark, snapshot, [operator])
+    if source.frame is None:
+        return None
+    place = next(i for i, t in enumerate(operator.tables) if t.table.name == request.table.name)
+    return source.frame, _Rows(source.slots, place, request, packed)

@@ -1,0 +1,273 @@
+"""What a plan becomes for the workers: sources, stateful operators in levels, sinks, and the pipelines between.
+
+Spark runs a job graph as one linear chain: sources -> level 1 -> level 2 -> ... -> sinks. All stateful operators
+of one level share one ``transformWithState``; rows for a later level pass through. So a sub-plan that several
+operators or sinks use is computed once, and the fixed cost of a micro-batch follows the depth of the plan, not
+the number of its operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from stateplan.common.roots import Roots
+from stateplan.common.ttl import TtlConfig
+from stateplan.connectors.protocol import Sink, Source
+from stateplan.runtime.kernel import Kernel, Transform
+from stateplan.runtime.side_outputs import Errors, LateRows
+from stateplan.runtime.state.ttl_access import InputFields
+
+CLOCK = -1
+"""The source of the instants of the clock, in place of a node of the plan."""
+
+_NO_FIELDS = InputFields()
+
+
+@dataclass(frozen=True)
+class ToOperator:
+    """Deliver to input ``input`` of operator number ``operator``, split by the key columns ``keys``.
+
+    ``channel`` tells the ways to that input apart; ``event_time`` says that the operator asks for watermarks.
+    """
+
+    operator: int
+    input: int
+    keys: tuple[str, ...]
+    channel: int = 0
+    event_time: bool = False
+
+
+@dataclass(frozen=True)
+class ToSink:
+    """Deliver to sink number ``sink``; with ``count_only`` only the number of rows is delivered."""
+
+    sink: int
+    count_only: bool = False
+
+
+@dataclass(frozen=True)
+class ToReader:
+    """Deliver watermarks, and no rows, to channel ``channel`` of reader number ``reader``."""
+
+    reader: int
+    channel: int = 0
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Transforms applied in order, then every output gets the result."""
+
+    transforms: tuple[Transform, ...]
+    outputs: tuple[Pipeline | ToOperator | ToSink | ToReader, ...]
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A table scan.
+
+    Attributes:
+        uid: of the plan node.
+        name: table name, for progress and errors.
+        connector: of the table, for errors.
+        reader: plans and reads its splits.
+        pipeline: what happens to its rows.
+        node: the plan node, or :data:`CLOCK`.
+        marks: the name of its marker files.
+        errors: where input goes that its format skips; None where it is only skipped.
+    """
+
+    uid: str
+    name: str
+    connector: str
+    reader: Source
+    pipeline: Pipeline
+    node: int = -1
+    marks: str = ""
+    errors: Errors | None = None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """How state of an older version is rewritten: per table, for each column the one that held it."""
+
+    columns: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """A stateful operator.
+
+    Attributes:
+        uid: of the plan node; names its state.
+        name: for errors and progress.
+        kernel: what it computes.
+        ttl: per ``state`` entry, how long it lives and how its age is counted.
+        inputs: number of inputs.
+        input_schemas: per input the polars schema of its fields (without ``kind``).
+        pipeline: what happens to its output.
+        level: 1 + the largest level of the operators before it.
+        channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
+        fields: what is known of the rows of the inputs.
+        late: per input, where its late rows go; None, and empty for all, where they are only counted.
+        idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
+        idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
+        node: the plan node.
+        version: of the layout of its state.
+        rewrite: how state of the version before is brought to this one.
+    """
+
+    uid: str
+    name: str
+    kernel: Kernel
+    ttl: tuple[TtlConfig, ...]
+    inputs: int
+    input_schemas: tuple[dict[str, pl.DataType], ...]
+    pipeline: Pipeline
+    level: int
+    channels: tuple[int, ...] = ()
+    idle_timeout: int = 0
+    idle_timeouts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    node: int = -1
+    version: int = 0
+    rewrite: Rewrite | None = None
+    fields: InputFields = _NO_FIELDS
+    late: tuple[LateRows | None, ...] = ()
+
+    @property
+    def event_time(self) -> bool:
+        """Whether the operator or its state, or one behind it, works by event time."""
+        return bool(self.channels)
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """A sink. ``columns``: name and type of each; ``writer``: writes them; ``node``: the plan node."""
+
+    uid: str
+    name: str
+    columns: tuple[tuple[str, Any], ...]
+    writer: Sink
+    node: int = -1
+
+
+@dataclass(frozen=True)
+class ReaderSpec:
+    """A step without state whose result depends on how far event time has come, such as one with CURRENT_WATERMARK.
+
+    What it reads is the watermark before the micro-batch. The driver adds up the watermarks that reach it, keeps them
+    with the checkpoint, and tells the tasks.
+
+    Attributes:
+        uid: of the plan node.
+        node: the plan node.
+        channels: the number of ways on which rows reach it.
+        idle_timeout, idle_timeouts: as of :class:`OperatorSpec`; the number of the input is 0.
+    """
+
+    uid: str
+    node: int
+    channels: int
+    idle_timeout: int = 0
+    idle_timeouts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DroppedRange:
+    """Slots whose state belongs to no operator any more: one per key group from ``first``, in level ``level``."""
+
+    first: int
+    level: int
+
+
+@dataclass(frozen=True)
+class JobGraph:
+    """A plan, ready for the workers.
+
+    Attributes:
+        sources, operators, sinks: what it consists of.
+        key_groups: into which state is split; fixed for the life of the state.
+        slots: the first slot of each operator; empty for one range behind the other.
+        sink_slots: the slot of the first sink; with ``slots``.
+        dropped: what is removed in the first micro-batch.
+        least_levels: levels that there are even without operators.
+        order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
+            :func:`natural_order`.
+        first_batch: the first micro-batch of the run, which drops and rewrites state.
+        readers: the steps without state that read how far event time has come.
+        watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
+        roots: below which the files of its tables are; None for a job that may go anywhere.
+    """
+
+    sources: tuple[SourceSpec, ...]
+    operators: tuple[OperatorSpec, ...]
+    sinks: tuple[SinkSpec, ...]
+    key_groups: int
+    slots: tuple[int, ...] = ()
+    sink_slots: int = 0
+    dropped: tuple[DroppedRange, ...] = ()
+    least_levels: int = 0
+    order: tuple[int | None, ...] = ()
+    first_batch: int = 0
+    readers: tuple[ReaderSpec, ...] = ()
+    watermarks: Mapping[int, int] = field(default_factory=dict)
+    roots: Roots | None = None
+
+    def slot(self, operator: int, group: int) -> int:
+        """Number of the slot of a key group of an operator."""
+        return (self.slots[operator] if self.slots else operator * self.key_groups) + group
+
+    def sink_slot(self, sink: int) -> int:
+        """Number of the slot of a sink: behind those of all operators, as nothing is kept there."""
+        return (self.sink_slots if self.slots else len(self.operators) * self.key_groups) + sink
+
+    @property
+    def driver_slot(self) -> int:
+        """Number of the slot of what the driver is told with the reports of sinks: behind those of all sinks."""
+        return self.sink_slot(len(self.sinks))
+
+    @property
+    def event_time(self) -> bool:
+        """Whether any operator works by event time."""
+        return any(o.event_time for o in self.operators)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all of its input ends."""
+        return all(s.reader.bounded for s in self.sources)
+
+    @property
+    def levels(self) -> int:
+        return max((self.least_levels, *(o.level for o in self.operators)))
+
+    @property
+    def touches_state(self) -> bool:
+        """Whether the first micro-batch drops or rewrites state."""
+        return bool(self.dropped) or any(o.rewrite is not None for o in self.operators)
+
+
+def first_level(graph: JobGraph, source: int) -> int:
+    """The level of the first operator that rows of a source reach; one behind the last when they reach none."""
+    reached = (t.operator for t in targets(graph.sources[source].pipeline) if isinstance(t, ToOperator))
+    return min((graph.operators[number].level for number in reached), default=graph.levels + 1)
+
+
+def natural_order(graph: JobGraph) -> tuple[int | None, ...]:
+    """The sources by where they enter the chain of levels; the end of bounded input (None) with those of the first."""
+    levels = [first_level(graph, i) for i in range(len(graph.sources))]
+    out: list[int | None] = [i for i, level in enumerate(levels) if level == 1]
+    if graph.event_time:
+        out.append(None)
+    return (*out, *sorted((i for i, level in enumerate(levels) if level > 1), key=lambda i: levels[i]))
+
+
+def targets(pipeline: Pipeline) -> Iterator[ToOperator | ToSink | ToReader]:
+    """All deliveries of a pipeline."""
+    for output in pipeline.outputs:
+        if isinstance(output, Pipeline):
+            yield from targets(output)
+        else:
+            yield output

@@ -1,0 +1,327 @@
+"""What the kernels of OVER windows share: the state of partitions, and how rows are taken into their aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from stateplan.common.changelog import column
+from stateplan.common.types import LogicalType
+from stateplan.execnodes.node_text import agg_text, field_names
+from stateplan.execnodes.specs import AggCall
+from stateplan.runtime.kernel import ACCESS_TIME, Access, KeyedKernel, StateTable, call_columns, own_columns
+from stateplan.runtime.kernels.common.functions import is_distinct
+from stateplan.runtime.kernels.common.net import (
+    Bools,
+    Ints,
+    absent,
+    framed,
+    ids_of,
+    narrow,
+    positions,
+    stamped,
+)
+from stateplan.runtime.kernels.common.running import Running, Seen, running
+from stateplan.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
+
+STATE = "overState"
+NUMBER, AT, DUE = "@arrival", "@at", "@due"
+"""Of a row: its number within the partition, its time, and when it is due, ms."""
+NEXT, LAST, PENDING, UNTIL, BORN = "@next", "@last", "@pending", "@until", "@born"
+"""Of a partition: the number of its next row, the time of the last row that came out, how many rows wait, when its
+state is cleaned up, and since when it is there."""
+NEVER = -(2**62)
+ALWAYS = 2**62
+"""A time of access so late that no TTL ends."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What became of the partitions with new rows.
+
+    Attributes:
+        out: the output rows, in the order of the walk.
+        keys: the keys of the partitions.
+        place: per partition where it is among the known ones; -1 for none.
+        after: per partition the columns of the calls.
+        walk: the walk.
+        fresh: per table of values the new ones.
+        owners: per new row, as it was given, its partition.
+    """
+
+    out: pl.DataFrame
+    keys: pl.DataFrame
+    place: Ints
+    after: pl.DataFrame
+    walk: Walk
+    fresh: list[pl.DataFrame]
+    owners: Ints
+
+    @property
+    def count(self) -> int:
+        return len(self.place)
+
+
+@dataclass(frozen=True)
+class OverKernel(KeyedKernel):
+    """Base of the kernels.
+
+    Attributes:
+        key_fields: fields of the partition.
+        agg_calls: the calls; arguments behind the fields of the input are constants.
+        frame: the frame.
+        constants: the values of those that are arguments, by column.
+        constant_types: the types of all, in order.
+    """
+
+    agg_calls: tuple[AggCall, ...]
+    frame: Frame
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    constant_types: tuple[LogicalType, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.runs
+
+    # what is kept
+
+    @property
+    def call_texts(self) -> Sequence[str]:
+        names = field_names(self.input_type)
+        return [agg_text(call, names) for call in self.agg_calls]
+
+    @cached_property
+    def runs(self) -> list[Running]:
+        types = [*(f.type for f in self.input_type.fields), *self.constant_types]
+        return [
+            running(i, call, [types[a] for a in call.arg_list], self.constants, self.frame.bounded)
+            for i, call in enumerate(self.agg_calls)
+        ]
+
+    @cached_property
+    def _kept(self) -> dict[str, pl.DataType]:
+        """The columns of all calls."""
+        return {n: t for run in self.runs for n, t in run.columns.items()}
+
+    @cached_property
+    def _own(self) -> dict[str, pl.DataType]:
+        """The columns of a partition besides its key and those of the calls."""
+        return {}
+
+    @cached_property
+    def _distinct(self) -> list[int]:
+        """The arguments of DISTINCT calls of a frame without a bound: their values are kept."""
+        if self.frame.bounded:
+            return []
+        return sorted({c.arg_list[0] for c in self.agg_calls if is_distinct(c)})
+
+    @cached_property
+    def _initial(self) -> pl.DataFrame:
+        values = {n: v for run in self.runs for n, v in run.initial.items()}
+        return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in self._kept.items()})
+
+    def _partition_table(self, due: str | None = None) -> StateTable:
+        found = {k: self._columns[k] for k in self._keys}
+        for i, run in enumerate(self.runs):
+            found |= call_columns(i, run.columns)
+        return StateTable(STATE, 0, self._keys, self._keys, found | own_columns(self._own), due)
+
+    def _row_table(self) -> StateTable:
+        schema = {**self._columns, **own_columns({NUMBER: pl.Int64(), AT: pl.Int64()})}
+        return StateTable(f"{STATE}.rows", 0, self._keys, (*self._keys, NUMBER), schema)
+
+    def _value_tables(self) -> list[StateTable]:
+        out = []
+        for a in self._distinct:
+            names = _once([*self._keys, column(a)])
+            schema = {**{n: self._columns[n] for n in names}, **own_columns({BORN: pl.Int64()})}
+            out.append(StateTable(f"{STATE}.distinct{a}", 0, names, names, schema, access=Access(use="deduplicated")))
+        return out
+
+    def _values_lookup(self, parts: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
+        out: list[pl.DataFrame | None] = []
+        for a in self._distinct:
+            names = list(_once([*self._keys, column(a)]))
+            frames = [p[names] for p in parts if p.height]
+            out.append(pl.concat(frames) if frames else None)
+        return out
+
+    # the aggregates
+
+    def _aggregated(
+        self, walk: Walk, before: pl.DataFrame, values: Sequence[pl.DataFrame], born: Ints
+    ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
+        """(output rows, columns of the calls after, per table of values the new ones).
+
+        Args:
+            before: the columns of the calls, one row per partition.
+            values: per table of values the ones found.
+            born: per partition since when it is there; only values of then count.
+        """
+        first: dict[int, Bools] = {}
+        fresh: list[pl.DataFrame] = []
+        for a, known in zip(self._distinct, values, strict=True):
+            first[a] = self._first_of(walk, column(a), known, born)
+            names = list(_once([*self._keys, column(a)]))
+            rows = np.flatnonzero(first[a])
+            fresh.append(walk.frame[names][rows].with_columns(pl.Series(BORN, born[walk.owners[rows]])))
+        rows_out, after = self._values(walk, before, first)
+        return rows_out, after, fresh
+
+    def _values(
+        self, walk: Walk, before: pl.DataFrame, first: Mapping[int, Bools]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """(output rows, columns of the calls after).
+
+        Args:
+            before: the columns of the calls, one row per partition.
+            first: per argument of a DISTINCT call of a frame without a bound, the rows whose value is the first such
+                one of their partition.
+        """
+        width = len(self.input_type.fields)
+        frame = walk.frame.with_columns(
+            pl.lit(v, dtype=self.constant_types[int(n[1:]) - width].polars()).alias(n)
+            for n, v in self.constants.items()
+        )
+        out: list[pl.Series] = []
+        after: list[pl.Series] = []
+        for call, run in zip(self.agg_calls, self.runs, strict=True):
+            seen = self._seen(call, run, walk, frame, first)
+            value, kept = run.run(before[list(run.columns)], seen)
+            out.append(value.cast(call.type.polars()))
+            after += [s.alias(n) for s, n in zip(kept, run.columns, strict=True)]
+        results = [s.alias(column(width + i)) for i, s in enumerate(out)]
+        return walk.frame[list(self._fields)][walk.asked].hstack(results), framed(after, walk.parts)
+
+    def _first_of(self, walk: Walk, name: str, known: pl.DataFrame, born: Ints) -> Bools:
+        """The rows whose value their partition did not have before."""
+        names = list(_once([*self._keys, name]))
+        ids, (there, mine) = ids_of((known[names], walk.frame[names]), names)
+        at = positions(there, ids.count)[mine]
+        old = at >= 0
+        if known.height:
+            old &= known[BORN].to_numpy()[np.maximum(at, 0)] == born[walk.owners]
+        first = np.zeros(len(mine), bool)
+        seen = np.full(ids.count, len(mine), np.int64)
+        np.minimum.at(seen, mine, np.arange(len(mine)))
+        first[seen[seen < len(mine)]] = True
+        first &= ~old
+        return first
+
+    def _seen(self, call: AggCall, run: Running, walk: Walk, frame: pl.DataFrame, first: Mapping[int, Bools]) -> Seen:
+        names = [column(a) for a in call.arg_list]
+        values = frame[names[0]] if names else None
+        if call.user_function is not None and len(names) > 1:
+            values = frame.select(pl.struct(pl.col(n).alias(str(i)) for i, n in enumerate(names))).to_series()
+        rows = np.ones(frame.height, bool)
+        if values is not None and not run.sees_nulls and values.null_count():
+            rows = values.is_not_null().to_numpy()
+        if call.filter_arg >= 0:
+            rows = rows & frame[column(call.filter_arg)].fill_null(False).to_numpy()
+        if not is_distinct(call):
+            live = walk.live(rows)
+        elif walk.bounded:
+            live = distinct_of_frames(walk, names[:1], rows)
+        else:
+            live = walk.live(rows & first[call.arg_list[0]])
+        others = [frame[n] for n in names[1:3]] if call.user_function is None else []
+        return Seen(walk, values, live, rows, *others)
+
+    def _play(
+        self,
+        rows: pl.DataFrame,
+        known: pl.DataFrame,
+        held: pl.DataFrame,
+        values: Sequence[pl.DataFrame],
+        now: int,
+        peers: bool = False,
+    ) -> Played:
+        """Takes new rows into the aggregates of their partitions.
+
+        Args:
+            rows: with their time and number.
+            known: the partitions that are there.
+            held: the rows in their frames.
+            values: per table of values the ones found.
+            now: since when partitions are there that were not.
+            peers: whether rows of one time have one frame although it is not bounded.
+        """
+        ids, (mine, there, old) = ids_of((rows, known, held), self._keys)
+        firsts = np.full(ids.count, rows.height, np.int64)
+        np.minimum.at(firsts, mine, np.arange(rows.height))
+        first = np.sort(firsts[firsts < rows.height])
+        number = positions(mine[first], ids.count)
+        place = positions(there, ids.count)[mine[first]]
+        kept = np.flatnonzero(number[old] >= 0)
+        owners = np.concatenate([number[old[kept]], number[mine]])
+        names = [*self._fields, AT, NUMBER, ACCESS_TIME]
+        new = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias(ACCESS_TIME))
+        both = pl.concat([held[names][kept], new[names]], rechunk=True)
+        is_held = np.arange(both.height) < len(kept)
+        order = np.lexsort((both[NUMBER].to_numpy(), both[AT].to_numpy(), ~is_held, owners))
+        both = both[order]
+        walk = Walk(both, owners[order], is_held[order], len(first), both[AT].to_numpy(), self.frame, peers)
+        born = np.full(len(first), now)
+        if BORN in self._own:
+            born = np.append(known[BORN].to_numpy(), now)[place]
+        before = self._before(known, place)
+        out, after, fresh = self._aggregated(walk, before, values, born)
+        return Played(out, narrow(rows, self._keys)[first], place, after, walk, fresh, number[mine])
+
+    def _before(self, known: pl.DataFrame, place: Ints) -> pl.DataFrame:
+        """The columns of the calls, per partition."""
+        if not self._kept:
+            return pl.DataFrame(height=len(place))
+        return pl.concat([known[list(self._kept)], self._initial])[np.where(place < 0, known.height, place)]
+
+    def _rows_written(
+        self, walk: Walk, stamps: Ints, cleared: Bools | None = None
+    ) -> tuple[pl.DataFrame | None, pl.DataFrame]:
+        """(rows to write, identities to delete) of the table of rows.
+
+        Args:
+            stamps: per row of the walk its time of access.
+            cleared: per partition whether it is gone with all its rows, which are not mentioned then.
+        """
+        stays = ~walk.left
+        there = np.ones(len(stays), bool) if cleared is None else ~cleared[walk.owners]
+        was = walk.frame[ACCESS_TIME].fill_null(-1).to_numpy()
+        write = np.flatnonzero(there & stays & (~walk.held | (was != stamps)))
+        rows = walk.frame[[*self._fields, NUMBER, AT]][write]
+        gone = np.flatnonzero(there & walk.held & ~stays)
+        return stamped(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][gone]
+
+    def _reached(self, held: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows of partitions that are there, and the identities of the others."""
+        ids, (there, mine) = ids_of((known, held), self._keys)
+        alive = positions(there, ids.count)[mine] >= 0
+        stale = np.flatnonzero(~alive)
+        return (held if not len(stale) else held[np.flatnonzero(alive)]), held[[*self._keys, NUMBER]][stale]
+
+    def _empty(self) -> pl.DataFrame:
+        """No output row."""
+        width = len(self.input_type.fields)
+        results = {column(width + i): c.type.polars() for i, c in enumerate(self.agg_calls)}
+        return pl.DataFrame(schema={**self._fields, **results})
+
+
+def wide(keys: pl.DataFrame, kept: pl.DataFrame, own: Mapping[str, Ints]) -> pl.DataFrame:
+    """Rows of the table of partitions, without their time of access."""
+    series = [*keys.get_columns(), *kept.get_columns(), *(pl.Series(n, v, dtype=pl.Int64) for n, v in own.items())]
+    return framed(series, keys.height)
+
+
+def joined(some: pl.DataFrame | None, more: pl.DataFrame, written: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Deletions and further ones, without those of rows that are written."""
+    if written is not None and more.height:
+        more = more[absent(more, more.columns, written)]
+    both = more if some is None else pl.concat([some, more])
+    return both if both.height else None
+
+
+def _once(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,183 @@
+"""PERCENTILE: exact percentiles of the values of a group.
+
+Source of the semantics: Flink's ``PercentileAggFunction``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stateplan.common.errors import DataError
+from stateplan.common.types import LogicalType
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
+from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, exploded, packed, unexpired
+from stateplan.runtime.kernels.common.net import Ints, firsts, positions
+from stateplan.runtime.kernels.common.walks import first_after
+
+Floats = npt.NDArray[np.float64]
+
+_COUNT = "n"
+_PERCENTAGES = pl.List(pl.Float64())
+
+
+class Percentiles(Fold, KeepsSecond):
+    """The values as DOUBLE, each with the number of its rows, in their order, and the percentages of the first row.
+
+    A percentile is that of the values written out one by one: at ``p * (n - 1)`` between the first and the last, and
+    between two of them linearly. NULL values, and frequencies that are NULL or not positive, count for nothing. Without
+    values it is NULL. In the order of values, as in Java's, ``-0.0`` is before ``0.0``, and NaN is last.
+    """
+
+    merges = True
+    sees_nulls: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
+    arguments: ClassVar[int] = 3
+
+    def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
+        self._values, self._percentages = f"values{number}", f"percentages{number}"
+        self._single = result.root != "ARRAY"
+        fields = pl.Struct({VALUE: pl.Float64(), _COUNT: pl.Int64(), WRITTEN: pl.Int64()})
+        self.columns = {self._values: pl.List(fields), self._percentages: _PERCENTAGES}
+        self.initial = {self._values: None, self._percentages: None}
+
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        if not len(changes.codes):
+            return [before[n] for n in self.columns]
+        steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
+        percentages = self._first(before[self._percentages], changes, steps)
+        counts = pl.Series(np.ones(len(steps), np.int64))
+        if changes.third is not None:
+            counts = changes.third.cast(pl.Int64).fill_null(0).clip(lower_bound=0)
+        rows = np.flatnonzero(changes.column.is_not_null().to_numpy() & (counts > 0).to_numpy())
+        values = changes.column[rows].cast(pl.Float64).to_numpy()
+        return [
+            self._counted(
+                before[self._values], changes.codes[rows], values, (counts.to_numpy() * steps)[rows], changes
+            ),
+            percentages,
+        ]
+
+    def _first(self, known: pl.Series, changes: Changes, steps: Ints) -> pl.Series:
+        """The percentages of each group: those of the first row that came to it.
+
+        Raises:
+            DataError: DATA303, for one that is not between 0 and 1.
+        """
+        second = changes.second
+        assert second is not None
+        missing = known.is_null().to_numpy()
+        if not missing.any():
+            return known
+        came = np.flatnonzero((steps > 0) & missing[changes.codes])
+        place = firsts(changes.codes[came], changes.groups)
+        taken = np.where(place >= 0, came[place], -1) if len(came) else place
+        if not isinstance(second.dtype, pl.List):
+            second = second.cast(pl.Float64).reshape((-1, 1)).arr.to_list()
+        found = aligned(second.cast(_PERCENTAGES), taken)
+        given = found.drop_nulls().explode().drop_nulls()
+        wrong = given.filter((given < 0) | (given.is_not_nan() & (given > 1)))
+        if len(wrong):
+            raise DataError("DATA303", value=wrong[0])
+        return found.zip_with(pl.Series(missing), known).alias(known.name)
+
+    def _counted(self, old: pl.Series, codes: Ints, values: Floats, steps: Ints, changes: Changes) -> pl.Series:
+        """The lists of values after ``steps`` rows more of each of ``values``."""
+        if not len(codes):
+            return old
+        owners, frame = exploded(old)
+        owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
+        written = np.full(len(codes), changes.now, np.int64)
+        if frame.height:
+            codes = np.concatenate([owners, codes])
+            values = np.concatenate([frame[VALUE].to_numpy(), values])
+            steps = np.concatenate([frame[_COUNT].to_numpy(), steps])
+            written = np.concatenate([frame[WRITTEN].to_numpy(), written])
+        ranks = _ordered(values)
+        order = np.lexsort((ranks, codes))
+        codes, ranks = codes[order], ranks[order]
+        begins = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(ranks) != 0)])
+        counts = np.add.reduceat(steps[order], begins)
+        latest = np.maximum.reduceat(written[order], begins)
+        kept = np.flatnonzero(counts != 0)
+        places = begins[kept]
+        rows = pl.DataFrame(
+            {VALUE: values[order[places]], _COUNT: counts[kept], WRITTEN: latest[kept]},
+            schema={VALUE: pl.Float64, _COUNT: pl.Int64, WRITTEN: pl.Int64},
+        )
+        return packed(codes[places], rows, changes.groups, old.name, old.dtype)
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        owners, frame = exploded(parts[self._values])
+        known = before[self._percentages]
+        given = np.flatnonzero(parts[self._percentages].is_not_null().to_numpy())
+        if len(given):
+            place = firsts(changes.codes[given], changes.groups)
+            found = aligned(parts[self._percentages][given], place)
+            known = known.zip_with(known.is_not_null(), found).alias(known.name)
+        if not len(owners):
+            return [before[self._values], known]
+        values, steps = frame[VALUE].to_numpy(), frame[_COUNT].to_numpy()
+        return [self._counted(before[self._values], changes.codes[owners], values, steps, changes), known]
+
+    def second_of(self, state: pl.DataFrame) -> pl.Series:
+        return state[self._percentages].list.first() if self._single else state[self._percentages]
+
+    def value(self, state: pl.DataFrame) -> pl.Series:
+        owners, frame = exploded(state[self._values])
+        asked = state[self._percentages]
+        lengths = asked.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+        counted = pl.DataFrame([pl.Series("g", owners), frame[_COUNT]]) if len(owners) else _NOTHING
+        sums = counted.group_by("g").agg(pl.col(_COUNT).sum())
+        totals = np.zeros(state.height, np.int64)
+        totals[sums["g"].to_numpy()] = sums[_COUNT].to_numpy()
+        there = (totals > 0) & asked.is_not_null().to_numpy()
+        rows = np.repeat(np.arange(state.height), lengths)
+        fractions = asked.filter(pl.Series(lengths > 0)).explode().cast(pl.Float64).to_numpy()
+        mine = np.flatnonzero(there[rows])
+        found = np.full(len(rows), np.nan)
+        if len(mine):
+            found[mine] = _interpolated(counted, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
+        lists = pl.DataFrame([pl.Series("g", rows), pl.Series("v", found)]).group_by("g", maintain_order=True)
+        made = lists.agg(pl.col("v"))
+        out = aligned(made["v"], positions(made["g"].to_numpy(), state.height))
+        empty = there & (lengths == 0)
+        if empty.any():
+            out = pl.Series([[]], dtype=_PERCENTAGES).new_from_index(0, len(out)).zip_with(pl.Series(empty), out)
+        out = pl.select(pl.when(pl.Series(there)).then(out)).to_series()
+        return out.list.first() if self._single else out
+
+
+_NOTHING = pl.DataFrame(schema={"g": pl.Int64, _COUNT: pl.Int64})
+
+
+def _ordered(values: Floats) -> Ints:
+    """Whole numbers in the order of ``Double.compare``; all NaN are one."""
+    bits: Ints = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+
+
+def _interpolated(counted: pl.DataFrame, values: Floats, totals: Ints, groups: Ints, fractions: Floats) -> Floats:
+    """The percentiles asked for.
+
+    Args:
+        counted: the group ``g`` and the number of rows of each value, both sorted.
+        values: the values.
+        totals: rows per group.
+        groups, fractions: per question its group and percentage.
+    """
+    so_far = counted.select(sum=pl.col(_COUNT).cum_sum().over("g"), g=pl.col("g"))
+    # A value that was retracted more often than it came has less than no rows, as in Flink.
+    reached = so_far.select(pl.col("sum").cum_max().over("g"))["sum"].to_numpy()
+    level = so_far["sum"].to_numpy()
+    at = fractions * (totals[groups] - 1) + 1.0
+    low, high = np.floor(np.nan_to_num(at)).astype(np.int64), np.ceil(np.nan_to_num(at)).astype(np.int64)
+    first = first_after(counted["g"].to_numpy(), reached, groups, low - 1)
+    on_value = level[first] >= high
+    after = values[np.minimum(first + 1, len(values) - 1)]
+    with np.errstate(all="ignore"):
+        between = (high - at) * values[first] + (at - low) * after
+    return np.where(on_value, values[first], between)

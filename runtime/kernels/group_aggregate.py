@@ -1,0 +1,513 @@
+"""GROUP BY: aggregates per group, updated by every change.
+
+Source of the semantics: Flink's ``GroupAggFunction``, ``MiniBatchGroupAggFunction``, ``RecordCounter`` and the code
+that ``AggsHandlerCodeGenerator`` and ``DistinctAggCodeGen`` make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from stateplan.common.changelog import RowKind, column, columns
+from stateplan.common.errors import RunError
+from stateplan.common.types import LogicalType
+from stateplan.execnodes.node_text import agg_text, field_names
+from stateplan.execnodes.specs import AggCall
+from stateplan.runtime.kernel import (
+    ACCESS_TIME,
+    Frames,
+    Kernel,
+    StateTable,
+    Step,
+    call_columns,
+    field_columns,
+    lookup_frame,
+    own_columns,
+)
+from stateplan.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
+from stateplan.runtime.kernels.common.functions import accumulator, is_distinct
+from stateplan.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
+from stateplan.runtime.kernels.common.net import (
+    Bools,
+    Ints,
+    absent,
+    equal,
+    framed,
+    ids_of,
+    is_retraction,
+    positions,
+    ranks,
+    replay,
+    signs,
+    stamped,
+    truth,
+    with_kind,
+)
+from stateplan.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
+from stateplan.runtime.state.small_frames import rows_at, stacked
+
+ROWS, BORN = "rows", "first_row_at"
+"""Of a group: its rows that came less those that went, and since when it is there."""
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class GroupAggregateKernel(Kernel):
+    """One row per group: its key, then the result of each call.
+
+    A micro-batch changes a group once: +I for a new group, else -U of the row before and +U; -D when its last row is
+    retracted. A group whose row did not change is not mentioned with TTL 0, and updated as usual with a TTL (so that
+    operators behind are refreshed too). There is no -D on expiry: the next row starts over with +I. Without group key
+    there is one group, which as in Flink has no row before the first input row and none when all are retracted.
+
+    Rows are accounted for one by one: a retraction for a group that is not there is ignored, and a group that was
+    empty in between starts over. The order within one sum of floating-point numbers is the order of arrival.
+
+    State: a table of accumulators, looked up by group; and per argument of DISTINCT calls, and of MIN and MAX over a
+    retracting input, a table of values (see :mod:`runtime.kernels.common.values`). Every row refreshes its
+    group.
+    A value has its own time of access. In an append-only input that is when it was first seen, so that it may expire
+    while its group lives, and is then counted once more: as in Flink.
+
+    Attributes:
+        input_type: ROW type of the input.
+        grouping: fields of the group key.
+        agg_calls: the calls.
+        need_retractions: per call, whether its values may be retracted.
+        generate_update_before: emit -U.
+        need_retraction: whether the input has retractions; then rows per group are counted.
+        state_name: the name of the state in the plan.
+        lists_expire: whether elements of lists (ARRAY_AGG, JSON_ARRAYAGG...) have a TTL of their own. They live as long
+            as their group where reading refreshes, expired state is found, or state ages by event time.
+
+    Raises:
+        RunError: RUN063, for an aggregate function that is not known.
+    """
+
+    input_type: LogicalType
+    grouping: tuple[int, ...]
+    agg_calls: tuple[AggCall, ...]
+    need_retractions: tuple[bool, ...]
+    generate_update_before: bool
+    need_retraction: bool
+    state_name: str = "groupAggregateState"
+    lists_expire: bool = True
+
+    def __post_init__(self) -> None:
+        _ = self.accumulators
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return tuple(columns(self.grouping))
+
+    @cached_property
+    def accumulators(self) -> list[Accumulator]:
+        return [
+            accumulator(
+                i,
+                call,
+                [self.input_type.fields[a].type for a in call.arg_list],
+                retract and self.need_retraction,
+            )
+            for i, (call, retract) in enumerate(zip(self.agg_calls, self.need_retractions, strict=True))
+        ]
+
+    @cached_property
+    def values(self) -> list[Values]:
+        return [values for values, _ in self.value_plan]
+
+    @cached_property
+    def value_plan(self) -> list[tuple[Values, list[tuple[int, int]]]]:
+        """Per table of values the calls that use it, with the position of their filter."""
+        distinct: dict[int, list[int]] = {}
+        tracked: dict[tuple[int, str | None], list[int]] = {}
+        for i, (call, kept) in enumerate(zip(self.agg_calls, self.accumulators, strict=True)):
+            if isinstance(kept, TrackedExtreme):
+                tracked.setdefault((call.arg_list[0], _filter(call)), []).append(i)
+            elif is_distinct(call):
+                distinct.setdefault(call.arg_list[0], []).append(i)
+        types = field_columns(self.input_type)
+        out = []
+        for argument, calls in distinct.items():
+            filters = tuple(dict.fromkeys(_filter(self.agg_calls[i]) for i in calls))
+            users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
+            nulls = any(self.accumulators[i].sees_nulls for i in calls)
+            # MIN and MAX have nothing to do with NULL.
+            extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 and not nulls else []
+            values = Values.of(
+                f"{self.state_name}.distinct{argument}",
+                self._keys,
+                column(argument),
+                filters,
+                self.need_retraction,
+                bool(extreme),
+                types,
+                nulls,
+            )
+            out.append((values, users + [(i, 0) for i in extreme]))
+        for (argument, passed), calls in tracked.items():
+            name = f"{self.state_name}.values{argument}" + (f".{passed}" if passed else "")
+            values = Values.of(name, self._keys, column(argument), (passed,), True, True, types)
+            out.append((values, [(i, 0) for i in calls]))
+        return out
+
+    @cached_property
+    def group_columns(self) -> list[str]:
+        """The columns of the state row of a group, but for key and time."""
+        extra = [ROWS, BORN] if self.need_retraction else []
+        return [name for kept in self.accumulators for name in kept.columns] + extra
+
+    @cached_property
+    def _preparer(self) -> Preparer:
+        return Preparer(self._prepare)
+
+    def ttl_of_lists(self, ttl: Sequence[int]) -> int:
+        """The TTL of an element of a list, ms; 0 is never."""
+        return ttl[0] if self.lists_expire else 0
+
+    @cached_property
+    def _initial(self) -> pl.DataFrame:
+        """The state row of a new group."""
+        schema = {n: self.tables[0].schema[n] for n in self.group_columns}
+        values = {n: v for kept in self.accumulators for n, v in kept.initial.items()} | {ROWS: 0, BORN: 0}
+        return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in schema.items()})
+
+    def initial_rows(self, count: int) -> pl.DataFrame:
+        """The state rows of so many new groups."""
+        return self._initial[np.zeros(count, np.int64)] if self.group_columns else pl.DataFrame(height=count)
+
+    @property
+    def call_texts(self) -> Sequence[str]:
+        names = field_names(self.input_type)
+        return [agg_text(call, names) for call in self.agg_calls]
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        types = field_columns(self.input_type)
+        found = {k: types[k] for k in self._keys}
+        for i, kept in enumerate(self.accumulators):
+            found |= call_columns(i, kept.columns)
+        if self.need_retraction:
+            found |= own_columns({ROWS: pl.Int64(), BORN: pl.Int64()})
+        groups = StateTable(self.state_name, 0, self._keys, self._keys, found)
+        orders = [v.order for v in self.values if v.order is not None]
+        return (groups, *(v.table for v in self.values), *orders)
+
+    # -- what is needed ----------------------------------------------------------------------------------------------
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        frame = inputs[0]
+        out = self.first_keys(inputs)
+        retracted = is_retraction(frame)
+        if retracted is not None:
+            rows = np.flatnonzero(retracted)
+            orders = len(self.tables) - 1 - len(self.values)
+            out[len(out) - orders :] = [lookup_frame(frame[rows], self._keys)] * orders
+        return out
+
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        """As :meth:`keys`, without the order tables."""
+        frame = inputs[0]
+        orders = len(self.tables) - 1 - len(self.values)
+        return [lookup_frame(frame, self._keys), *(v.lookup(frame) for v in self.values), *[None] * orders]
+
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
+        """The groups whose extreme value has to be looked for in the order tables."""
+        out: list[pl.DataFrame | None] = [None] * len(self.tables)
+        frame = inputs[0]
+        place = 1 + len(self.values)
+        if place == len(self.tables) or is_retraction(frame) is None:
+            return out
+        return self.order_keys(self._preparer.ahead(frame, state), self._keys)
+
+    def order_keys(self, prepared: Prepared, keys: Sequence[str]) -> list[pl.DataFrame | None]:
+        """Per table, the groups whose extreme value has to be looked for there; ``keys`` are columns of the input."""
+        out: list[pl.DataFrame | None] = [None] * len(self.tables)
+        place, first = 1 + len(self.values), prepared.batch.first
+        for values, users in self.value_plan:
+            if values.order is None:
+                continue
+            asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self.tracked(users)])
+            if asked.any():
+                out[place] = lookup_frame(rows_at(prepared.frame, first[asked]), keys)
+            place += 1
+        return out
+
+    # -- a batch -----------------------------------------------------------------------------------------------------
+
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        """One micro-batch. Raises RunError RUN064, for a retraction in an input that is said to have none."""
+        done = self.folded(inputs, state, now, ttl)
+        output = self.output(done.batch, done.keys, state[0], done.current, ttl[0])
+        return Step(output, done.upserts, done.deletes, done.batch.missed)
+
+    def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
+        """As :meth:`process`, without the output."""
+        prepared = self._preparer.take(inputs[0], state)
+        batch, after = prepared.batch, dict[str, pl.Series]()
+        known: dict[Seen, Changes] = {}
+        for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
+            if isinstance(kept, Fold) and not is_distinct(call):
+                seen = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known)
+                after |= _named(kept.update(prepared.before, replace(seen, now=now, ttl=self.ttl_of_lists(ttl))))
+
+        def distinct(i: int, kept: Fold, changes: ValueChanges, position: int) -> Changes:
+            return _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
+
+        return self.taken_in(prepared, state, self._keys, after, distinct, now, ttl)
+
+    def taken_in(
+        self,
+        prepared: Prepared,
+        state: Frames,
+        keys: Sequence[str],
+        after: dict[str, pl.Series],
+        distinct: Callable[[int, Fold, ValueChanges, int], Changes],
+        now: int,
+        ttl: Sequence[int],
+    ) -> Folded:
+        """A batch taken into the state.
+
+        Args:
+            prepared: the batch.
+            state: the frames of the tables.
+            keys: columns of the input with the group key.
+            after: columns of the new state rows that do not depend on tables of values.
+            distinct: what a DISTINCT call sees: its number, its accumulator, what happens to the values of its
+                argument, and the position of its filter.
+            now: the time of the micro-batch.
+            ttl: the TTL of the state.
+        """
+        frame, groups = prepared.frame, state[0]
+        upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
+        deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
+        batch, before, born = prepared.batch, prepared.before, prepared.born
+        # Should the clock go back, values are not written before the birth of their group: they would be taken for
+        # leftovers of the one before.
+        times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
+        place = 1 + len(self.values)
+        group_keys = framed([frame[k][batch.first] for k in keys], batch.groups)
+        reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
+        for number, (values, users) in enumerate(self.value_plan):
+            changes = prepared.changes[number]
+            upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
+            stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
+            deletes[1 + number] = _with_deletions(deletes[1 + number], stale, upserts[1 + number])
+            for i, position in users:
+                kept = self.accumulators[i]
+                if isinstance(kept, Fold):
+                    seen = replace(distinct(i, kept, changes, position), now=now, ttl=self.ttl_of_lists(ttl))
+                    after.update(_named(kept.update(before, seen)))
+            if values.order is not None and born is not None:
+                for i, tracked in self.tracked(users):
+                    best, asked = prepared.extremes[i]
+                    if asked.any():
+                        found = searched(changes, state[place], keys, group_keys, born, asked, tracked.largest)
+                        best = found.zip_with(pl.Series(asked), best)
+                    after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
+                upserts[place], deletes[place] = values.order_writes(changes, times)
+                deletes[place] = _with_deletions(deletes[place], stale, upserts[place])
+                place += 1
+        if born is not None:
+            after[ROWS] = pl.Series(ROWS, batch.rows)
+            after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
+        current = framed([after[name] for name in self.group_columns], batch.groups)
+        there = batch.rows != 0
+        rows = np.flatnonzero(there)
+        if len(rows):
+            whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
+            upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
+        gone = rows_at(groups, batch.known[(batch.known >= 0) & ~there])
+        if gone.height:
+            deletes[0] = gone[list(keys) or [ACCESS_TIME]]
+        return Folded(batch, group_keys, current, upserts, deletes)
+
+    def _prepare(self, frame: pl.DataFrame, state: Frames) -> Prepared:
+        batch = self._batch(frame, state[0])
+        before = self.before(batch, state[0])
+        born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())
+        changes = [
+            values.changes(batch.frame, batch.codes, batch.signs, rows, born)
+            for values, rows in zip(self.values, state[1:], strict=False)
+        ]
+        return self.prepared(frame, state, batch, before, born, changes)
+
+    def prepared(
+        self,
+        frame: pl.DataFrame,
+        state: Frames,
+        batch: Batch,
+        before: pl.DataFrame,
+        born: Ints | None,
+        changes: list[ValueChanges],
+    ) -> Prepared:
+        """A batch with the extreme values that its changes tell."""
+        found = {
+            i: extremes(happened, before[kept.best], batch.groups, kept.largest)
+            for (_, users), happened in zip(self.value_plan, changes, strict=True)
+            for i, kept in self.tracked(users)
+        }
+        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
+
+    def by_group(self, frame: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints, Ints]:
+        """The group of each row, and per group its first row in the batch and its row in the state, -1 for none."""
+        ids, (codes, state) = ids_of((frame, groups), keys)
+        first = np.sort(ids.first[ids.first < frame.height])
+        number = positions(ids.codes[first], ids.count)
+        return number[codes], first, positions(state, ids.count)[ids.codes[first]]
+
+    def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
+        codes, first, known = self.by_group(frame, groups, self._keys)
+        change = signs(frame)
+        if not self.need_retraction:
+            if change is not None:
+                raise RunError("RUN064")
+            return Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
+        rows = np.zeros(len(first), np.int64)
+        old = known >= 0
+        rows[old] = groups[ROWS].to_numpy()[known[old]]
+        if change is None:
+            return Batch(frame, codes, None, first, known, ~old, rows + np.bincount(codes, minlength=len(first)))
+        retracted = np.bincount(codes[change < 0], minlength=len(first))
+        risky = (retracted > 0) & (rows <= retracted)
+        fresh = ~old
+        final = rows.copy()
+        np.add.at(final, codes, change)
+        missed = 0
+        if risky.any():
+            # Only these groups can be empty at some point; what came before that point does not count.
+            part = np.flatnonzero(risky[codes])
+            done, ends = replay(codes[part], change[part], rows)
+            missed = int((ends[risky] - final[risky]).sum())
+            final[risky] = ends[risky]
+            fresh = fresh | (done > 0)
+            keep = np.ones(frame.height, bool)
+            keep[part] = ranks(codes[part]) >= done[codes[part]]
+            kept = np.flatnonzero(keep)
+            frame, codes, change = rows_at(frame, kept), codes[kept], change[kept]
+        return Batch(frame, codes, change, first, known, fresh, final, missed)
+
+    def before(self, batch: Batch, groups: pl.DataFrame) -> pl.DataFrame:
+        """The state row that each group starts from."""
+        if not self.group_columns:
+            return pl.DataFrame(height=batch.groups)
+        rows = stacked([groups[self.group_columns], self._initial])
+        return rows_at(rows, np.where(batch.fresh, groups.height, batch.known))
+
+    def tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
+        kept = [(i, self.accumulators[i]) for i, _ in users]
+        return [(i, k) for i, k in kept if isinstance(k, TrackedExtreme)]
+
+    def output(
+        self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
+    ) -> pl.DataFrame:
+        old = batch.known >= 0
+        there = batch.rows != 0
+        known = np.flatnonzero(old)
+        before = self.results(rows_at(keys, known), rows_at(groups, batch.known[known]))
+        after = self.results(keys, current)
+        told = old & there
+        if ttl == 0 and len(known):
+            same = np.ones(len(known), bool)
+            for name in before.columns[len(self._keys) :]:
+                same &= equal(before[name], after[name][known])
+            told[known[same]] = False
+        new = np.flatnonzero(told | (there & ~old))
+        kinds = np.where(old[new], np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT))
+        output = with_kind(_rows(after, new), kinds)
+        left = np.flatnonzero(((told & self.generate_update_before) | ~there)[known])
+        if not len(left):
+            return output
+        kinds = np.where(there[known[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
+        place = np.concatenate([2 * known[left], 2 * new + 1])
+        return rows_at(stacked([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
+
+    def results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
+        """The output rows for the given keys and state rows."""
+        series = [*keys.get_columns(), *(kept.value(state) for kept in self.accumulators)]
+        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])
+
+
+def _filter(call: AggCall) -> str | None:
+    return column(call.filter_arg) if call.filter_arg >= 0 else None
+
+
+def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
+    return {s.name: s for s in series}
+
+
+def _with_deletions(
+    deletes: pl.DataFrame | None, stale: pl.DataFrame | None, upserts: pl.DataFrame | None
+) -> pl.DataFrame | None:
+    """``deletes`` and those of the ``stale`` rows that are not written."""
+    if stale is None or not stale.height:
+        return deletes
+    if upserts is not None:
+        stale = stale[absent(stale, stale.columns, upserts)]
+    return stale if deletes is None else pl.concat([deletes, stale])
+
+
+def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+    return frame if len(rows) == frame.height else rows_at(frame, rows)
+
+
+def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool) -> Changes:
+    """What a DISTINCT call sees."""
+    if not kept.ordered:
+        return changes.of_call(position, batch.groups)
+    seen, rows = changes.in_order(position, batch.groups, retract)
+    if not kept.sees_nulls and seen.column.null_count():
+        there = np.flatnonzero(seen.column.is_not_null().to_numpy())
+        seen, rows = _taken(seen, there), rows[there]
+    return seen if len(call.arg_list) < 2 else replace(seen, second=batch.frame[column(call.arg_list[1])][rows])
+
+
+def _taken(changes: Changes, rows: Ints) -> Changes:
+    return replace(
+        changes,
+        codes=changes.codes[rows],
+        values=None if changes.values is None else changes.values[rows],
+        signs=None if changes.signs is None else changes.signs[rows],
+        second=None if changes.second is None else changes.second[rows],
+        third=None if changes.third is None else changes.third[rows],
+    )
+
+
+Seen = tuple[tuple[int, ...], str | None, bool, bool]
+"""What a call sees: arguments, filter, whether NULLs count, and whether the arguments are packed into a struct."""
+
+
+def group_changes(
+    frame: pl.DataFrame,
+    codes: Ints,
+    signs: Ints | None,
+    groups: int,
+    call: AggCall,
+    kept: Fold,
+    known: dict[Seen, Changes],
+) -> Changes:
+    """What a call sees that is not DISTINCT; calls that see the same share it through ``known``. User-defined functions
+    see a struct of their arguments."""
+    packed = call.user_function is not None
+    source = (call.arg_list, _filter(call), kept.sees_nulls, packed)
+    if source in known:
+        return known[source]
+    keep: Bools | None = None if source[1] is None else truth(frame[source[1]])
+    values = frame[column(call.arg_list[0])] if call.arg_list else None
+    if values is not None and values.null_count() and not kept.sees_nulls:
+        there = values.is_not_null().to_numpy()
+        keep = there if keep is None else keep & there
+    second, third = (frame[column(call.arg_list[i])] if len(call.arg_list) > i and not packed else None for i in (1, 2))
+    if packed and len(call.arg_list) > 1:
+        fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
+        values = frame.select(pl.struct(fields)).to_series()
+    whole = Changes(groups, codes, values, signs, second, third)
+    known[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
+    return known[source]

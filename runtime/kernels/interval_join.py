@@ -1,0 +1,299 @@
+"""Interval joins: rows whose times are near each other.
+
+Source of the semantics: Flink's ``TimeIntervalJoin``, ``RowTimeIntervalJoin``, ``ProcTimeIntervalJoin`` and
+``IntervalJoinFunction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from stateplan.common.changelog import column, columns
+from stateplan.common.types import LogicalType
+from stateplan.execnodes.node_text import joined_names
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.runtime.kernel import (
+    NO_WATERMARK,
+    OUTER_ROWS,
+    Access,
+    Awaited,
+    EventTimeKernel,
+    Frames,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    left_out,
+    lookup_frame,
+    own_columns,
+)
+from stateplan.runtime.kernels.common.net import (
+    Bools,
+    Ints,
+    framed,
+    ids_of,
+    nulls,
+    stamped,
+    state_columns,
+    truth,
+    unmatched,
+    within,
+)
+from stateplan.runtime.transforms.calc import CalcTransform
+
+_TIME, _DUE, _NUMBER, _MET = "@time", "@due", "@n", "@matched"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one side: those of the state first, then those of the micro-batch.
+
+    Attributes:
+        frame: the columns of the side's state table.
+        stored: how many come from the state.
+        kept: which are in the state, or go there: a row of the other side may still come that meets them.
+        met: which have met a row, now or before.
+        late: which came too late to be kept.
+    """
+
+    frame: pl.DataFrame
+    stored: int
+    kept: Bools
+    met: Bools
+    late: Bools
+
+    @property
+    def times(self) -> Ints:
+        return self.frame[_TIME].to_numpy()
+
+
+@dataclass(frozen=True)
+class IntervalJoinKernel(EventTimeKernel):
+    """A join of rows with lower <= left time - right time <= upper.
+
+    A row meets the rows of the other side that are kept, and is kept itself until the watermark is past all that it
+    could meet. Rows that have met nothing by then come out padded with NULLs, on the sides that an outer join keeps. A
+    row so late that it will not be kept is padded at once. Within a micro-batch the left rows come first. By
+    processing time the clock of the micro-batch takes the place of both the times of its rows and the watermark.
+
+    A row whose TTL ends while it waits meets nothing any more, and is not padded. As in Flink rows with NULL in a key
+    where NULL matches nothing wait too in an outer join, and bounds that no two times can meet keep nothing.
+
+    Attributes:
+        left_type, right_type: ROW types of the inputs.
+        spec: the keys and the further condition; INNER, LEFT, RIGHT or FULL.
+        event_time: else it goes by processing time.
+        lower, upper: the bounds, ms.
+        left_time, right_time: the fields that hold the time of a row.
+        time_zone: the session's time zone, for the condition.
+    """
+
+    left_type: LogicalType
+    right_type: LogicalType
+    spec: JoinSpec
+    event_time: bool
+    lower: int
+    upper: int
+    left_time: int
+    right_time: int
+    time_zone: str = "UTC"
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether what is due is so by the clock of the micro-batch."""
+        return not self.event_time
+
+    @property
+    def awaits(self) -> Awaited | None:
+        return OUTER_ROWS if self.by_clock and any(self._outer) else None
+
+    def waiting(self, state: Frames) -> int:
+        """The rows that an outer join keeps, and that have met nothing."""
+        return sum(int((~truth(state[i][_MET])).sum()) for i in (0, 1) if self._outer[i])
+
+    @property
+    def watermark_delay(self) -> int:
+        """How much later than the operator's watermark the rows may be that come out of it, ms."""
+        return max(-self.lower, self.upper) if self.lower <= self.upper else 0
+
+    @cached_property
+    def _types(self) -> tuple[LogicalType, LogicalType]:
+        return self.left_type, self.right_type
+
+    @cached_property
+    def _keys(self) -> tuple[list[str], list[str]]:
+        return [column(k) for k in self.spec.left_keys], [column(k) for k in self.spec.right_keys]
+
+    @cached_property
+    def _outer(self) -> tuple[bool, bool]:
+        return self.spec.join_type in ("LEFT", "FULL"), self.spec.join_type in ("RIGHT", "FULL")
+
+    @cached_property
+    def _reach(self) -> tuple[int, int]:
+        """Per side, how much later than itself a row of the other side may be, ms."""
+        return -self.lower, self.upper
+
+    @cached_property
+    def _condition(self) -> CalcTransform | None:
+        rest = self.spec.non_equi_condition
+        names = joined_names(self._types)
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        out = []
+        own = own_columns({_TIME: pl.Int64(), _DUE: pl.Int64(), _NUMBER: pl.Int64(), _MET: pl.Boolean()})
+        for i, name in enumerate(("leftCache", "rightCache")):
+            lookup = tuple(dict.fromkeys(self._keys[i]))
+            schema = {**field_columns(self._types[i], i), **own}
+            access = Access(use="joined")
+            out.append(StateTable(name, i, lookup, (*lookup, _NUMBER), schema, due=_DUE, access=access))
+        number = own_columns({_NUMBER: pl.Int64()})
+        return (*out, StateTable("next", 0, (), (), number, access=Access(lasting=True)))
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        out: list[pl.DataFrame | None] = []
+        for side, other in ((0, 1), (1, 0)):
+            pairs = dict(zip(reversed(self._keys[side]), reversed(self._keys[other]), strict=True))
+            frame, table = inputs[other], self.tables[side]
+            if pairs and frame.height:
+                out.append(pl.DataFrame([frame[pairs[name]].alias(name) for name in table.lookup]))
+            else:
+                out.append(lookup_frame(frame, ()))
+        arrived = next((f for f in inputs if f.height), inputs[0])
+        return [*out, lookup_frame(arrived, ())]
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        before, after = (watermark.before, watermark.now) if self.event_time else (now, now)
+        releases = after > before or not self.event_time
+        first = int(state[2][_NUMBER][0]) if state[2].height else 0
+        left = self._rows(0, inputs[0], state[0], before, now, first)
+        right = self._rows(1, inputs[1], state[1], before, now, first + inputs[0].height)
+        old, new = np.arange(left.stored, left.frame.height), np.arange(right.stored, right.frame.height)
+        parts = [
+            self._joined(left, right, old, np.arange(right.stored), now),
+            self._joined(left, right, np.flatnonzero(left.kept), new, now),
+        ]
+        upserts: list[pl.DataFrame | None] = []
+        deletes: list[pl.DataFrame | None] = []
+        for side, rows, known in ((0, left, state[0]), (1, right, state[1])):
+            due = rows.frame[_DUE].to_numpy() <= after if releases else np.zeros(rows.frame.height, bool)
+            gone = ~rows.kept | due
+            if self._outer[side]:
+                parts.append(self._padded(side, rows.frame.filter(gone & ~rows.met)))
+            fresh = np.arange(rows.frame.height) >= rows.stored
+            written = ~gone & fresh
+            if self._outer[side]:
+                written[: rows.stored] = ~gone[: rows.stored] & (rows.met[: rows.stored] & ~truth(known[_MET]))
+            keep = rows.frame.with_columns(pl.Series(_MET, rows.met)).filter(written)
+            dead = rows.frame.filter(gone & ~fresh)[list(self.tables[side].identity)]
+            upserts.append(stamped(keep, now) if keep.height else None)
+            deletes.append(dead if dead.height else None)
+        arrived = inputs[0].height + inputs[1].height
+        number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
+        parts = [p for p in parts if p.height] or parts[:1]
+        return Step(
+            pl.concat(parts),
+            [*upserts, stamped(number, now) if arrived else None],
+            [*deletes, None],
+            late_rows=[self._late(side, rows) for side, rows in enumerate((left, right))],
+        )
+
+    def _late(self, side: int, rows: _Rows) -> pl.DataFrame:
+        """The rows that nothing comes of, because they came too late to be kept, and met none that was."""
+        if self._outer[side]:
+            return rows.frame[:0]
+        return left_out(rows.frame, ~(rows.late & ~rows.met))
+
+    def _rows(self, side: int, arrived: pl.DataFrame, stored: pl.DataFrame, watermark: int, now: int, n: int) -> _Rows:
+        """The rows of a side, new ones numbered from ``n``."""
+        table, reach = self.tables[side], self._reach[side]
+        height = arrived.height
+        times = self._times(side, arrived, now)
+        fresh = arrived[columns(len(self._types[side].fields))].hstack(
+            [
+                pl.Series(_TIME, times),
+                pl.Series(_DUE, times + (reach + 1)),
+                pl.Series(_NUMBER, np.arange(n, n + height), dtype=pl.Int64),
+                pl.Series(_MET, np.zeros(height, bool)),
+            ]
+        )
+        # As in Flink event time begins in 1970, also before there is a watermark.
+        early = max(watermark, 0) < times + reach
+        late = np.concatenate([np.zeros(stored.height, bool), ~early & (watermark > NO_WATERMARK) & self.event_time])
+        waits = early & (self.lower <= self.upper)
+        if not self._outer[side]:
+            waits &= ~unmatched(arrived, self._keys[side], self.spec.filter_nulls)
+        frame = pl.concat([stored[list(table.schema)], fresh])
+        met = frame[_MET].to_numpy().copy()
+        return _Rows(frame, stored.height, np.concatenate([np.ones(stored.height, bool), waits]), met, late)
+
+    def _times(self, side: int, arrived: pl.DataFrame, now: int) -> Ints:
+        if not self.event_time:
+            return np.full(arrived.height, now, np.int64)
+        times = arrived[column((self.left_time, self.right_time)[side])]
+        if times.dtype.is_temporal():
+            times = times.cast(pl.Datetime("ms")).to_physical()
+        return times.cast(pl.Int64).fill_null(0).to_numpy()
+
+    def _joined(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints, now: int) -> pl.DataFrame:
+        """The joined rows of some left with some right ones, which are marked as met."""
+        lefts, rights = self._pairs(left, right, lefts, rights)
+        width = len(self.left_type.fields)
+        names = columns(width + len(self.right_type.fields))
+        out = framed(
+            [
+                *left.frame[columns(width)][lefts],
+                *(s.alias(n) for s, n in zip(self._own(1, right.frame[rights]), names[width:], strict=True)),
+            ],
+            len(lefts),
+        )
+        if self._condition is not None and out.height:
+            holds = truth(self._condition(out, now)[column(0)])
+            out, lefts, rights = out.filter(holds), lefts[holds], rights[holds]
+        left.met[lefts] = True
+        right.met[rights] = True
+        return out
+
+    def _pairs(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
+        """Pairs of rows with equal keys and times within the bounds: the rows of the right side are put in order of
+        key and time, in which those that a left row meets lie side by side."""
+        if not len(lefts) or not len(rights) or self.lower > self.upper:
+            return lefts[:0], rights[:0]
+        frames = left.frame[lefts], right.frame[rights]
+        filters = self.spec.filter_nulls
+        matching = [~unmatched(frame, keys, filters) for frame, keys in zip(frames, self._keys, strict=True)]
+        lefts, rights = lefts[matching[0]], rights[matching[1]]
+        names = columns(len(self._keys[0]))
+        keyed = [
+            framed([f[k].filter(m).alias(n) for k, n in zip(keys, names, strict=True)], int(m.sum()))
+            for f, m, keys in zip(frames, matching, self._keys, strict=True)
+        ]
+        _, (mine, theirs) = ids_of(keyed, names)
+        known, ranks = np.unique(right.times[rights], return_inverse=True)
+        words = theirs * (len(known) + 1) + ranks
+        order = np.argsort(words, kind="stable")
+        words = words[order]
+        times = left.times[lefts]
+        low = mine * (len(known) + 1) + np.searchsorted(known, times - self.upper, "left")
+        high = mine * (len(known) + 1) + np.searchsorted(known, times - self.lower, "right")
+        starts, ends = np.searchsorted(words, low, "left"), np.searchsorted(words, high, "left")
+        counts = np.maximum(ends - starts, 0)
+        return np.repeat(lefts, counts), rights[order[np.repeat(starts, counts) + within(counts)]]
+
+    def _own(self, side: int, frame: pl.DataFrame) -> list[pl.Series]:
+        return [frame[n] for n in columns(len(self._types[side].fields))]
+
+    def _padded(self, side: int, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows beside NULLs."""
+        width = len(self.left_type.fields)
+        names = columns(width + len(self.right_type.fields))
+        own = self._own(side, frame)
+        others = [nulls("", t, frame.height) for t in state_columns(self._types[1 - side]).values()]
+        both = [*own, *others] if side == 0 else [*others, *own]
+        return framed([s.alias(n) for s, n in zip(both, names, strict=True)], frame.height)

@@ -1,0 +1,351 @@
+"""The state of a sink whose primary key is not the key of the changes it gets: the rows of each primary key, in order.
+
+A sink that refuses or ignores a second row of a primary key (ON CONFLICT DO ERROR and DO NOTHING) has another.
+
+Source of the semantics: Flink's ``SinkUpsertMaterializer`` and ``WatermarkCompactingSinkMaterializer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from stateplan.common.changelog import KIND, RowKind, columns
+from stateplan.common.errors import RunError
+from stateplan.runtime.kernel import (
+    EventTimeKernel,
+    Frames,
+    KeyedKernel,
+    StateTable,
+    Step,
+    Watermark,
+    lookup_frame,
+    own_columns,
+)
+from stateplan.runtime.kernels.common.net import (
+    Bools,
+    Ints,
+    absent,
+    ids_of,
+    is_retraction,
+    key_ids,
+    positions,
+    ranks,
+    replay,
+    stable_order,
+    stamped,
+    unchanged,
+    with_kind,
+)
+
+_PLACE = "n"
+"""Column of the state: the place of a row among those of its primary key; only the order counts."""
+_NUMBER, _DUE = "n", "due"
+"""Columns of the rows that wait: their order, and the watermark that releases them."""
+
+
+@dataclass(frozen=True)
+class _SinkKernel(KeyedKernel):
+    """What the kernels of sinks with a primary key share. ``key_fields`` are those of the primary key.
+
+    Attributes:
+        upsert_key: fields of the key of the changes; empty for none.
+    """
+
+    upsert_key: tuple[int, ...] = ()
+
+    @cached_property
+    def _entry_columns(self) -> list[str]:
+        """What tells the rows of a primary key apart."""
+        if not self.upsert_key:
+            return list(self._fields)
+        return list(dict.fromkeys([*self._keys, *columns(self.upsert_key)]))
+
+    def _lists(self, before: pl.DataFrame, frame: pl.DataFrame, places: Ints) -> tuple[RowLists, pl.DataFrame]:
+        """The lists of rows, and the rows: those of ``before``, which have ``places``, and behind them the changes."""
+        retracted = is_retraction(frame)
+        adds = np.ones(frame.height, bool) if retracted is None else ~retracted
+        rows = pl.concat([before[list(self._fields)], frame[list(self._fields)]], rechunk=True)
+        keys, entries = key_ids(rows, self._keys), key_ids(rows, self._entry_columns)
+        known, now = entries.codes[: before.height], entries.codes[before.height :]
+        return RowLists(keys.codes, keys.count, known, now, entries.count, places, adds, bool(self.upsert_key)), rows
+
+
+@dataclass(frozen=True)
+class SinkMaterializerKernel(_SinkKernel):
+    """Keeps the rows of each primary key in the order they came; the table shows the one that came last.
+
+    A row that comes replaces the one of the same upsert key, at its place, or goes last. A row that is retracted (-U,
+    -D) is the first with its upsert key; without an upsert key, the first equal row. When the last row goes, the one
+    before it is shown again; when none is left the key is deleted. A retraction that finds nothing is counted.
+
+    As Flink keeps one list per primary key, all rows of a key live as long as it, and are refreshed by every change
+    that is not a retraction that finds nothing. Per micro-batch and key one change is emitted at most: +I, +U or -D.
+    """
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        schema = {**self._columns, **own_columns({_PLACE: pl.Int64()})}
+        return (StateTable("sinkMaterializeState", 0, self._keys, (*self._keys, _PLACE), schema),)
+
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        frame, before = inputs[0], state[0]
+        lists, rows = self._lists(before, frame, before[_PLACE].to_numpy())
+        final = lists.after(np.ones(frame.height, bool))
+        changed = lists.changed(final)
+        written = np.flatnonzero(changed[lists.keys[final.rows]])
+        lists_now = rows[final.rows[written]].hstack([pl.Series(_PLACE, final.places[written])])
+        places = [*self._keys, _PLACE]
+        old = before[places][np.flatnonzero(changed[lists.keys[: before.height]])]
+        gone = absent(old, places, lists_now)
+        upserts = stamped(lists_now, now) if len(written) else None
+        deletes = old[gone] if len(gone) else None
+        return Step(_shown(rows, lists, final), [upserts], [deletes], lists.missed())
+
+
+def _shown(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFrame:
+    """What the changes make the table show, per primary key in order of its last change.
+
+    A row that comes is shown, also where it takes the place of one further up. A row that goes matters only when it is
+    the last of its list: then the last one of those that are left is shown.
+    """
+    known = len(lists.places)
+    codes = lists.keys[known:]
+    last_add = lists.last_add()
+    before, after = lists.ends(lists.after(np.zeros(len(codes), bool))), lists.ends(final)
+    until_add = np.arange(len(codes)) <= last_add[codes]
+    then = after if until_add.all() else lists.ends(lists.after(until_add))
+    lost = (then.places >= 0) & (then.places != after.places)
+    shown = np.where(lost | (last_add < 0), after.rows, known + last_add)
+    shown[after.rows < 0] = -1
+    touched = positions(codes, lists.count)
+    told = ((last_add >= 0) | lost) & (touched >= 0) & ((shown >= 0) | (before.rows >= 0))
+    keys = np.flatnonzero(told)
+    keys = keys[np.argsort(touched[keys])]
+    there, was = shown[keys] >= 0, before.rows[keys] >= 0
+    kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
+    return with_kind(rows[np.where(there, shown[keys], before.rows[keys])], kinds.astype(np.int8))
+
+
+def _last_of(codes: Ints, count: int, among: Bools) -> Ints:
+    """Per number the last row of those ``among`` all, -1 for none."""
+    chosen = np.flatnonzero(among)
+    return np.append(chosen, -1)[positions(codes[chosen], count)]
+
+
+@dataclass(frozen=True)
+class PlacedRows:
+    """Rows with their places.
+
+    Attributes:
+        rows: positions among the rows of the state and, behind them, those of the batch.
+        places: of each; a row that came is behind all of the state.
+    """
+
+    rows: Ints
+    places: Ints
+
+
+@dataclass(frozen=True)
+class RowLists:
+    """The lists of rows of all primary keys, and what a batch does to them.
+
+    Attributes:
+        keys: number of the primary key of every row of the state, then of every row of the batch.
+        count: how many primary keys there are.
+        entries_before, entries_now: number of what tells a row apart, of the state's rows and of the batch's.
+        entries: how many such numbers there are.
+        places: of the state's rows.
+        adds: which rows of the batch come; the others go.
+        keyed: whether there is at most one row per entry.
+    """
+
+    keys: Ints
+    count: int
+    entries_before: Ints
+    entries_now: Ints
+    entries: int
+    places: Ints
+    adds: Bools
+    keyed: bool
+
+    def after(self, ops: Bools) -> PlacedRows:
+        """The rows of all lists after the rows ``ops`` of the batch."""
+        return self._after_keyed(ops) if self.keyed else self._after(ops)
+
+    def _after_keyed(self, ops: Bools) -> PlacedRows:
+        known = len(self.places)
+        there = positions(self.entries_before, self.entries)
+        coming = self._last(ops & self.adds)
+        going = self._last(ops & ~self.adds)
+        back = np.flatnonzero(ops & self.adds & (np.arange(len(ops)) > going[self.entries_now]))[::-1]
+        first = np.full(self.entries, -1, np.int64)
+        first[self.entries_now[back]] = back
+        stays = (there >= 0) & (going < 0)
+        entries = np.flatnonzero(stays | (first >= 0))
+        rows = np.where(first[entries] >= 0, known + coming[entries], there[entries])
+        places = self._base() + first[entries]
+        places[stays[entries]] = self.places[there[entries][stays[entries]]]
+        return PlacedRows(rows, places)
+
+    def _after(self, ops: Bools) -> PlacedRows:
+        known = len(self.places)
+        oldest = np.argsort(self.places, kind="stable")
+        chosen = np.flatnonzero(ops)
+        come = np.flatnonzero(ops & self.adds)
+        start = np.bincount(self.entries_before, minlength=self.entries)
+        codes = self.entries_now[chosen]
+        _, left = replay(codes, np.where(self.adds[chosen], np.int64(1), np.int64(-1)), start)
+        pushed = np.concatenate([self.entries_before[oldest], self.entries_now[come]])
+        kept = ranks(pushed, backwards=True) < left[pushed]
+        rows = np.concatenate([oldest, known + come])
+        places = np.concatenate([self.places[oldest], self._base() + come])
+        return PlacedRows(rows[kept], places[kept])
+
+    def _base(self) -> int:
+        """The first place behind all of the state."""
+        return int(self.places.max(initial=-1)) + 1
+
+    def _last(self, ops: Bools) -> Ints:
+        """Per entry the last of the rows ``ops`` of the batch, -1 for none."""
+        return _last_of(self.entries_now, self.entries, ops)
+
+    def last_add(self) -> Ints:
+        """Per primary key the last row of the batch that comes, -1 for none."""
+        return _last_of(self.keys[len(self.places) :], self.count, self.adds)
+
+    def changed(self, rows: PlacedRows) -> Bools:
+        """Which primary keys have lists that a row came to or went from."""
+        before = np.bincount(self.keys[: len(self.places)], minlength=self.count)
+        changed: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
+        return changed | (self.last_add() >= 0)
+
+    def ends(self, rows: PlacedRows) -> PlacedRows:
+        """Per primary key the last row of its list, -1 for none."""
+        order = np.argsort(rows.places, kind="stable")
+        at = positions(self.keys[rows.rows[order]], self.count)
+        there = at >= 0
+        out = PlacedRows(np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64))
+        out.rows[there] = rows.rows[order][at[there]]
+        out.places[there] = rows.places[order][at[there]]
+        return out
+
+    def missed(self) -> int:
+        """How many rows that go were not there."""
+        if not self.keyed:
+            come = int(self.adds.sum())
+            left = len(self._after(np.ones(len(self.adds), bool)).rows)
+            return len(self.adds) - come - (len(self.places) + come - left)
+        order = stable_order(self.entries_now)
+        codes = self.entries_now[order]
+        there = positions(self.entries_before, self.entries)[codes] >= 0
+        again = np.flatnonzero(codes[1:] == codes[:-1]) + 1
+        there[again] = self.adds[order][again - 1]
+        return int((~self.adds[order] & ~there).sum())
+
+
+@dataclass(frozen=True)
+class SinkConflictKernel(_SinkKernel, EventTimeKernel):
+    """Rows wait until the watermark advances; then those of each primary key are taken together, after the row that
+    the table shows. A row and its retraction cancel each other, in whichever order they came. One row left is shown,
+    none deletes the key; of more, DO ERROR fails the job, and DO NOTHING leaves the table as it is, or shows the first
+    of them where the key is new. Rows that are not shown are forgotten.
+
+    The rows of a key that wait live as long as the last of them. A retraction that finds nothing is counted.
+
+    Attributes:
+        table: of the sink, for messages.
+        fails: DO ERROR.
+    """
+
+    table: str = ""
+    fails: bool = False
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        waiting = {**self._columns, **own_columns({KIND: pl.Int8(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        return (
+            StateTable("sinkMaterializeState-buffer", 0, self._keys, (*self._keys, _NUMBER), waiting, _DUE),
+            StateTable("sinkMaterializeState", 0, self._keys, self._keys, self._columns),
+        )
+
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        return [lookup_frame(inputs[0], self._keys), None]
+
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
+        keys = pl.concat([inputs[0].select(self._keys), state[0].select(self._keys)])
+        return [None, lookup_frame(keys, self._keys)]
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        """One micro-batch. Raises RunError RUN024, two rows of a primary key, with DO ERROR."""
+        frame, waiting, shown = inputs[0], state[0], state[1]
+        if KIND not in frame.columns:
+            frame = frame.with_columns(pl.lit(RowKind.INSERT.value, pl.Int8).alias(KIND))
+        waiting = waiting.sort(_NUMBER)
+        first = int(waiting[_NUMBER][-1]) + 1 if waiting.height else 0
+        numbers = pl.Series(_NUMBER, np.arange(first, first + frame.height))
+        wanted = [*self._fields, KIND, _NUMBER]
+        pending = pl.concat([waiting.select(wanted), frame.with_columns(numbers).select(wanted)], rechunk=True)
+        left = self._left(pending)
+        if watermark.now > watermark.before:
+            return self._released(pending[left].drop(_NUMBER), waiting, shown[list(self._fields)], now)
+        gone = np.ones(pending.height, bool)
+        gone[left] = False
+        done = waiting.select([*self._keys, _NUMBER]).filter(pl.Series(gone[: waiting.height]))
+        kept = pending[left].with_columns(pl.lit(watermark.before + 1, pl.Int64).alias(_DUE))
+        nothing = with_kind(frame[list(self._fields)][:0], np.zeros(0, np.int8))
+        return Step(nothing, [stamped(kept, now) if kept.height else None, None], [done if done.height else None, None])
+
+    def _released(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown: pl.DataFrame, now: int) -> Step:
+        """All that waits, in order, over the rows the table shows."""
+        lists, everything = self._lists(shown, pending, np.zeros(shown.height, np.int64))
+        final = lists.after(np.ones(pending.height, bool))
+        known, codes, count = lists.keys[: shown.height], lists.keys[shown.height :], lists.count
+        order = np.argsort(final.places, kind="stable")[::-1]
+        first = np.full(count, -1, np.int64)
+        owners = lists.keys[final.rows]
+        first[owners[order]] = final.rows[order]
+        left = np.bincount(owners, minlength=count)
+        before = positions(known, count)
+        touched = positions(codes, count)
+        if self.fails and (left > 1).any():
+            raise self._conflict(everything, first[int(np.argmax(left > 1))])
+        tell = (touched >= 0) & np.where(left > 1, before < 0, (left > 0) | (before >= 0))
+        alone = np.flatnonzero(tell & (left == 1))
+        tell[alone[unchanged(everything[first[alone]], shown, before[alone], list(self._fields))]] = False
+        told = np.flatnonzero(tell)
+        told = told[np.argsort(touched[told])]
+        there, was = left[told] > 0, before[told] >= 0
+        kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
+        output = with_kind(everything[np.where(there, first[told], before[told])], kinds.astype(np.int8))
+        written = everything[first[told[there]]]
+        gone = shown[list(self._keys)][before[told[~there]]]
+        done = waiting.select([*self._keys, _NUMBER])
+        return Step(
+            output,
+            [None, stamped(written, now) if written.height else None],
+            [done if done.height else None, gone if gone.height else None],
+            lists.missed(),
+        )
+
+    def _left(self, pending: pl.DataFrame) -> Ints:
+        """The rows that are left when equal rows that come and go cancel each other: the last ones of their kind."""
+        retracted = is_retraction(pending)
+        if retracted is None:
+            return np.arange(pending.height)
+        ids, (codes,) = ids_of((pending,), list(self._fields))
+        net = np.bincount(codes, np.where(retracted, -1, 1), ids.count).astype(np.int64)
+        kind = codes * 2 + retracted
+        from_behind = ranks(kind, backwards=True)
+        same_sign = np.where(retracted, net[codes] < 0, net[codes] > 0)
+        return np.flatnonzero(same_sign & (from_behind < np.abs(net[codes])))
+
+    def _conflict(self, rows: pl.DataFrame, row: int) -> RunError:
+        names = [self.input_type.fields[i].name for i in self.key_fields]
+        values = rows.select(self._keys).row(int(row))
+        key = ", ".join(f"{n}={'null' if v is None else v}" for n, v in zip(names, values, strict=True))
+        return RunError("RUN024", table=self.table, key=key)

@@ -1,0 +1,304 @@
+"""Temporal joins: each left row with the version of its right row that held at its time.
+
+Source of the semantics: Flink's ``TemporalRowTimeJoinOperator`` and ``TemporalProcessTimeJoinOperator``. By event time
+a left row waits until the watermark has come to its time; then it meets the newest version of its key that is not
+newer than itself. A version is forgotten once a newer one is at or before the watermark and its key is used. NULL
+is an ordinary key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+
+from stateplan.common.changelog import KIND, RowKind, column, columns
+from stateplan.common.types import LogicalType
+from stateplan.execnodes.node_text import joined_names
+from stateplan.execnodes.specs import JoinSpec
+from stateplan.runtime.kernel import (
+    ACCESS_TIME,
+    NO_WATERMARK,
+    Access,
+    EventTimeKernel,
+    Frames,
+    Kernel,
+    StateTable,
+    Step,
+    Watermark,
+    field_columns,
+    own_columns,
+)
+from stateplan.runtime.kernels.common.net import state_columns
+from stateplan.runtime.transforms.calc import CalcTransform
+
+_TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@row_kind", "@key"
+
+
+def _kinds(frame: pl.DataFrame) -> pl.Expr:
+    return pl.col(KIND) if KIND in frame.columns else pl.lit(0, dtype=pl.Int8)
+
+
+def _millis(row: LogicalType, index: int) -> pl.Expr:
+    """The time of a row, epoch milliseconds; 0 where there is none."""
+    name = column(index)
+    if not row.fields[index].type.is_timestamp:
+        return pl.col(name).cast(pl.Int64).fill_null(0)
+    return pl.col(name).cast(pl.Datetime("ms")).to_physical().fill_null(0)
+
+
+@dataclass(frozen=True)
+class _TemporalJoin(Kernel):
+    """What both kinds of temporal join share: keys, condition and the rows that come out.
+
+    Args:
+        left_type, right_type: ROW types of the inputs.
+        spec: keys, further condition, INNER or LEFT.
+        time_zone: the session's ``table.local-time-zone``.
+        upserts: whether updates of the left input come without their old rows. A change that meets nothing then
+            deletes the row of its key, which may have met something before; Flink leaves that row.
+    """
+
+    left_type: LogicalType
+    right_type: LogicalType
+    spec: JoinSpec
+    time_zone: str = field(default="UTC", kw_only=True)
+    upserts: bool = field(default=False, kw_only=True)
+
+    @property
+    def left_keys(self) -> list[str]:
+        return [column(k) for k in self.spec.left_keys]
+
+    @property
+    def right_keys(self) -> list[str]:
+        return list(dict.fromkeys(column(k) for k in self.spec.right_keys))
+
+    def as_right(self, left: pl.DataFrame) -> pl.DataFrame:
+        """The keys of left rows under the names of the right key columns; all NULL where two left columns stand for
+        one right column and differ: such a row meets nothing."""
+        pairs: dict[str, list[str]] = {}
+        for a, b in zip(self.spec.left_keys, self.spec.right_keys, strict=True):
+            pairs.setdefault(column(b), []).append(column(a))
+        out = left.select(pl.col(names[0]).alias(right) for right, names in pairs.items())
+        schema = state_columns(self.right_type)
+        return out.select(pl.col(n).cast(schema[n], strict=False) for n in out.columns)
+
+    def agree(self, left: pl.DataFrame) -> pl.Series:
+        """Whether the left columns that stand for one right column are equal."""
+        first: dict[int, str] = {}
+        ok = pl.Series([True]).new_from_index(0, left.height)
+        for a, b in zip(self.spec.left_keys, self.spec.right_keys, strict=True):
+            name = first.setdefault(b, column(a))
+            if name != column(a):
+                ok &= left[name].eq_missing(left[column(a)])
+        return ok
+
+    def numbered(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+        """A number for the key of each left row and of each right row, equal for equal keys."""
+        names = self.right_keys
+        both = pl.concat([self.as_right(left), right.select(names)])
+        known = both.unique(maintain_order=True).with_row_index(_KEY)
+        numbers = both.join(known, on=names, how="left", nulls_equal=True, maintain_order="left")[_KEY]
+        numbers = numbers.cast(pl.Int64)
+        return numbers[: left.height], numbers[left.height :]
+
+    @cached_property
+    def condition(self) -> CalcTransform | None:
+        rest = self.spec.non_equi_condition
+        names = joined_names((self.left_type, self.right_type))
+        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
+
+    def joined(self, left: pl.DataFrame, right: pl.DataFrame, met: pl.Series, now: int) -> pl.DataFrame:
+        """Left rows with the right rows beside them, as changes of the kind of the left row.
+
+        Args:
+            left: rows with :data:`KIND`.
+            right: as many rows; only those of ``met`` count.
+            met: whether a left row has found one.
+        """
+        width = len(self.left_type.fields)
+        beside = right.select(
+            pl.col(n).alias(column(width + i)) for i, n in enumerate(columns(len(self.right_type.fields)))
+        )
+        both = pl.concat([left.select(*columns(width), KIND), beside], how="horizontal")
+        both = both.with_columns(met.alias(_KEY))
+        if self.condition is not None and both.height:
+            holds = self.condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
+            both = both.with_columns((pl.col(_KEY) & holds).alias(_KEY))
+        if self.spec.join_type != "LEFT":
+            if not self.upserts:
+                return both.filter(_KEY).drop(_KEY)
+            deleted = pl.lit(RowKind.DELETE, dtype=pl.Int8)
+            both = both.with_columns(pl.when(_KEY).then(pl.col(KIND)).otherwise(deleted).alias(KIND))
+        none = [pl.when(_KEY).then(pl.col(n)).alias(n) for n in beside.columns]
+        return both.with_columns(none).drop(_KEY)
+
+
+def _output(rows: pl.DataFrame, insert_only: bool) -> pl.DataFrame:
+    return rows.drop(KIND) if insert_only else rows
+
+
+@dataclass(frozen=True)
+class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
+    """Joins by event time.
+
+    Args:
+        left_time, right_time: fields that hold the time of a row, and from when on a version holds.
+    """
+
+    left_time: int
+    right_time: int
+
+    @property
+    def versioned_inputs(self) -> tuple[int, ...]:
+        return (1,)
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        waiting = field_columns(self.left_type)
+        waiting |= own_columns({_ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()})
+        left_keys = tuple(dict.fromkeys(self.left_keys))
+        right_keys = tuple(self.right_keys)
+        versions = {**field_columns(self.right_type, 1), **own_columns({_ROW_KIND: pl.Int8(), _TIME: pl.Int64()})}
+        access = Access(tuple(state_columns(self.left_type)))
+        return (
+            StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, access),
+            StateTable("leftState.next", 0, (), (), own_columns({_NUMBER: pl.Int64()}), access=Access(lasting=True)),
+            StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions, access=Access(use="joined")),
+        )
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        return self.more_keys(inputs, [])
+
+    def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        return [None, inputs[0].head(1) if inputs[0].height else None, None]
+
+    def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
+        wanted = [self.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
+        if inputs[1].height:
+            wanted.append(inputs[1].select(self.right_keys))
+        first = self.first_keys(inputs) if not state else [None, None, None]
+        return [*first[:2], pl.concat(wanted) if wanted else None]
+
+    def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
+        stored, counter, versions = state
+        arrived, next_number = self._arrived(inputs[0], counter, now)
+        known = self._versions(inputs[1], versions, now)
+        waiting = pl.concat([stored.with_columns(pl.lit(True).alias("@old")), arrived])
+        advanced = watermark.now > watermark.before
+        ready = waiting[_TIME] <= watermark.now if advanced else pl.Series([False]).new_from_index(0, waiting.height)
+        out = self._released(waiting.filter(ready).sort(_NUMBER), known, now)
+        kept = waiting.filter(~ready & ~pl.col("@old"))
+        gone = waiting.filter(ready & pl.col("@old"))
+        left, right, forgotten = self.tables[0], *self._cleaned(known, watermark, now, ttl[1])
+        insert_only = KIND not in inputs[0].columns and not self.upserts and not (waiting[_ROW_KIND] != 0).any()
+        return Step(
+            _output(out, insert_only),
+            [_some(kept.select([*left.schema, ACCESS_TIME])), next_number, _some(right)],
+            [_some(gone.select(left.identity)), None, _some(forgotten)],
+        )
+
+    def _arrived(self, rows: pl.DataFrame, counter: pl.DataFrame, now: int) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """New left rows as rows of their table, numbered on, and the number to go on from."""
+        first = counter[_NUMBER][0] if counter.height else 0
+        kept = rows.select(
+            *state_columns(self.left_type),
+            _kinds(rows).alias(_ROW_KIND),
+            (pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(_NUMBER),
+            _millis(self.left_type, self.left_time).alias(_TIME),
+            pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME),
+            pl.lit(False).alias("@old"),
+        )
+        if not rows.height:
+            return kept, None
+        after = pl.DataFrame({_NUMBER: [first + rows.height], ACCESS_TIME: [now]})
+        return kept, after.cast(pl.Int64)
+
+    def _versions(self, rows: pl.DataFrame, stored: pl.DataFrame, now: int) -> pl.DataFrame:
+        """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those of which the state
+        has a row, ``@new`` those to write."""
+        fresh = rows.select(
+            *state_columns(self.right_type),
+            _kinds(rows).alias(_ROW_KIND),
+            _millis(self.right_type, self.right_time).alias(_TIME),
+            pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME),
+            pl.lit(False).alias("@old"),
+            pl.lit(True).alias("@new"),
+        )
+        identity = list(self.tables[2].identity)
+        both = pl.concat([stored.with_columns(pl.lit(True).alias("@old"), pl.lit(False).alias("@new")), fresh])
+        both = both.with_columns(pl.col("@old").any().over(identity))
+        return both.unique(subset=identity, keep="last", maintain_order=True)
+
+    def _released(self, rows: pl.DataFrame, known: pl.DataFrame, now: int) -> pl.DataFrame:
+        rows = rows.rename({_ROW_KIND: KIND})
+        number, of_version = self.numbered(rows, known)
+        agrees = self.agree(rows)
+        asked = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
+        there = pl.DataFrame({_KEY: of_version, _TIME: known[_TIME]}).with_row_index("@version").sort(_TIME)
+        found = asked.join_asof(there, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False).sort("@row")
+        version = found["@version"]
+        beside = known[version.fill_null(0)] if known.height else known.clear(rows.height)
+        met = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
+        return self.joined(rows, beside, met, now)
+
+    def _cleaned(
+        self, known: pl.DataFrame, watermark: Watermark, now: int, ttl: int
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
+        with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
+        table = self.tables[2]
+        _, number = self.numbered(pl.DataFrame(schema=state_columns(self.left_type)), known)
+        held = known.with_columns(number.alias(_KEY))
+        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        past = pl.col(_TIME).filter(pl.col(_TIME) <= reached).max().over(_KEY)
+        dead = (pl.col(_TIME) < past).fill_null(False)
+        forgotten = held.filter(dead & pl.col("@old")).select(table.identity)
+        written = held.filter(~dead if ttl > 0 else ~dead & pl.col("@new"))
+        written = written.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
+        return written.select([*table.schema, ACCESS_TIME]), forgotten
+
+
+@dataclass(frozen=True)
+class ProcessingTimeJoinKernel(_TemporalJoin):
+    """Joins with the row of a key that is there when the left row arrives; the right rows of a micro-batch come
+    first."""
+
+    @cached_property
+    def tables(self) -> tuple[StateTable, ...]:
+        keys = tuple(self.right_keys)
+        found = field_columns(self.right_type, 1)
+        return (StateTable("rightState", 1, keys, keys, found, access=Access(use="joined")),)
+
+    def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
+        wanted = [self.as_right(inputs[0])] if inputs[0].height else []
+        if inputs[1].height:
+            wanted.append(inputs[1].select(self.right_keys))
+        return [pl.concat(wanted) if wanted else None]
+
+    def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
+        table = self.tables[0]
+        changes = inputs[1].select(*table.schema, _kinds(inputs[1]).alias(_ROW_KIND))
+        last = changes.unique(subset=list(table.identity), keep="last", maintain_order=True)
+        stored = state[0].drop(ACCESS_TIME).with_columns(pl.lit(0, dtype=pl.Int8).alias(_ROW_KIND))
+        known = pl.concat([stored, last]).unique(subset=list(table.identity), keep="last", maintain_order=True)
+        there = known.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
+        rows = inputs[0].with_columns(_kinds(inputs[0]).alias(KIND))
+        number, of_row = self.numbered(rows, there)
+        place = pl.DataFrame({_KEY: of_row}).with_row_index("@row")
+        found = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
+        beside = there[found.fill_null(0)] if there.height else there.clear(rows.height)
+        met = found.is_not_null() & self.agree(rows)
+        out = self.joined(rows, beside, met, now)
+        touched = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
+        written = touched.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
+        dropped = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)
+        return Step(
+            _output(out, KIND not in inputs[0].columns and not self.upserts), [_some(written)], [_some(dropped)]
+        )
+
+
+def _some(frame: pl.DataFrame) -> pl.DataFrame | None:
+    return frame if frame.height else None

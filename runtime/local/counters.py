@@ -1,0 +1,39 @@
+"""The figures of a job of this process."""
+
+from __future__ import annotations
+
+import threading
+
+from stateplan.runtime.metrics.figures import Figures, add_all, add_figures
+
+
+class LocalCounters:
+    """Adds up figures; :class:`runtime.metrics.counters.Counters` does so for Spark."""
+
+    def __init__(self) -> None:
+        self._current: Figures = {}
+        self._lock = threading.Lock()
+
+    def add(self, uid: str, figures: dict[str, float]) -> None:
+        """Adds figures to those of an operator."""
+        with self._lock:
+            add_figures(self._current.setdefault(uid, {}), figures)
+
+    def begin(self) -> None:
+        """A micro-batch begins."""
+        with self._lock:
+            self._current = {}
+
+    def current(self, batch: int) -> Figures:
+        """The figures of the micro-batch in hand."""
+        with self._lock:
+            return add_all({}, self._current)
+
+    def end(self, batch: int) -> Figures:
+        """The figures of the micro-batch in hand, which has ended."""
+        with self._lock:
+            figures, self._current = self._current, {}
+        return figures
+
+    def close(self) -> None:
+        """The job has ended."""

@@ -1,0 +1,77 @@
+"""Which queries this process runs itself: those over little, bounded input that ask for nothing of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stateplan.common.errors import StateplanError
+from stateplan.common.settings import value
+from stateplan.connectors.protocol import FileSource, InstantSource, Lookup, OffsetSource, RangeSource
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.lookup_join import LookupJoin
+from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
+from stateplan.runtime.clocks import is_virtual
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.lookup import lookup_table
+from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system
+from stateplan.runtime.spark.session import would_be_ours
+from stateplan.runtime.user_functions import calls_functions
+
+MAX_INPUT = "table.exec.local.max-input-size"
+
+_OF_CHECKPOINTS = (CHECKPOINT_DIR, RECOVERY_PATH)
+"""Options that name a checkpoint, which only a job of Spark has."""
+
+
+def may_run_here(graph: ExecGraph, options: Mapping[str, str]) -> bool:
+    """Whether nothing but the size of its input can keep a query out of this process.
+
+    Args:
+        graph: its plan.
+        options: of the session.
+    """
+    return (
+        value(options, MAX_INPUT) > 0
+        and not any(options.get(key) for key in _OF_CHECKPOINTS)
+        and would_be_ours(options)
+        and default_file_system(options).startswith("file:")
+        and not calls_functions(graph)
+    )
+
+
+def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> bool:
+    """Whether the tables of a query end, and are together no larger than :data:`MAX_INPUT`.
+
+    Args:
+        graph, job: its plan, and what it was translated to.
+        options: of the session.
+
+    Raises:
+        RunError: RUN020, tables with different clocks.
+        OptionError: OPT040, a path that does not exist.
+        DataError: a table that cannot be listed.
+    """
+    kinds = (FileSource, InstantSource, RangeSource, OffsetSource)
+    if not all(s.reader.bounded and isinstance(s.reader, kinds) for s in job.sources):
+        return False
+    is_virtual(job)
+    for source in job.sources:
+        source.reader.check(source.name)
+    sizes = (*(s.reader.size() for s in job.sources), *(_size(lookup) for lookup in _lookups(graph, options)))
+    return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= value(options, MAX_INPUT)
+
+
+def _lookups(graph: ExecGraph, options: Mapping[str, str]) -> Iterator[Lookup]:
+    """The tables that a query looks rows up in."""
+    for node in graph.nodes:
+        if isinstance(node, LookupJoin):
+            with graph.placing(node):
+                yield lookup_table(node.temporal_table.lookup_table_source, options).lookup
+
+
+def _size(lookup: Lookup) -> int | None:
+    """How much is read of a table that is looked up; nothing of one that cannot be read, as its reader will say."""
+    try:
+        return lookup.size()
+    except StateplanError:
+        return 0

@@ -1,0 +1,176 @@
+"""A query over little, bounded input as a job of this process: no Spark, no checkpoint, state in memory.
+
+It runs the functions of Spark's workers over the micro-batches that Spark would make, and hands the rows to the same
+sink. So results, figures and errors are those of a job of Spark.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from stateplan.common.errors import RunError, find_encoded
+from stateplan.common.roots import hold
+from stateplan.common.secrets import Secrets
+from stateplan.connectors.registry import clashing_names
+from stateplan.connectors.retries import interruptible
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import with_secrets
+from stateplan.runtime.clocks import instants
+from stateplan.runtime.exchange import Blob
+from stateplan.runtime.job import Job, OnProgress, Progress
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.local.counters import LocalCounters
+from stateplan.runtime.local.eligible import is_small, may_run_here
+from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.local.splits import end_of_time, micro_batches
+from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.runtime.metrics.view import JobView
+from stateplan.runtime.notices import Notices
+from stateplan.runtime.outlook import Forecast
+from stateplan.runtime.progress import progress_of
+from stateplan.runtime.readers import Readers
+from stateplan.runtime.sinks import SinkDriver, for_driver, write_blobs
+from stateplan.runtime.translate import translate
+from stateplan.runtime.worker import WorkerError, closing_marks, send_marks
+
+_KEY_GROUPS = 1
+"""Key groups are there to be spread over tasks."""
+
+
+class LocalJob(Job):
+    """A bounded job of this process.
+
+    Args:
+        graph: the job graph.
+        info: what its figures are about.
+        tell: gets notes for the user, a line each.
+        on_progress: see :meth:`Job.wait`.
+    """
+
+    def __init__(
+        self, graph: JobGraph, info: JobInfo, tell: Callable[[str], None], on_progress: OnProgress | None = None
+    ) -> None:
+        super().__init__(str(uuid.uuid4()), True, None, on_progress)
+        counters = LocalCounters()
+        self._graph = graph
+        self._levels = LocalLevels(graph, counters.add, self._check)
+        self._sinks = SinkDriver(graph.sinks)
+        self._readers = Readers(graph.readers)
+        self._metrics = JobMetrics(info, counters, None, tell)
+        self._notices = Notices(graph.operators, None, tell)
+        self._forecast = Forecast(graph, None, 0, len(instants(graph)))
+        self._began = time.monotonic()
+        self._metrics.identify(self.job_id, self.job_id)
+        self._begin()
+
+    @property
+    def progress(self) -> Progress:
+        return progress_of(self._graph, self._metrics, self._sinks, self._forecast, self._began)
+
+    @property
+    def metrics(self) -> tuple[BatchMetrics, ...]:
+        return tuple(self._metrics.recent)
+
+    @property
+    def view(self) -> JobView:
+        return self._metrics.view()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._notices.told)
+
+    def stop(self) -> None:
+        """Stops the job at once, and waits for that."""
+        self._to_stop()
+        for writer in self._sinks.writers:
+            writer.release()
+        self._over.wait()
+
+    def _run_to_end(self) -> None:
+        with interruptible(self._check):
+            self._run()
+
+    def _run(self) -> None:
+        graph = self._graph
+        hold(graph.roots)
+        number, ended = -1, False
+        try:
+            for number, part in enumerate(micro_batches(graph)):
+                read = (self._levels.read(source, splits, number) for source, splits in part.splits.items())
+                blobs = (blob for blobs in read for blob in blobs)
+                ends = send_marks(graph, closing_marks(graph), part.now) if part.ends else ()
+                self._batch(number, chain(blobs, ends))
+                ended = part.ends
+            if graph.event_time and not ended:
+                self._batch(number + 1, send_marks(graph, closing_marks(graph), end_of_time(graph)))
+            self._notices.at_end(self._metrics.waiting, kept=False)
+        except _StoppedError:
+            return
+        except WorkerError as failure:
+            text = str(failure)
+            raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
+
+    def _batch(self, number: int, blobs: Iterable[Blob]) -> None:
+        """Runs one micro-batch."""
+        self._check()
+        self._metrics.begin(number, None)
+        self._levels.graph = replace(self._graph, watermarks=self._readers.begin(number))
+        self._sinks.prepare(number)
+        writers = [(s.writer, s.name, s.uid) for s in self._graph.sinks]
+        slots = [self._graph.sink_slot(i) for i in range(len(writers))]
+        reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.count)
+        self._sinks.commit(reports, number)
+        self._readers.end(number, for_driver(reports))
+        self._metrics.end(number)
+        self._notices.look(self._metrics.total)
+
+    def _check(self) -> None:
+        """Ends what is being done when the job has been stopped."""
+        if self._stopped:
+            raise _StoppedError
+
+    def _close(self) -> None:
+        self._sinks.close()
+        self._metrics.close(None)
+
+
+class _StoppedError(Exception):
+    """The job was stopped."""
+
+
+def execute_locally(
+    graph: ExecGraph,
+    options: Mapping[str, str],
+    *,
+    secrets: Secrets | None = None,
+    console: Callable[[str], None] | None = None,
+    on_progress: OnProgress | None = None,
+) -> LocalJob | None:
+    """Starts a query in this process if it is one for it: see :mod:`runtime.local.eligible`; else None.
+
+    Args:
+        graph: its plan, with complete tables.
+        options: session options, by Flink's keys.
+        secrets: that references in the plan stand for.
+        console: gets notes for the user, a line each.
+        on_progress: see :meth:`Job.wait`.
+
+    Raises:
+        StateplanError: anything that keeps the plan from starting, here as in Spark.
+    """
+    if not may_run_here(graph, options):
+        return None
+    started = time.time_ns() // 1_000_000
+    graph = with_secrets(graph, secrets or Secrets())
+    job = translate(graph, options, _KEY_GROUPS, job_id=uuid.uuid4().hex[:12], started=started)
+    if not is_small(graph, job, options):
+        return None
+    tell = console or (lambda text: None)
+    for sentence in clashing_names():
+        tell(sentence)
+    return LocalJob(job, job_info(graph, job, options, 0), tell, on_progress)

@@ -1,0 +1,123 @@
+"""Figures that workers add and the driver reads, exact for every micro-batch: one Spark accumulator per job.
+
+Spark adds up what successful tasks bring, but a task may succeed more than once: when its output is lost, and when
+it was started twice because it was slow. So figures travel under the attempt that made them, and of every task one
+attempt counts. What an unfinished attempt at a micro-batch left is forgotten when the micro-batch begins.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.accumulators import AccumulatorParam
+
+from stateplan.runtime.metrics.figures import Figures, add_all
+from stateplan.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
+from stateplan.runtime.spark.tasks import micro_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+Added = dict[Attempt, Figures]
+
+
+class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
+    def zero(self, value: Added) -> Added:
+        return {}
+
+    def addInPlace(self, value1: Added, value2: Added) -> Added:  # noqa: N802
+        for attempt, operators in value2.items():
+            add_all(value1.setdefault(attempt, {}), operators)
+        return value1
+
+
+class Counting:
+    """Adds figures to those of an operator: what workers are given. Picklable.
+
+    Args:
+        accumulator: brings them to the driver.
+        folder: where those of running tasks are left; None where the driver would not find them.
+    """
+
+    def __init__(self, accumulator: Any, folder: str | None = None) -> None:
+        self._accumulator = accumulator
+        self._folder = folder
+        self._live = None if folder is None else LiveFigures(folder)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Counting, (self._accumulator, self._folder)
+
+    def __call__(self, uid: str, figures: dict[str, float]) -> None:
+        attempt = _this_attempt()
+        self._accumulator.add({attempt: {uid: figures}})
+        if self._live is not None:
+            self._live.add(attempt, uid, figures)
+
+    def so_far(self, uid: str, figures: dict[str, float]) -> None:
+        """Tells what this task is going to add when it has ended, as far as it is known."""
+        if self._live is not None:
+            self._live.replace(_this_attempt(), uid, figures)
+
+
+class Counters:
+    """The driver's side.
+
+    Args:
+        spark: the session of the job.
+        folder: where workers leave the figures of running tasks, if they run on this machine.
+
+    Attributes:
+        add: what workers call.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str | None = None) -> None:
+        self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
+        self._folder = folder
+        self.add = Counting(self._accumulator, folder)
+
+    def begin(self) -> None:
+        """A micro-batch begins: what came before is no longer of interest."""
+        self._accumulator.value = {}
+        if self._folder is not None:
+            clear(self._folder)
+
+    def current(self, batch: int) -> Figures:
+        """The figures of micro-batch ``batch``, as far as they are known."""
+        running = {} if self._folder is None else live_figures(self._folder, batch)
+        return one_attempt({**running, **self._accumulator.value}, batch)
+
+    def end(self, batch: int) -> Figures:
+        """The figures of a micro-batch whose tasks have all ended."""
+        figures = one_attempt(dict(self._accumulator.value), batch)
+        self._accumulator.value = {}
+        return figures
+
+    def close(self) -> None:
+        """The job has ended."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def one_attempt(added: Added, batch: int) -> Figures:
+    """The sums over the tasks of ``batch``, of each one attempt."""
+    chosen: dict[tuple[int, int], Attempt] = {}
+    for attempt in added:
+        task = attempt.stage, attempt.partition
+        if attempt.batch == batch and (task not in chosen or chosen[task].task < attempt.task):
+            chosen[task] = attempt
+    out: Figures = {}
+    for attempt in chosen.values():
+        # Spark's thread may be adding to them: copies are taken at once.
+        add_all(out, {uid: dict(figures) for uid, figures in dict(added[attempt]).items()})
+    return out
+
+
+def _this_attempt() -> Attempt:
+    context = TaskContext.get()
+    if context is None:
+        return Attempt(-1, 0, 0, 0)
+    batch = micro_batch()
+    return Attempt(-1 if batch is None else batch, context.stageId(), context.partitionId(), context.taskAttemptId())

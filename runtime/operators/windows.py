@@ -1,0 +1,219 @@
+"""Operators of windows: their rows, and their aggregates in one phase or in two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stateplan.common.changelog import columns
+from stateplan.common.errors import OptionError
+from stateplan.common.types import BIGINT, LogicalType, RowField
+from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
+from stateplan.execnodes.nodes.base import field_types
+from stateplan.execnodes.nodes.window_aggregates import (
+    WINDOW_STATE,
+    GlobalWindowAggregate,
+    GroupWindowAggregate,
+    LocalWindowAggregate,
+    WindowAggregate,
+    WindowedAggregate,
+)
+from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
+from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.windows import (
+    NamedWindowProperty,
+    SessionWindow,
+    SliceAttached,
+    TimeAttribute,
+    WindowAttached,
+    group_windowing,
+    property_type,
+)
+from stateplan.runtime.kernel import Transform
+from stateplan.runtime.kernels.common.net import state_columns
+from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+from stateplan.runtime.kernels.session_aggregate import SessionAggregateKernel
+from stateplan.runtime.kernels.session_rows import SessionRowsKernel
+from stateplan.runtime.kernels.window_aggregate import Property, WindowAggregateKernel
+from stateplan.runtime.kernels.window_emission import WindowEmissionKernel
+from stateplan.runtime.kernels.window_slices import SliceTransform, WindowTableFunctionTransform
+from stateplan.runtime.operators.base import Options, Rows, Stateful, Stateless, operator_of
+from stateplan.runtime.operators.windowing import sessions_of, slicing_of
+
+
+@operator_of.register
+def window_table_function(node: WindowTableFunction, inputs: Rows, session: Options) -> Stateless | Stateful:
+    windowing = node.windowing
+    if not isinstance(windowing, TimeAttribute):
+        raise node.not_supported("a window function of rows that already are in windows")
+    if node.session_window is not None:
+        return _rows_in_sessions(node, windowing, node.session_window, inputs[0], session)
+    slicing = slicing_of(node, windowing, session)
+    last = windowing.time_attribute_type.polars()
+    width = len(inputs[0].fields)
+    return Stateless((WindowTableFunctionTransform(slicing, windowing.time_attribute_index, width, last),))
+
+
+def _rows_in_sessions(
+    node: WindowTableFunction, windowing: TimeAttribute, window: SessionWindow, row: LogicalType, session: Options
+) -> Stateful:
+    keys = window.partition_key_indices
+    sessions, timed, whole = sessions_of(node, windowing, window, keys, (*columns(keys), "@start"), row, session)
+    kernel = SessionRowsKernel(sessions, windowing.is_rowtime, row, windowing.time_attribute_type.polars())
+    return Stateful(kernel, (keys,), (timed,), (state_columns(whole),))
+
+
+def _sliced(node: WindowedAggregate, windowing: Any, row: LogicalType, session: Options) -> SliceTransform:
+    """What gives rows the end of their slice."""
+    if isinstance(windowing, SliceAttached):
+        raise node.not_supported("a local phase of partial results")
+    time = windowing.window_end if isinstance(windowing, WindowAttached) else _time_of(windowing)
+    return SliceTransform(slicing_of(node, windowing, session, by_clock=True), time, len(row.fields))
+
+
+def _properties(node: WindowedAggregate, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
+    return tuple((p.property.kind, property_type(p).polars()) for p in named)
+
+
+def _in_one_phase(
+    node: WindowedAggregate,
+    windowing: TimeAttribute | WindowAttached | SliceAttached,
+    named: Sequence[NamedWindowProperty],
+    retraction: bool,
+    row: LogicalType,
+    session: Options,
+    in_order: bool = False,
+) -> Stateful:
+    """The aggregate of whole rows.
+
+    Args:
+        windowing: how rows find their windows.
+        named: what the last fields of the output say of the window.
+        retraction: whether rows may be retracted.
+        row: type of the input.
+        session: options.
+        in_order: whether hopping windows are put together from their first slice on.
+    """
+    if isinstance(windowing.window, SessionWindow):
+        return _in_sessions(node, windowing, windowing.window, named, retraction, row, session)
+    calls, timed = node.agg_calls, windowing.is_rowtime
+    sliced = _sliced(node, windowing, row, session)
+    properties = _properties(node, named)
+    if sliced.slicing.shares:
+        types = field_types(row)
+        partials = _partials(row, [types[k] for k in node.grouping], calls, retraction)
+        merged = GlobalGroupAggregateKernel(partials)
+        merging = WindowAggregateKernel(merged, sliced.slicing, properties, timed, in_order)
+        before = _before(sliced, partials, node.grouping)
+        return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
+    whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+    flags = (retraction,) * len(calls)
+    inner = GroupAggregateKernel(whole, (*node.grouping, sliced.width), calls, flags, False, retraction, WINDOW_STATE)
+    kernel = WindowAggregateKernel(inner, sliced.slicing, properties, timed)
+    return Stateful(kernel, (node.grouping,), (sliced,), (state_columns(whole),))
+
+
+def _in_sessions(
+    node: WindowedAggregate,
+    windowing: TimeAttribute | WindowAttached | SliceAttached,
+    window: SessionWindow,
+    named: Sequence[NamedWindowProperty],
+    retraction: bool,
+    row: LogicalType,
+    session: Options,
+) -> Stateful:
+    if isinstance(windowing, SliceAttached):
+        raise node.not_supported("a SESSION window in two phases")
+    if set(window.partition_key_indices) != set(node.grouping):
+        raise node.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
+    types = field_types(row)
+    partials = _partials(row, [types[k] for k in node.grouping], node.agg_calls, retraction)
+    sessions, timed, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
+    inner = GlobalGroupAggregateKernel(partials)
+    kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(node, named))
+    return Stateful(kernel, (node.grouping,), (timed,), (state_columns(whole),))
+
+
+def _time_of(windowing: TimeAttribute) -> int | None:
+    """The field that is the time of a row; None for processing time."""
+    return windowing.time_attribute_index if windowing.is_rowtime else None
+
+
+def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCall, ...], retraction: bool) -> Partials:
+    """Partial results by keys and slice."""
+    flags = (retraction,) * len(calls)
+    return Partials.of(row, [*keys, BIGINT.not_null()], calls, flags, retraction, state_name=WINDOW_STATE)
+
+
+def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...]) -> tuple[Transform, ...]:
+    """From rows to partial results."""
+    return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
+
+
+@operator_of.register
+def local_window_aggregate(node: LocalWindowAggregate, inputs: Rows, session: Options) -> Stateless:
+    types = field_types(inputs[0])
+    partials = _partials(inputs[0], [types[k] for k in node.grouping], node.agg_calls, bool(node.need_retraction))
+    return Stateless(_before(_sliced(node, node.windowing, inputs[0], session), partials, node.grouping))
+
+
+@operator_of.register
+def global_window_aggregate(node: GlobalWindowAggregate, inputs: Rows, session: Options) -> Stateful:
+    types = field_types(inputs[0])
+    keys = [types[k] for k in node.grouping]
+    partials = _partials(node.local_agg_input_row_type, keys, node.agg_calls, bool(node.need_retraction))
+    kernel = WindowAggregateKernel(
+        GlobalGroupAggregateKernel(partials),
+        slicing_of(node, node.windowing, session, by_clock=True),
+        _properties(node, node.named_window_properties),
+        node.windowing.is_rowtime,
+    )
+    return Stateful(kernel, (partials.kernel.grouping[:-1],), schemas=(partials.whole_schema(),))
+
+
+@operator_of.register
+def window_aggregate(node: WindowAggregate, inputs: Rows, session: Options) -> Stateful:
+    retraction = bool(node.need_retraction)
+    return _in_one_phase(node, node.windowing, node.named_window_properties, retraction, inputs[0], session)
+
+
+@operator_of.register
+def group_window_aggregate(node: GroupWindowAggregate, inputs: Rows, session: Options) -> Stateful:
+    windowing = group_windowing(node.window, node.grouping)
+    if windowing is None:
+        raise node.not_supported("a window of a number of rows")
+    window = windowing.window
+    retraction = bool(node.need_retraction)
+    emission = Emission.of(session, windowing.is_rowtime)
+    asked = "" if emission is None else emission.text
+    if asked != node.emit:
+        planned, said = (f"'{text}'" if text else "at their end only" for text in (node.emit, asked))
+        raise OptionError("OPT006", planned=planned, asked=said)
+    if emission is not None and emission.updates:
+        if isinstance(window, SessionWindow):
+            raise node.not_supported("a SESSION window that is emitted early or late")
+        if emission.never_late:
+            raise node.not_supported(f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
+        return _emitted(node, windowing, emission, retraction, inputs[0], session)
+    return _in_one_phase(node, windowing, node.named_window_properties, retraction, inputs[0], session, True)
+
+
+def _emitted(
+    node: GroupWindowAggregate,
+    windowing: TimeAttribute,
+    emission: Emission,
+    retraction: bool,
+    row: LogicalType,
+    session: Options,
+) -> Stateful:
+    """The aggregate of windows that are emitted more than once."""
+    sliced = _sliced(node, windowing, row, session)
+    whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+    flags = (retraction,) * len(node.agg_calls)
+    keys = (*node.grouping, sliced.width)
+    inner = GroupAggregateKernel(whole, keys, node.agg_calls, flags, False, retraction, WINDOW_STATE)
+    properties = _properties(node, node.named_window_properties)
+    kernel = WindowEmissionKernel(inner, sliced.slicing, properties, emission)
+    return Stateful(kernel, (node.grouping,), (sliced,), (state_columns(whole),))

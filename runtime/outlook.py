@@ -1,0 +1,125 @@
+"""How much of the input that a job found has been dealt with, and how long the rest will take."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from stateplan.common.errors import StateplanError
+from stateplan.common.files import local_path
+from stateplan.connectors.listing import entries_in
+from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.metrics.figures import Figures
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+
+_SETTLED = 2.0
+"""Seconds after which a job's speed says something."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Where a job stands.
+
+    Attributes:
+        share: of its input, 0 to 1; what is read and waits for operators with state counts in part.
+        seconds: for the rest, if it goes on like this; None before anything is done.
+        bytes: of the files that are its input; None of other input.
+    """
+
+    share: float
+    seconds: float | None
+    bytes: int | None
+
+
+class Forecast:
+    """Tells the outlook of a job with bounded input, from the sizes of its files, its numbers of rows or its instants.
+
+    Args:
+        job: the job.
+        spark: what Spark wrote of its checkpoint; None for a job without one.
+        first_batch: the first micro-batch of this run.
+        instants: how many micro-batches a job on a virtual clock has.
+    """
+
+    def __init__(self, job: JobGraph, spark: SparkCheckpoint | None, first_batch: int, instants: int) -> None:
+        self._job = job
+        self._spark = spark
+        self._first_batch = first_batch
+        self._instants = instants
+        self._total: float | None = None
+
+    def look(self, seconds: float, batches: int, before: Figures, now: Figures) -> Outlook | None:
+        """The outlook; None while or where there is none to be told.
+
+        Args:
+            seconds: since the first micro-batch began.
+            batches: micro-batches committed.
+            before: figures of these.
+            now: figures of the micro-batch in hand.
+        """
+        if seconds < _SETTLED:
+            return None
+        if self._total is None:
+            self._total = 0.0
+            with contextlib.suppress(StateplanError, OSError, ValueError):
+                self._total = self._to_do()
+        if not self._total:
+            return None
+        figure = "bytes_read" if self._files else "rows_in"
+        if self._virtual:
+            done = float(batches)
+        else:
+            done = self._sum(figure, before) + self._sum(figure, now) * self._finished(before, now)
+        share = done / self._total
+        if share >= 1:
+            return None
+        size = int(self._total) if self._files else None
+        return Outlook(share, seconds * (1 - share) / share if share > 0 else None, size)
+
+    @property
+    def _virtual(self) -> bool:
+        return any(isinstance(s.reader, InstantSource) for s in self._job.sources)
+
+    @property
+    def _files(self) -> list[FileSource]:
+        return [s.reader for s in self._job.sources if isinstance(s.reader, FileSource)]
+
+    def _to_do(self) -> float:
+        """Bytes, rows or instants that the run has found; 0 for what nobody knows."""
+        if not all(s.reader.bounded for s in self._job.sources):
+            return 0.0
+        if self._virtual:
+            return 0.0 if self._first_batch else float(self._instants)
+        if self._files:
+            if self._first_batch and any(local_path(reader.path) is None for reader in self._files):
+                return 0.0
+            read: set[str] = set()
+            if self._first_batch and self._spark is not None:
+                for path in self._spark.files_read(self._first_batch - 1):
+                    marker = self._spark.marker(path)
+                    read.update([path] if marker is None else _files_in(marker.read_bytes()))
+            return float(sum(f.size for reader in self._files for f in reader.files() if f.path not in read))
+        ranges = [s.reader for s in self._job.sources if isinstance(s.reader, RangeSource)]
+        return 0.0 if self._first_batch else float(sum(reader.total or 0 for reader in ranges))
+
+    def _sum(self, figure: str, figures: Figures) -> float:
+        return sum(figures.get(source.uid, {}).get(figure, 0) for source in self._job.sources)
+
+    def _finished(self, before: Figures, now: Figures) -> float:
+        """How much of the work on the rows read is done, 0 to 1: reading, and the part of the operators with state,
+        of whose key groups some have had their turn."""
+        operators = self._job.operators
+        if not operators:
+            return 1.0
+        reading = 1 / (1 + self._job.levels)
+        busy = sum(figures.get("busy_ms", 0) for figures in before.values())
+        if busy:
+            reading = self._sum("busy_ms", before) / busy
+        groups = sum(now.get(spec.uid, {}).get("key_groups", 0) for spec in operators)
+        return reading + (1 - reading) * min(1.0, groups / (len(operators) * self._job.key_groups))
+
+
+def _files_in(marker: bytes) -> list[str]:
+    """The files that a marker stands for, if it does for files."""
+    return [file.path for file in entries_in(marker)] if marker.startswith(b"{") else []

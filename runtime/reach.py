@@ -1,0 +1,66 @@
+"""Whether workers of other machines reach what a job reads and writes: asked before a row is read.
+
+Code: CKPT008, and those of the connectors.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from stateplan.common.errors import CheckpointError
+from stateplan.common.roots import Roots, holding
+from stateplan.connectors.protocol import Sink, Source
+from stateplan.runtime.checkpoint.directory import Checkpoint
+from stateplan.runtime.checkpoint.savepoint import FACTS
+from stateplan.runtime.jobgraph import JobGraph
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a worker looks at. Picklable.
+
+    Attributes:
+        sources: name and source of each table that is read.
+        sinks: name and sink of each table that is written.
+        checkpoint: its id, for a name that only this job knows.
+        folder: of the checkpoint; None where only Spark's JVM reads it.
+        roots: of the job.
+    """
+
+    sources: tuple[tuple[str, Source], ...]
+    sinks: tuple[tuple[str, Sink], ...]
+    checkpoint: str
+    folder: Path | None
+    roots: Roots | None = None
+
+    def __call__(self) -> None:
+        """In a worker: raises a StateplanError for what this machine does not reach."""
+        if self.folder is not None:
+            try:
+                known = json.loads((self.folder / FACTS).read_text())["id"]
+            except (OSError, ValueError, KeyError, TypeError):
+                known = None
+            if known != self.checkpoint:
+                raise CheckpointError("CKPT008", folder=self.folder)
+        with holding(self.roots):
+            for name, source in self.sources:
+                source.check(name)
+            for name, sink in self.sinks:
+                sink.check(name, self.checkpoint)
+
+
+def reach(job: JobGraph, checkpoint: Checkpoint) -> Reach:
+    """What the workers of a job have to reach; sinks leave a mark for them to find."""
+    sinks = tuple((sink.name, sink.writer) for sink in job.sinks)
+    for _, sink in sinks:
+        sink.announce(checkpoint.id)
+    folder = checkpoint.folder
+    return Reach(
+        tuple((s.name, s.reader) for s in job.sources),
+        sinks,
+        checkpoint.id,
+        folder if isinstance(folder, Path) else None,
+        job.roots,
+    )

@@ -1,0 +1,196 @@
+"""Steps without state that read how far event time has come: what each of them reads in which micro-batch.
+
+Such a step, with CURRENT_WATERMARK for example, has no state in which its watermark could be. The driver keeps it: with
+the reports of the sinks it is told the watermarks of a micro-batch, and before the next one it tells the tasks what
+they amount to. ``watermarks.json`` of the checkpoint has that for the last two micro-batches. So a micro-batch that is
+repeated after a failure reads what it read before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stateplan.common.disk import full_disk
+from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.common.paths import AnyPath, write_whole
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.functions.rex import Rex, reads_watermark
+from stateplan.runtime.exchange import Blob
+from stateplan.runtime.jobgraph import ReaderSpec
+from stateplan.runtime.kernel import NO_WATERMARK
+from stateplan.runtime.watermarks import EventTime, decode_mark
+
+_FILE = "watermarks.json"
+
+Told: TypeAlias = Iterable[Blob]
+"""Watermarks for the driver; the input of each is the number of its reader."""
+
+
+class Readers:
+    """What the readers of a job read.
+
+    Args:
+        readers: of the job.
+    """
+
+    def __init__(self, readers: Sequence[ReaderSpec]) -> None:
+        self.readers = readers
+        self._times = {reader.uid: EventTime() for reader in readers}
+
+    def begin(self, batch: int) -> dict[int, int]:
+        """A micro-batch begins: per number of a reader, how far event time has come, ms; nothing before its first
+        watermark."""
+        marks = ((n, self._times[reader.uid].watermark) for n, reader in enumerate(self.readers))
+        return {number: mark for number, mark in marks if mark > NO_WATERMARK}
+
+    def end(self, batch: int, told: Told) -> None:
+        """Takes in the watermarks of a micro-batch."""
+        blobs = list(told)
+        for number, reader in enumerate(self.readers):
+            mine = [blob for blob in blobs if blob.input == number]
+            if mine:
+                received = ((0, decode_mark(blob.data)) for blob in mine)
+                now = max(blob.now for blob in mine)
+                time = self._times[reader.uid]
+                time.advance(received, (reader.channels,), now, reader.idle_timeout, reader.idle_timeouts)
+
+
+@dataclass
+class _Kept:
+    """What the readers read in a micro-batch, by uid."""
+
+    batch: int
+    times: dict[str, EventTime]
+
+
+class KeptReaders(Readers):
+    """The same, kept with a checkpoint.
+
+    Args:
+        readers: of the job.
+        folder: of the checkpoint.
+        before: uids of the readers of the plan that wrote it.
+        next_batch: the first micro-batch of the run.
+
+    Raises:
+        CheckpointError: CKPT005, the file is damaged or missing.
+    """
+
+    def __init__(self, readers: Sequence[ReaderSpec], folder: AnyPath, before: Iterable[str], next_batch: int) -> None:
+        super().__init__(readers)
+        self._path = folder / _FILE
+        self._kept: list[_Kept] = []
+        wanted = {reader.uid for reader in readers}.intersection(before)
+        if wanted and next_batch > 0:
+            self._kept = self._recalled(wanted)
+            self._at(next_batch)
+
+    @property
+    def last(self) -> int:
+        """The last micro-batch that the file knows; -1 for none."""
+        return self._kept[-1].batch if self._kept else -1
+
+    def begin(self, batch: int) -> dict[int, int]:
+        """As for all readers. A micro-batch that is repeated begins with what it began with before."""
+        if self.readers:
+            self._at(batch)
+        return super().begin(batch)
+
+    def end(self, batch: int, told: Told) -> None:
+        """As for all readers. Raises RunError RUN031, the disk is full; OSError."""
+        if not self.readers:
+            return
+        began = _Kept(batch, copy.deepcopy(self._times))
+        super().end(batch, told)
+        self._kept = [began, _Kept(batch + 1, copy.deepcopy(self._times))]
+        data = {str(kept.batch): {uid: time.to_json() for uid, time in kept.times.items()} for kept in self._kept}
+        try:
+            write_whole(self._path, json.dumps({"sum": _sum(data), **data}) + "\n")
+        except OSError as error:
+            raise full_disk(error, self._path) or error from None
+
+    def _at(self, batch: int) -> None:
+        """Goes to the begin of a micro-batch. Raises CheckpointError CKPT005, nothing is known of it."""
+        if not self._kept:
+            return
+        known = [kept for kept in self._kept if kept.batch <= batch]
+        if not known:
+            raise _damaged(self._path, f"it does not know micro-batch {batch}")
+        for uid in self._times.keys() & known[-1].times.keys():
+            self._times[uid] = copy.deepcopy(known[-1].times[uid])
+
+    def _recalled(self, wanted: set[str]) -> list[_Kept]:
+        try:
+            held = _held(self._path)
+            found = [
+                _Kept(int(batch), {uid: EventTime.from_json(times[uid]) for uid in wanted})
+                for batch, times in held.items()
+            ]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
+            raise _damaged(self._path, str(cause)) from cause
+        return sorted(found, key=lambda kept: kept.batch)
+
+
+def last_known(folder: AnyPath) -> int | None:
+    """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None where it is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        return max((int(batch) for batch in _held(folder / _FILE)), default=None)
+    return None
+
+
+def _held(path: AnyPath) -> dict[str, dict[str, Any]]:
+    """What the file says, by micro-batch. Raises OSError; ValueError, TypeError, AttributeError, it is damaged."""
+    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    known = held.pop("sum", None)
+    if known is not None and known != _sum(held):
+        raise ValueError("its checksum is another one")
+    return held
+
+
+def _sum(data: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(data).encode())
+
+
+def _damaged(file: AnyPath, why: str) -> CheckpointError:
+    return CheckpointError("CKPT005.damaged", file=file, why=why)
+
+
+def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:
+    """Whether CURRENT_WATERMARK stands only where it can be read.
+
+    Source: Flink compiles it in conditions of joins and patterns as well, and its job then fails.
+
+    Args:
+        graph: the plan.
+        reading: ids of the nodes that can read it.
+
+    Raises:
+        PlanError: PLAN019.
+    """
+    able = set(reading)
+    for node in graph.nodes:
+        if node.id not in able and any(_reads(getattr(node, name)) for name in node.own_fields()):
+            raise _unreadable(graph, node)
+
+
+def _reads(value: Any) -> bool:
+    if isinstance(value, Rex):
+        return reads_watermark(value)
+    if isinstance(value, PlanModel):
+        return any(_reads(getattr(value, name)) for name in type(value).model_fields)
+    if isinstance(value, dict):
+        return any(map(_reads, value.values()))
+    return isinstance(value, (tuple, list)) and any(map(_reads, value))
+
+
+def _unreadable(graph: ExecGraph, node: ExecNode) -> PlanError:
+    with graph.placing(node):
+        return PlanError("PLAN019", title=node.title, id=node.id)

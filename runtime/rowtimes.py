@@ -1,0 +1,136 @@
+"""Which field of an operator's input has the event time of a row, for state that ages by event time.
+
+That is the time attribute; or, where a regular join or an aggregate stands behind it, what the planner made of the
+attribute: the same field cast to a plain timestamp, as those operators take none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stateplan.common.changelog import column
+from stateplan.common.errors import Place, PlanError
+from stateplan.common.ttl import TtlConfig
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.limit import Limit
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
+from stateplan.execnodes.nodes.multi_join import MultiJoin
+from stateplan.execnodes.nodes.rank import Rank
+from stateplan.execnodes.nodes.sort_limit import SortLimit
+from stateplan.execnodes.nodes.temporal_join import TemporalJoin
+from stateplan.execnodes.nodes.temporal_sort import TemporalSort
+from stateplan.execnodes.nodes.union import Union
+from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner
+from stateplan.functions.rex import Call, InputRef, Rex
+
+_PASSING = (
+    ChangelogNormalize,
+    Deduplicate,
+    DropUpdateBefore,
+    Exchange,
+    Limit,
+    MiniBatchAssigner,
+    Rank,
+    SortLimit,
+    TemporalSort,
+    WatermarkAssigner,
+)
+"""Operators whose output has the fields of their input first."""
+
+_JOINING = (Join, MultiJoin, TemporalJoin)
+
+_SAME_VALUE = ("$CAST$1", "$REINTERPRET$1")
+
+
+def event_time_columns(
+    graph: ExecGraph, configs: Mapping[int, Sequence[TtlConfig]]
+) -> dict[int, tuple[str | None, ...]]:
+    """Per operator with state that ages by event time, the column of each input that has the time of a row; None for
+    an input without one, whose rows leave the age of state unchanged.
+
+    Args:
+        configs: how the states of operators age, by node id.
+
+    Raises:
+        PlanError: PLAN190, when the rows that a state keeps have no event time; PLAN191, when they have several.
+    """
+    asking = {i: found for i, found in configs.items() if any(c.by_event_time for c in found)}
+    if not asking:
+        return {}
+    times: dict[int, tuple[int, ...]] = {}
+    for node in graph.nodes:
+        times[node.id] = _times(node, graph.inputs(node), times)
+    out: dict[int, tuple[str | None, ...]] = {}
+    for number, found in asking.items():
+        node = graph.node(number)
+        inputs = graph.inputs(node)
+        fields = [_chosen(source, times[source.id]) for source in inputs]
+        for slot, config in enumerate(found):
+            if config.by_event_time:
+                own = node.input_of_state(slot)
+                if len(fields[own]) != 1:
+                    raise _error(graph, node, slot, inputs[own], fields[own])
+        out[number] = tuple(column(f[0]) if len(f) == 1 else None for f in fields)
+    return out
+
+
+def event_time_type(graph: ExecGraph, node: ExecNode) -> str | None:
+    """The root of the type of the time attribute that reaches a node: that of the nearest one in front of it."""
+    inputs = list(graph.inputs(node))
+    for source in inputs:
+        found = next((f.type.root for f in source.output_type.fields if f.type.kind == "ROWTIME"), None)
+        if found is not None:
+            return found
+        inputs += graph.inputs(source)
+    return None
+
+
+def _chosen(source: ExecNode, fields: Sequence[int]) -> Sequence[int]:
+    """The fields of the output that may be meant: its time attributes, if it has any."""
+    attributes = [i for i in fields if source.output_type.fields[i].type.kind == "ROWTIME"]
+    return attributes or fields
+
+
+def _times(node: ExecNode, inputs: Sequence[ExecNode], times: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The fields of a node's output that have the event time of a row."""
+    fields = node.output_type.fields
+    out = {i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"}
+    known = [times[source.id] for source in inputs]
+    if isinstance(node, Calc):
+        out |= {i for i, rex in enumerate(node.projection) if _is_time(rex, known[0])}
+    elif isinstance(node, _PASSING):
+        out |= set(known[0])
+    elif isinstance(node, Union):
+        out |= set(known[0]).intersection(*known[1:])
+    elif isinstance(node, _JOINING):
+        offset = 0
+        for source, mine in zip(inputs, known, strict=True):
+            out |= {offset + i for i in mine if offset + i < len(fields)}
+            offset += len(source.output_type.fields)
+    return tuple(sorted(out))
+
+
+def _is_time(rex: Rex, known: Sequence[int]) -> bool:
+    """Whether an expression is a field with the time of a row, or that with another precision or without its being an
+    attribute."""
+    if isinstance(rex, Call) and rex.internal_name in _SAME_VALUE and len(rex.operands) == 1:
+        return rex.operands[0].type.root == rex.type.root and _is_time(rex.operands[0], known)
+    return isinstance(rex, InputRef) and rex.index in known
+
+
+def _error(graph: ExecGraph, node: ExecNode, slot: int, source: ExecNode, fields: Sequence[int]) -> PlanError:
+    name, where = node.state_names[slot], f"the {node.title} {node.id}"
+    entry = next((k for k, e in enumerate(getattr(node, "state", ())) if e.index == slot), slot)
+    place = Place(pointer=f"{graph.pointer(node)}/state/{entry}/timeCharacteristic")
+    hint = f'leave "timeCharacteristic" of {name} out, or make it "ProcessingTime"'
+    if not fields:
+        return PlanError("PLAN190", name=name, where=where, title=source.title, id=source.id, place=place, hint=hint)
+    names = ", ".join(source.output_type.fields[i].name or f"field {i}" for i in fields)
+    return PlanError("PLAN191", name=name, where=where, names=names, place=place, hint=hint)

@@ -1,0 +1,295 @@
+"""Sinks: what workers make of the blobs of a micro-batch, and what the driver does with it once per micro-batch."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import overload
+
+import pyarrow as pa
+
+from stateplan.common.errors import StateplanError
+from stateplan.common.roots import Roots, hold
+from stateplan.connectors.protocol import Sink
+from stateplan.runtime.checkpoint.noted import NotedBatches
+from stateplan.runtime.exchange import Blob, blobs_of, decode
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.jobgraph import SinkSpec
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.worker import Count, coded
+
+SINK_SCHEMA = "reports BINARY"
+"""What a task gives the driver: one row with all its reports, or none."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Some bytes in a file.
+
+    Attributes:
+        path: of the file.
+        start: where in it they begin.
+        size: how many.
+    """
+
+    path: Path
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """The bytes. Raises OSError, also where some are missing."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            found = file.read(self.size)
+        if len(found) < self.size:
+            raise OSError(f"{self.path} has been cut off")
+        return found
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Some bytes, compressed.
+
+    Attributes:
+        data: by LZ4.
+        size: how many bytes they are.
+    """
+
+    data: bytes
+    size: int
+
+    @staticmethod
+    def of(made: bytes) -> Packed:
+        return Packed(pa.compress(made, codec="lz4", asbytes=True), len(made))
+
+    def read(self) -> bytes:
+        """The bytes."""
+        found: bytes = pa.decompress(self.data, self.size, codec="lz4", asbytes=True)
+        return found
+
+
+Report = tuple[int, str, int, bytes | Left | Packed]
+"""What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
+needs (printed lines, file names), or where that is."""
+
+FOR_DRIVER = -1
+"""In place of the number of a sink: a watermark for the driver (see :mod:`runtime.readers`), packed."""
+
+_LARGE = 64 << 10
+"""Bytes from which on what a task hands over is left in a file, or compressed."""
+
+
+Writer = tuple[Sink, str, str]
+"""The writer of a sink, the name of its table, and the uid under which its figures are counted."""
+
+
+def write_sinks(
+    sinks: Sequence[Writer],
+    batch_id: int,
+    slots: Sequence[int],
+    count: Count | None = None,
+    shared: Path | None = None,
+    roots: Roots | None = None,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
+
+    Args:
+        sinks: all of the job.
+        slots: those of the sinks; what has another one is for the driver.
+        shared: a folder that the driver reads; None where workers may be on other machines.
+        roots: of the job.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        hold(roots)
+        done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), count), shared)
+        if done:
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
+
+    return run
+
+
+def write_blobs(
+    sinks: Sequence[Writer], batch_id: int, slots: Sequence[int], blobs: Iterable[Blob], count: Count | None = None
+) -> list[Report]:
+    """Writes the final blobs of a micro-batch; what :func:`write_sinks` reports. Raises WorkerError."""
+    labels = {slot_label(slot): i for i, slot in enumerate(slots)}
+
+    @coded
+    def rows() -> Iterator[Report]:
+        out: list[Report] = []
+        final = sorted(blobs, key=lambda b: (b.slot, b.seq))
+        for label, group in groupby(final, key=lambda b: b.slot):
+            number = labels.get(label, FOR_DRIVER)
+            if number == FOR_DRIVER:
+                out += [(number, "", 0, blob.packed()) for blob in group]
+                continue
+            writer, table, uid = sinks[number]
+            started = time.perf_counter()
+            size = 0
+            for seq, height, data in _parts(list(group), writer.ordered):
+                made = b""
+                if data:
+                    part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
+                    try:
+                        made = writer.write(decode(data), batch_id, part)
+                    except StateplanError as error:
+                        raise error.within(f"table {table}") from error
+                    size += sum(map(len, data))
+                out.append((number, seq, height, made))
+            if count:
+                spent = 1000 * (time.perf_counter() - started)
+                count(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+        yield from out
+
+    return list(rows())
+
+
+def _handed_over(done: list[Report], shared: Path | None) -> list[Report]:
+    """The reports of a task without what it hands over, where that is much: it is left in a file in ``shared``, because
+    the JVM, through which reports come, copies it several times. Where there is no file it is compressed."""
+    if sum(len(made) for *_, made in done if isinstance(made, bytes)) < _LARGE:
+        return done
+    if shared is not None:
+        left: list[Report] = []
+        path = shared / uuid.uuid4().hex
+        try:
+            with path.open("wb") as file:
+                for number, seq, height, made in done:
+                    assert isinstance(made, bytes)
+                    left.append((number, seq, height, Left(path, file.tell(), len(made)) if made else made))
+                    file.write(made)
+            return left
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+    return [
+        (number, seq, height, Packed.of(made) if isinstance(made, bytes) and made else made)
+        for number, seq, height, made in done
+    ]
+
+
+def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
+    """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
+    for some in [[blob] for blob in blobs] if ordered else [blobs]:
+        yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
+
+
+def for_driver(reports: Iterable[Report]) -> list[Blob]:
+    """What is for the driver among the reports."""
+    return [Blob.unpacked(0, _read(made)) for number, _, _, made in reports if number == FOR_DRIVER]
+
+
+def _read(made: bytes | Left | Packed) -> bytes:
+    return made if isinstance(made, bytes) else made.read()
+
+
+def reports(packed: Iterable[bytes]) -> list[Report]:
+    """The reports of all tasks, from what each of them gave."""
+    return [report for some in packed for report in pickle.loads(some)]
+
+
+@dataclass
+class SinkDriver:
+    """The driver's part of all sinks of a job.
+
+    Attributes:
+        near: whether the workers are other processes of this machine.
+        record: of the micro-batches that the sinks have noted; None for a job without a checkpoint.
+        tell: gets sentences for the user.
+        shared: a folder where they leave what they hand over; None where there is none.
+        written: per sink, in the order of the plan, the rows written since the start.
+    """
+
+    sinks: tuple[SinkSpec, ...]
+    near: bool = False
+    record: NotedBatches | None = None
+    tell: Callable[[str], None] = lambda sentence: None
+    shared: Path | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
+        self.written = [0] * len(self.sinks)
+        if self.record is not None:
+            self.record.recall({sink.uid: sink.writer for sink in self.sinks})
+        for writer in self.writers:
+            writer.begin()
+        if self.near:
+            with contextlib.suppress(OSError):
+                self.shared = scratch("parts")
+
+    @property
+    def reports_rows(self) -> bool:
+        """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
+        return self.shared is None and any(writer.ordered for writer in self.writers)
+
+    def prepare(self, batch_id: int, read: str = "") -> None:
+        """Before each attempt at a micro-batch.
+
+        Args:
+            batch_id: its number.
+            read: digest of what it reads; empty where that is not known.
+        """
+        self._clear()
+        for sink in self.sinks:
+            sink.writer.ledger.input = read
+            sentence = sink.writer.prepare(batch_id)
+            if sentence:
+                sink.writer.ledger.tell(sentence)
+        self._say()
+
+    def _say(self) -> None:
+        for sink in self.sinks:
+            for sentence in sink.writer.ledger.told():
+                self.tell(f"table {sink.name}: {sentence}")
+
+    def commit(self, reports: Sequence[Report], batch_id: int) -> None:
+        """Makes a micro-batch visible, of which all parts are reported."""
+        for number, writer in enumerate(self.writers):
+            mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
+            writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
+            self.written[number] += sum(r[2] for r in mine)
+        if self.record is not None:
+            self.record.keep({sink.uid: sink.writer for sink in self.sinks})
+        self._clear()
+        self._say()
+
+    def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
+        if self.shared is not None:
+            shutil.rmtree(self.shared, ignore_errors=True)
+
+    def _clear(self) -> None:
+        """Removes what workers have left, also those of an attempt that failed."""
+        if self.shared is not None:
+            with contextlib.suppress(OSError):
+                for path in self.shared.iterdir():
+                    path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Parts(Sequence[bytes]):
+    """What workers handed over, in order; what is in a file, or compressed, is read when it is asked for."""
+
+    given: Sequence[bytes | Left | Packed]
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Parts: ...
+    def __getitem__(self, at: int | slice) -> bytes | _Parts:
+        if isinstance(at, slice):
+            return _Parts(self.given[at])
+        return _read(self.given[at])

@@ -1,0 +1,345 @@
+"""Sources: what feeds each kind of source (:mod:`connectors.protocol`) from Spark.
+
+Spark decides and logs which splits make up a micro-batch. Its file source does so for files, and for *marker files*: a
+marker is a small file that stands for an instant of a virtual clock, a range of generated rows, or files that the
+driver lists. Splits that a source plans itself come by :mod:`runtime.spark.split_source`. Contents are read
+by the Python workers alone.
+
+When bounded input ends, event time does. Where the driver lists all of the input, and knows which micro-batch is the
+last one, that one is told so. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker
+for a query of one more micro-batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from stateplan.common.errors import CheckpointError, OptionError, StateplanError
+from stateplan.common.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop
+from stateplan.common.paths import AnyPath
+from stateplan.common.settings import parallelism
+from stateplan.connectors.alignment import ALIGNMENT, PartWatermarks
+from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
+from stateplan.runtime.clocks import instants, is_virtual
+from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
+from stateplan.runtime.jobgraph import JobGraph, SourceSpec, first_level
+from stateplan.runtime.markers import Markers
+from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS, SparkCheckpoint
+from stateplan.runtime.spark.split_source import split_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamReader
+
+    from stateplan.common.secrets import Environment
+
+_FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+
+_TASK_BYTES = 128 << 20
+"""Bytes of files that a micro-batch has for each of its parallel tasks, where the table says nothing else; as much as
+Spark packs into one partition. An operator with state has all its rows of a key group in memory at once."""
+
+_TASK_BYTES_STATELESS = 256 << 20
+"""The same for a plan without state, whose rows only pass through."""
+
+
+class Sources:
+    """The Spark frames of splits of a job's sources.
+
+    Args:
+        graph: the job graph.
+        options: session options.
+        markers: folder for marker files; part of the checkpoint.
+        spark: what Spark wrote of it.
+        environment: that references of sources need in the processes that plan.
+
+    Attributes:
+        end_themselves: whether the last micro-batch of the input brings event time to its end.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        options: Mapping[str, str],
+        markers: AnyPath,
+        spark: SparkCheckpoint,
+        environment: Environment | None = None,
+    ) -> None:
+        self._environment = environment
+        self._graph = graph
+        self._options = options
+        self._markers = markers
+        self._spark = spark
+        self._lists: dict[str, FileLists] = {}
+        self.end_themselves = False
+        self._watch: Watch | None = None
+        self._virtual = is_virtual(graph)
+        self._aligned: PartWatermarks | None = None
+
+    def instants(self) -> int:
+        """How many instants the tables on the virtual clock have."""
+        return len(Markers(self._markers / INSTANTS).names()) if self._virtual else 0
+
+    def trigger_interval(self) -> int:
+        """Milliseconds between micro-batches of an unbounded job."""
+        from stateplan.common.ttl import parse_ttl
+
+        given = self._options.get("execution.checkpointing.interval")
+        if given:
+            return parse_ttl(given)
+        return min((s.reader.interval for s in self._graph.sources if s.reader.interval is not None), default=1000)
+
+    def closing_frame(self, spark: SparkSession) -> DataFrame:
+        """The streaming frame of the ends of bounded input: column ``now``. Each marker written by :meth:`close` is one
+        row."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        markers = Markers(self._markers / CLOSING)
+        markers.make()
+        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(folder_for_spark(markers.folder))
+        return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
+
+    def _is_listed(self, source: SourceSpec) -> bool:
+        """Whether the driver lists the files of a source: always, once it has."""
+        if not isinstance(source.reader, FileSource):
+            return False
+        if not hadoop_lists(source.reader.path):
+            return True
+        if (self._markers / source.marks).is_dir():
+            return True
+        # What looks like a pattern, Spark cannot list where names have colons.
+        listed = has_pattern_signs(source.reader.path) or ends_with_files(self._graph)
+        return listed and self._spark.last_planned < 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last micro-batch that Spark has recorded was told that input ends."""
+        with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
+            return self._spark.ended(self._spark.last_planned)
+        return False
+
+    def close(self) -> None:
+        """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
+        instant of a replay, else now."""
+        played = instants(self._graph)
+        now = played[-1] if played else time.time_ns() // 1_000_000
+        markers = Markers(self._markers / CLOSING)
+        markers.add(len(markers.names()), [str(now)])
+
+    def prepare(self) -> None:
+        """Checks that input exists and writes the marker files.
+
+        Raises:
+            OptionError: OPT040, a path that does not exist.
+            DataError: DATA105, files that cannot be listed.
+            CheckpointError: CKPT020, an instant that lies before those already played; CKPT001, the checkpoint cannot
+                be written.
+        """
+        for source in self._graph.sources:
+            if isinstance(source.reader, OffsetSource):
+                source.reader.folder = self._markers / source.marks
+            source.reader.check(source.name)
+        self._align()
+        if self._virtual:
+            self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])
+        for source in self._graph.sources:
+            reader = source.reader
+            if isinstance(reader, FileSource) and self._is_listed(source):
+                self._lists[source.marks] = self._listed(source.name, reader, source.marks)
+            if isinstance(reader, RangeSource) and reader.total is not None:
+                total, made = reader.total, self._made(source.marks)
+                parts = max(1, min(parallelism(self._options), total - made))
+                edges = [made + (total - made) * i // parts for i in range(parts + 1)]
+                self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
+        self._end()
+
+    @property
+    def plan_in_python(self) -> bool:
+        """Whether Spark starts Python for a source, to have it plan its splits."""
+        return any(isinstance(source.reader, OffsetSource) for source in self._graph.sources)
+
+    @property
+    def modules(self) -> set[str]:
+        """What the planning of sources imports."""
+        readers = (source.reader for source in self._graph.sources)
+        return {name for reader in readers if isinstance(reader, OffsetSource) for name in reader.modules}
+
+    def _end(self) -> None:
+        """Has the last micro-batch told that input ends, if it is known which one that is."""
+        lists = list(self._lists.values())
+        if not ends_with_files(self._graph) or len(lists) < len(self._graph.sources):
+            return
+        if len(lists) > 1 and not all(files.fits for files in lists):
+            return
+        self.end_themselves = True
+        if not any(files.has_more for files in lists) and self.ended:
+            return
+        # What a source sends reaches all operators from its own first level on.
+        first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), not lists[index].has_more))
+        lists[first].end()
+
+    def _align(self) -> None:
+        """Tells aligned sources where they find each other. Raises CheckpointError CKPT001."""
+        folder = self._markers / ALIGNMENT
+        aligned = []
+        for source in self._graph.sources:
+            reader = source.reader
+            if isinstance(reader, OffsetSource) and reader.alignment is not None:
+                reader.alignment = replace(reader.alignment, folder=folder)
+                aligned.append(reader.alignment.source)
+        if aligned:
+            self._aligned = PartWatermarks(folder, aligned)
+
+    def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
+        """Tells aligned sources how far watermarks have come.
+
+        Args:
+            parts: of a micro-batch: source uid -> part -> its watermark, ms since 1970.
+
+        Raises:
+            CheckpointError: CKPT001, the checkpoint cannot be written.
+        """
+        if self._aligned is not None and parts:
+            self._aligned.advance({s.marks: parts[s.uid] for s in self._graph.sources if s.uid in parts})
+
+    def _made(self, name: str) -> int:
+        """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""
+        return max((int(text.rpartition("-")[2]) for text in Markers(self._markers / name).texts()), default=0)
+
+    def _listed(self, table: str, reader: FileSource, marks: str) -> FileLists:
+        """Markers for the files that a source has now."""
+        markers = Markers(self._markers / marks)
+        markers.make()
+        lists = FileLists(
+            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._taken, marks)
+        )
+        lists.reopen()
+        lists.look()
+        return lists
+
+    def _taken(self, marks: str) -> set[str]:
+        """The markers of a source that Spark has recorded for a micro-batch."""
+        last = self._spark.last_planned
+        if last < 0:
+            return set()
+        try:
+            paths = [path.rpartition(f"/{marks}/") for path in self._spark.files_read(last)]
+        except (OSError, ValueError):  # of a damaged log, Spark's query tells
+            return set(Markers(self._markers / marks).names())
+        return {name for _, found, name in paths if found}
+
+    @property
+    def _task_bytes(self) -> int:
+        return _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
+
+    def start(self, fail: Callable[[StateplanError], None]) -> None:
+        """Looks for new files from now on, where Spark does not. ``fail`` is told of what keeps it from that."""
+        watched = [lists for lists in self._lists.values() if not lists.source.bounded]
+        if watched:
+            self._watch = Watch(watched, fail)
+
+    def stop(self) -> None:
+        """Looks for new files no more."""
+        if self._watch is not None:
+            self._watch.stop()
+
+    def _write_markers(self, name: str, texts: list[str]) -> None:
+        """One marker for each text, unless it is there."""
+        markers = Markers(self._markers / name)
+        markers.make()
+        known = markers.texts()
+        if known == texts[: len(known)]:
+            fresh = texts[len(known) :]
+        else:
+            late = [t for t in texts if t not in set(known)]
+            fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
+            if len(fresh) < len(late):
+                raise CheckpointError("CKPT020", late=next(t for t in late if t not in fresh), known=known[-1])
+        markers.add(len(known), fresh)
+
+    def frame(self, spark: SparkSession, index: int) -> DataFrame:
+        """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        source = self._graph.sources[index]
+        reader, order = source.reader, F.lit(f"{index:04d}/")
+        now = F.unix_millis(F.current_timestamp()).alias("now")
+        tasks = parallelism(self._options)
+        if isinstance(reader, OffsetSource):
+            frame = split_frame(spark, source.marks, reader, tasks, self._environment)
+            return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
+        if isinstance(reader, FileSource) and source.marks in self._lists:
+            lists = self._lists[source.marks]
+            marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
+            marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(folder_for_spark(lists.folder))
+            return marks.select(F.col("content"), order.alias("seq"), now)
+        if isinstance(reader, FileSource):
+            files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
+            if reader.max_files:
+                files = files.option("maxFilesPerTrigger", reader.max_files)
+            else:
+                files = files.option("maxBytesPerTrigger", self._task_bytes * tasks)
+            seq = F.concat(order, F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
+            # Of a file system that Python does not reach, the JVM reads the files.
+            read = (
+                []
+                if is_reached(reader.path)
+                else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
+            )
+            return _loaded(files, source.name, reader.path).select(F.col("path"), seq.alias("seq"), now, *read)
+        if isinstance(reader, RangeSource) and not reader.bounded:
+            rows = max(1, reader.per_second * self.trigger_interval() // 1000)
+            frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+            return (
+                frame.option("numPartitions", tasks)
+                .load()
+                .select(
+                    F.col("value").alias("start"),
+                    (F.col("value") + 1).alias("stop"),
+                    F.format_string("%s%020d", order, F.col("value")).alias("seq"),
+                    now,
+                )
+            )
+        on_instants = isinstance(reader, InstantSource)
+        frame = (
+            spark.readStream.format("binaryFile")
+            .schema(_FILE_SCHEMA)
+            .option("maxFilesPerTrigger", 1 if on_instants else 1_000_000)
+            .load(folder_for_spark(self._markers / source.marks))
+        )
+        text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
+        seq = F.concat(order, F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
+        if on_instants:
+            return frame.select(seq, text.cast("long").alias("now"))
+        return frame.select(
+            F.split(text, "-")[0].cast("long").alias("start"),
+            F.split(text, "-")[1].cast("long").alias("stop"),
+            seq,
+            F.lit(0).cast("long").alias("now") if self._virtual else now,
+        )
+
+
+def folder_for_spark(folder: AnyPath) -> str:
+    """A folder of the checkpoint as the path of a streaming source. Raises CheckpointError CKPT015."""
+    path = str(folder)
+    if has_pattern_signs(path):  # Spark reads the files of such a folder twice, or not at all
+        raise CheckpointError("CKPT015", folder=folder)
+    return literal_for_hadoop(path)
+
+
+def _loaded(files: DataStreamReader, name: str, path: str) -> DataFrame:
+    """The files of a table. Raises OptionError OPT040."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return files.load(literal_for_hadoop(path))
+    except AnalysisException as cause:
+        if cause.getCondition() == "PATH_NOT_FOUND":
+            raise OptionError("OPT040", name=name, path=path) from cause
+        raise

@@ -1,0 +1,124 @@
+"""A process that has imported what Spark's planning in Python imports, and forks to run it.
+
+Spark starts Python on the driver's machine for every level of state of every query, only to have its state variables
+listed, and for every source that plans in Python: nearly all of that time goes into imports. A fork has them already.
+Lines of standard input name further modules to import, such as the client of the system that a source plans with.
+``fork_client.py`` asks for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+
+MODULES = (
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+)
+"""What Spark starts Python for."""
+
+_AHEAD = (
+    *MODULES,
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "stateplan.runtime.spark.query",
+    "stateplan.runtime.spark.split_source",
+    "stateplan.runtime.metrics.counters",
+)
+
+
+def serve(path: str) -> None:
+    """Answers at the Unix socket ``path``, which is there when this is ready, until standard input ends."""
+    for name in _AHEAD:
+        importlib.import_module(name)
+    for name in MODULES:
+        del sys.modules[name]  # its imports stay; runpy would warn of a module that is run a second time
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    lines = b""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{path}.new")
+        server.listen()
+        os.rename(f"{path}.new", path)
+        while True:
+            ready, _, _ = select.select([server.fileno(), 0], [], [])
+            if 0 in ready:
+                found = os.read(0, 1 << 16)
+                if not found:
+                    return
+                *names, lines = (lines + found).split(b"\n")
+                _import(names)
+                continue
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                server.close()
+                _answer(connection)
+            connection.close()
+
+
+def _import(names: Sequence[bytes]) -> None:
+    """Imports modules. Who needs one that cannot be imported will say so."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name.decode())
+    gc.freeze()
+
+
+def _answer(connection: socket.socket) -> None:
+    """Runs the module that the client was to run, and ends this process."""
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        size, streams, _, _ = socket.recv_fds(connection, 4, 2)
+        for stream, number in zip(streams, (1, 2), strict=True):
+            os.dup2(stream, number)
+            os.close(stream)
+        with connection.makefile("rb") as asked:
+            text = asked.read(struct.unpack("<I", size)[0])
+        arguments, folder, environment = marshal.loads(text)
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+        status = _run(arguments, folder, environment)
+    except BaseException:  # this process goes on with nothing else
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            connection.sendall(bytes([status]))
+        os._exit(status)
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Ends this process when the client has been ended, which is the process that Spark knows."""
+    with contextlib.suppress(OSError):
+        connection.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _run(arguments: Sequence[str], folder: str, environment: dict[str, str]) -> int:
+    os.chdir(folder)
+    if not sys.flags.safe_path:
+        sys.path[0] = folder  # of what is run with -m
+    os.environ.clear()
+    os.environ.update(environment)
+    _, module, *sys.argv[1:] = arguments
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,108 @@
+"""The tweaks inside the JVM of a Spark that was started for the job; ``tweaks.py`` describes them.
+
+Spark's own compiler, Janino, compiles each class separately, so that a missing class of Spark removes one tweak only.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stateplan.runtime.spark.tweaks import Tweaks
+
+CLASSES = {
+    "local-files": "LocalFiles",
+    "rule-counts": "RuleCounts",
+    "session-options": "SessionOptions",
+    "hadoop-defaults": "HadoopDefaults",
+}
+"""Tweak to its class; ``java/`` has the sources."""
+
+_OF_QUERIES = ("session-options", "hadoop-defaults")
+"""Tweaks that the start of a query undoes. Spark creates a session for each query, which changes the options of threads
+without a session; and Hadoop reads its defaults again when it loads certain classes."""
+
+_classes: dict[str, Any] = {}
+"""Source to compiled class."""
+
+_adapted: dict[str, dict[str, Any]] = {}
+"""Application id of a Spark that :func:`adapt` has set up -> the Java classes of its :data:`_OF_QUERIES`."""
+
+
+def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
+    """Sets up a Spark on this machine that was started for the job."""
+    if spark.conf.get("spark.ui.enabled") == "false":
+        tweaks.attempt("ui-listeners", _forget_pages, spark)
+    tweaks.attempt("rule-counts", _count_no_rules, spark)
+    tweaks.attempt("local-files", _use_files, spark)
+    made = {name: tweaks.attempt(name, _compiled, spark, name) for name in _OF_QUERIES}
+    _adapted.clear()
+    _adapted[spark.sparkContext.applicationId] = {name: ours for name, ours in made.items() if ours is not None}
+
+
+def forget_classes() -> None:
+    """The JVM that had them is gone."""
+    _classes.clear()
+    _adapted.clear()
+
+
+def adapt_query(spark: SparkSession, tweaks: Tweaks) -> None:
+    """Sets up a query that has just started, where :func:`adapt` set up its Spark."""
+    for name, ours in _adapted.get(spark.sparkContext.applicationId, {}).items():
+        tweaks.attempt(name, _set_up_query, spark, ours)
+
+
+def _set_up_query(spark: SparkSession, ours: Any) -> None:
+    ours.newInstance().adapt(_java(spark))
+
+
+def _count_no_rules(spark: SparkSession) -> None:
+    _compiled(spark, "rule-counts").newInstance().adapt(_java(spark))
+
+
+def _java(spark: SparkSession) -> Any:
+    return spark._jsparkSession  # noqa: SLF001 - PySpark has no other way to the JVM
+
+
+def _compiled(spark: SparkSession, tweak: str) -> Any:
+    """The class of a tweak, in its own class loader. It is compiled once per process, because Py4J caches methods by
+    class name."""
+    source = _source(CLASSES[tweak])
+    if source not in _classes:
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(_java(spark).getClass().getClassLoader())
+        compiler.cook(source)
+        _classes[source] = compiler.getClassLoader().loadClass(f"stateplan.{CLASSES[tweak]}")
+    return _classes[source]
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath("java", f"{name}.java").read_text("utf-8")
+
+
+def _use_files(spark: SparkSession) -> None:
+    """Replaces the local file system in Hadoop's cache. The configuration stays: new instances are Hadoop's own."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
+    hadoop = _java(spark).sparkContext().hadoopConfiguration()
+    configuration = jvm.org.apache.hadoop.conf.Configuration(hadoop)
+    ours = _compiled(spark, "local-files")
+    configuration.setClassLoader(ours.getClassLoader())
+    configuration.set("fs.file.impl", ours.getName())
+    root = jvm.java.net.URI("file:///")
+    systems = jvm.org.apache.hadoop.fs.FileSystem
+    systems.get(root, hadoop).close()  # takes it out of the cache
+    made = systems.get(root, configuration).getClass().getName()
+    if made != ours.getName():
+        raise ValueError(f"Hadoop made a {made}")
+
+
+def _forget_pages(spark: SparkSession) -> None:
+    """Removes the listeners that record data for the pages of the web interface."""
+    context = _java(spark).sparkContext()
+    for store in (context.statusStore(), _java(spark).sharedState().statusStore()):
+        if store.listener().isDefined():
+            context.removeSparkListener(store.listener().get())

@@ -1,0 +1,67 @@
+"""A JVM of Spark that is gone: killed for want of memory, say. This process can start another one.
+
+Code: RUN019.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from stateplan.common.errors import RunError
+from stateplan.common.unreached import links, module_of
+
+_END = 3.0
+"""Seconds in which the process of Spark ends after its connections have."""
+_NO_MEMORY = 3
+"""The status with which a JVM ends under ``-XX:+ExitOnOutOfMemoryError``."""
+
+
+def lost(wait: float = 0.0) -> RunError | None:
+    """The error for jobs whose Spark this process had started and that has ended by itself; None while it runs.
+
+    Args:
+        wait: so many seconds for its end, of which its connections tell first.
+    """
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark tells nobody
+    if process is None:
+        return None
+    try:
+        status = process.wait(wait)
+    except subprocess.TimeoutExpired:
+        return None
+    return RunError("RUN019.memory") if status == _NO_MEMORY else RunError("RUN019", status=status)
+
+
+def lost_by(failure: BaseException) -> RunError | None:
+    """:func:`lost`, for a failure of something in Spark: its process ends a moment after its connections have."""
+    broken = any(
+        type(link).__name__ == "Py4JNetworkError" or isinstance(link, ConnectionError) for link in links(failure)
+    )
+    return lost(_END if broken else 0.0)
+
+
+def forget_lost() -> bool:
+    """Whether the JVM was gone; Spark can be started again then. PySpark would go on with the dead one for ever."""
+    if lost() is None:
+        return False
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    # PySpark keeps all of these in private names, and forgets them only by asking the JVM.
+    context = SparkContext._active_spark_context  # noqa: SLF001 - see above
+    if context is not None:
+        context._jsc = None  # noqa: SLF001 - sessions of a context without one are not used again
+    SparkContext._active_spark_context = None  # noqa: SLF001 - see above
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - see above
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - see above
+    return True
+
+
+def is_of_spark(failure: BaseException) -> bool:
+    """Whether Spark raised an exception, or Py4J in between."""
+    return module_of(failure) in ("pyspark", "py4j")

@@ -1,0 +1,164 @@
+"""The master of a Spark cluster, when Spark starts: one that is not there is told at once, one that is silent in time.
+
+Code: RUN093.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+from xml.etree import ElementTree
+
+from stateplan.common.errors import RunError
+from stateplan.common.settings import value
+from stateplan.common.unreached import OTHER, REASONS, REFUSED, SILENT, kind_of
+
+_PLACES = re.compile(r"(?:spark|k8s)://(?:(https?)://)?([^/]+)")
+_PORTS = {"https": 443, "http": 80}
+"""The ports of Kubernetes where its address names none."""
+_YARN = ("YARN_CONF_DIR", "HADOOP_CONF_DIR")
+"""The variables that Spark wants one of for YARN, the first one first."""
+_MANAGER = "yarn.resourcemanager."
+_MANAGER_PORT = 8032
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable that ``spark-submit`` sets: it has started the JVM of this process."""
+_CONNECT = 10.0
+"""Seconds for a connection to a master."""
+_TIMEOUT = "slot.request.timeout"
+_GIVEN_UP = "masters are unresponsive"
+"""What Spark says when a standalone master has not taken the application within a minute."""
+
+
+def check_master(master: str) -> None:
+    """Connects to the master that an address names, to one of several.
+
+    Raises:
+        RunError: RUN093, there is none.
+    """
+    failed: Exception | None = None
+    for host, port in _places(master):
+        try:
+            socket.create_connection((host.strip("[]"), port), timeout=_CONNECT).close()
+        except (OSError, OverflowError, UnicodeError) as cause:
+            failed = cause
+        else:
+            return
+    if failed is not None:
+        raise unreached(master, kind_of(failed) or REFUSED, str(failed)) from failed
+
+
+def _places(master: str) -> list[tuple[str, int]]:
+    """The hosts and ports that an address of a master stands for; none where Spark has to say what is wrong with it.
+    Raises RunError RUN093, YARN without its configuration."""
+    if master == "yarn":
+        return _managers()
+    found = _PLACES.match(master)
+    if found is None:
+        return []
+    scheme = (found[1] or "https") if master.startswith("k8s:") else None
+    places = []
+    for place in found[2].split(","):
+        host, colon, port = place.rpartition(":")
+        if scheme is not None and (not colon or place.endswith("]")):
+            host, port = place, str(_PORTS[scheme])
+        if scheme in getproxies() and not proxy_bypass(host.strip("[]")):
+            return []  # Spark reaches Kubernetes through a proxy, as these variables say
+        if not host or not port.isdecimal():
+            return []  # Spark knows other forms
+        places.append((host, int(port)))
+    return places
+
+
+def _managers() -> list[tuple[str, int]]:
+    """The addresses of YARN's resource managers, as its configuration has them. Raises RunError RUN093."""
+    if SUBMITTED in os.environ:
+        return []  # Spark runs already
+    folder = next((os.environ[name] for name in _YARN if os.environ.get(name)), None)
+    if folder is None:
+        raise RunError("RUN093.yarn")
+    options = site(Path(folder, "yarn-site.xml"))
+    found = []
+    for name in options.get(_MANAGER + "ha.rm-ids", "").split(","):
+        end = f".{name.strip()}" if name.strip() else ""
+        text = options.get(f"{_MANAGER}address{end}") or options.get(f"{_MANAGER}hostname{end}")
+        if text and "$" not in text:
+            host, colon, port = text.rpartition(":")
+            found.append((host, int(port)) if colon and port.isdecimal() else (text, _MANAGER_PORT))
+    return found
+
+
+def site(file: Path) -> dict[str, str]:
+    """The options in a file of Hadoop's configuration; none where it cannot be read."""
+    try:
+        pairs = [(p.findtext("name", ""), p.findtext("value", "")) for p in ElementTree.parse(file).iter("property")]
+    except (OSError, ElementTree.ParseError):
+        return {}
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def unreached(master: str, kind: str, what: str) -> RunError:
+    """RUN093 for a master."""
+    return RunError("RUN093", master=master, why=REASONS[kind], what=what[:300])
+
+
+@contextmanager
+def watched(master: str, options: Mapping[str, str], log: Path) -> Iterator[None]:
+    """Ends a start of Spark that waits for its master: Spark waits for long after it has given up.
+
+    Args:
+        master: its address.
+        options: of the session, for ``slot.request.timeout``.
+        log: what Spark prints.
+
+    Raises:
+        RunError: RUN093, the master does not answer within the time, or not as one.
+    """
+    over = threading.Event()
+    limit = value(options, _TIMEOUT) / 1000
+    given_up: list[RunError] = []
+
+    def watch() -> None:
+        since: float | None = None
+        while not over.wait(0.5):
+            process = _process()
+            if process is None:
+                continue
+            since = since or time.monotonic()
+            said = log.read_text(errors="replace")
+            late = time.monotonic() - since > limit
+            if late or _GIVEN_UP in said:
+                strange = "TransportChannelHandler" in said or "frame length" in said
+                what = f"no answer within {time.monotonic() - since:.0f} s"
+                given_up.append(unreached(master, OTHER if strange and not late else SILENT, what))
+                process.kill()
+                return
+
+    watching = threading.Thread(target=watch, name="stateplan-master", daemon=True)
+    watching.start()
+    try:
+        yield
+    except Exception as cause:
+        if given_up:
+            raise given_up[0] from cause
+        raise
+    finally:
+        over.set()
+        watching.join()
+
+
+def _process() -> Any:
+    """The process of Spark that this process has started; None before it runs, and of one that somebody else did."""
+    from pyspark import SparkContext
+
+    with contextlib.suppress(AttributeError):
+        return SparkContext._gateway.proc  # noqa: SLF001 - PySpark tells nobody
+    return None

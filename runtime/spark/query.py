@@ -1,0 +1,308 @@
+"""The job graph as one Structured Streaming query.
+
+What Spark ships to its Python workers is the pickled job graph as bytes: a worker decodes it once per query, when it
+first has rows, and not for every task. (Spark also starts a Python process on the driver for every
+``transformWithState``, only to list its state variables: that one never needs the graph nor the libraries behind it.)
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import pickle
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from stateplan.runtime.spark.tasks import (
+    TTLS,
+    WATERMARKS,
+    local_property,
+    micro_batch,
+    with_ttls,
+    with_watermarks,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from stateplan.common.secrets import Environment
+    from stateplan.runtime.jobgraph import JobGraph
+    from stateplan.runtime.memory import CacheSettings
+    from stateplan.runtime.scratch import JointScratch
+    from stateplan.runtime.sinks import SinkDriver
+    from stateplan.runtime.state.run_cache import RunCache
+
+Count = Callable[[str, dict[str, float]], None]
+Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""What Spark's ``mapInArrow`` runs over a partition."""
+
+_graphs: dict[str, JobGraph] = {}
+_live: dict[tuple[str, str, str], JobGraph] = {}
+_slots: dict[str, dict[int, tuple[int, int]]] = {}
+_caches: dict[tuple[Any, ...], RunCache] = {}
+_folders: list[JointScratch] = []
+"""Of the run cache of this process, where executors have folders of their own."""
+
+
+class Shipped:
+    """A job graph on its way to the workers.
+
+    Args:
+        graph: the job graph.
+        cache: the workers' run cache.
+        environment: that their references need; None where they have one of their own.
+    """
+
+    def __init__(self, graph: JobGraph, cache: CacheSettings, environment: Environment | None = None) -> None:
+        self.environment = environment
+        self.payload = pickle.dumps(graph)
+        self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
+        self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
+
+    def graph(self) -> JobGraph:
+        """The graph with the TTLs and the watermarks of the micro-batch of this task; decoded at most once in this
+        process."""
+        graph = self._planned()
+        ttls, marks = local_property(TTLS) or "", local_property(WATERMARKS) or ""
+        if not ttls and not marks:
+            return graph
+        key = (self.key, ttls, marks)
+        if key not in _live:
+            _live.clear()
+            graph = with_ttls(graph, ttls) if ttls else graph
+            _live[key] = with_watermarks(graph, marks) if marks else graph
+        return _live[key]
+
+    def _planned(self) -> JobGraph:
+        """The graph as the plan has it."""
+        if self.key not in _graphs:
+            _graphs.clear()
+            _graphs[self.key] = pickle.loads(self.payload)
+        return _graphs[self.key]
+
+    def slots(self) -> dict[int, tuple[int, int]]:
+        """Spark grouping key -> (operator, key group)."""
+        from stateplan.runtime.worker import unslot
+
+        if self.key not in _slots:
+            _slots.clear()
+            _slots[self.key] = unslot(self._planned())
+        return _slots[self.key]
+
+    def cache(self) -> RunCache:
+        """The run cache of this process."""
+        from stateplan.runtime.state.run_cache import RunCache
+
+        key = (self.key, *self.cache_settings)
+        if key not in _caches:
+            _caches.clear()
+            folder, memory, limit, reserve, parent = self.cache_settings
+            if parent is not None:
+                folder = _executor_folder(parent, self.key)
+            _caches[key] = RunCache(folder, memory, limit, reserve)
+        return _caches[key]
+
+
+def _executor_folder(parent: str, job: str) -> str | None:
+    """A folder for all workers of this executor; None when there can be none."""
+    from stateplan.runtime.scratch import JointScratch
+
+    while _folders:
+        _folders.pop().leave()
+    place = parent or os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    try:
+        _folders.append(JointScratch(f"runs-{socket.gethostname()}-{os.getppid()}-{job[:12]}", Path(place)))
+    except OSError:
+        return None
+    return str(_folders[0].folder)
+
+
+_tasks = 0
+_SETTLED = (2, 8, 32)
+
+
+def _settle() -> None:
+    """Counts a task of this process. A worker of Spark collects garbage after every one: tens of milliseconds over the
+    objects of imported libraries alone, which live as long as the process. So what the first tasks have left is
+    taken out of that."""
+    global _tasks
+    _tasks += 1
+    if _tasks in _SETTLED:
+        gc.freeze()
+
+
+# As text they would be sent to the JVM to be parsed, five times for each task.
+_MANIFEST = StructType([StructField("text", StringType())])
+_RUN_ID = StructType([StructField("id", StringType())])
+_RUN_DATA = StructType([StructField("data", BinaryType())])
+
+
+class SparkRunStore:
+    """Manifests and runs in the state variables of a ``transformWithState``."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._manifest = handle.getValueState("manifest", _MANIFEST)
+        self._runs = handle.getMapState("runs", _RUN_ID, _RUN_DATA)
+
+    def manifest(self) -> str | None:
+        row = self._manifest.get()
+        return None if row is None else row[0]
+
+    def set_manifest(self, text: str) -> None:
+        self._manifest.update((text,))
+
+    def put(self, key: str, data: bytes) -> None:
+        self._runs.updateValue((key,), (data,))
+
+    def get(self, key: str) -> bytes | None:
+        row = self._runs.getValue((key,))
+        return None if row is None else row[0]
+
+    def remove(self, key: str) -> None:
+        self._runs.removeKey((key,))
+
+    def clear(self) -> None:
+        """Removes everything."""
+        if self._manifest.exists():
+            self._manifest.clear()
+            self._runs.clear()
+
+
+class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Runs every operator of one level and passes on what is for later ones."""
+
+    def __init__(self, shipped: Shipped, level: int, count: Count | None) -> None:
+        self.shipped = shipped
+        self.level = level
+        self.count = count
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        _settle()
+        self.store = SparkRunStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
+        from stateplan.runtime.exchange import Blob
+        from stateplan.runtime.worker import step_operator
+
+        graph = self.shipped.graph()
+        slot = int(key[0])
+        owner = self.shipped.slots().get(slot)
+        if owner is None or self._level(graph, owner[0]) != self.level:
+            yield from rows
+            return
+        if owner[0] < 0:
+            self.store.clear()
+            return
+        blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
+        for blob in step_operator(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+            yield Row(slot=blob.slot, blob=blob.packed())
+
+    @staticmethod
+    def _level(graph: JobGraph, owner: int) -> int:
+        return graph.operators[owner].level if owner >= 0 else graph.dropped[-1 - owner].level
+
+    def close(self) -> None:
+        pass
+
+
+def _touches(graph: JobGraph) -> bool:
+    """Whether this task is of the micro-batch that drops and rewrites state; doing so once more does no harm."""
+    return graph.touches_state and micro_batch() in (None, graph.first_batch)
+
+
+def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int = 1) -> Task:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.runtime.worker import read_source
+
+        _settle()
+        graph = shipped.graph()
+        yield from read_source(graph, index, count, _touches(graph), micro_batch(), level)(batches)
+
+    return run
+
+
+def _closing_reader(shipped: Shipped) -> Task:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.runtime.exchange import blob_batch
+        from stateplan.runtime.worker import closing_marks, send_marks, touches
+
+        graph = shipped.graph()
+        for batch in batches:
+            for now in batch.column("now").to_pylist():
+                yield blob_batch(list(send_marks(graph, closing_marks(graph), now)))
+                if _touches(graph):
+                    yield blob_batch(list(touches(graph, now)))
+
+    return run
+
+
+def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Task | None) -> Task:
+    """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
+    writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
+    slots = [job.sink_slot(i) for i in range(len(job.sinks))]
+    shared, roots = sinks.shared, job.roots
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.runtime.sinks import write_sinks
+
+        _settle()
+        number = micro_batch()
+        assert number is not None
+        yield from write_sinks(writers, number, slots, count, shared, roots)(batches if read is None else read(batches))
+
+    return run
+
+
+def build(
+    graph: JobGraph,
+    shipped: Shipped,
+    source_frames: Callable[[int], DataFrame],
+    sinks: SinkDriver,
+    count: Count | None,
+    closing: Callable[[], DataFrame] | None = None,
+) -> DataFrame:
+    """The chain of sources, levels and sinks; its rows are what the driver has to know of the sinks.
+
+    Args:
+        source_frames: gives the streaming frame of splits of source number i.
+        closing: gives the streaming frame of the ends of bounded input, for plans with event time.
+    """
+    from stateplan.runtime.exchange import BLOB_SCHEMA
+    from stateplan.runtime.jobgraph import first_level, natural_order
+    from stateplan.runtime.sinks import SINK_SCHEMA
+
+    if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
+        alone = _sink_writer(graph, sinks, count, _source_reader(shipped, 0, count))
+        return source_frames(0).mapInArrow(alone, SINK_SCHEMA)
+    order = graph.order or natural_order(graph)
+    # Spark counts sources in the order of the chain: none may enter it behind the next one.
+    enters = [1 if i is None or graph.touches_state else first_level(graph, i) for i in order]
+    for at in range(len(enters) - 2, -1, -1):
+        enters[at] = min(enters[at], enters[at + 1])
+    chain: DataFrame | None = None
+    for level in range(1, graph.levels + 2):
+        for index, entry in zip(order, enters, strict=True):
+            if entry != level:
+                continue
+            if index is not None:
+                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count, level), BLOB_SCHEMA)
+            else:
+                assert closing is not None
+                part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
+            chain = part if chain is None else chain.unionAll(part)
+        if level <= graph.levels:
+            assert chain is not None
+            chain = chain.groupBy("slot").transformWithState(
+                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
+            )
+    assert chain is not None
+    return chain.mapInArrow(_sink_writer(graph, sinks, count, None), SINK_SCHEMA)

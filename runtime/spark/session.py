@@ -1,0 +1,511 @@
+"""The Spark session a plan runs in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stateplan.common.errors import RunError
+from stateplan.common.settings import parallelism
+from stateplan.common.unreached import OTHER, REASONS, kind_in, kind_of, module_of, text_of
+from stateplan.runtime.memory import rocksdb_settings
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark import hosts
+from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
+from stateplan.runtime.spark.local_spark import adapt, forget_classes
+from stateplan.runtime.spark.lost import forget_lost, is_of_spark, lost_by
+from stateplan.runtime.spark.master import SUBMITTED, check_master, unreached, watched
+from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
+from stateplan.runtime.spark.worker_python import worker_python
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+
+FIXED = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # An attempt of a micro-batch that never was committed may still upload its state, after the next attempt has.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Settings the runtime depends on."""
+
+DEFAULTS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.executorEnv.OMP_NUM_THREADS": "1",
+}
+"""Settings of a Spark that is started here; a user's override them."""
+
+LOCAL_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+"""The same, of a Spark on this machine alone."""
+
+_FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
+"""Libraries to be looked at before all others."""
+
+_FETCHED = ("spark.jars", "spark.jars.packages", "spark.submit.pyFiles", "spark.files", "spark.archives")
+"""Settings with places that Spark fetches something from when it starts."""
+
+_LOG = "spark.log"
+
+_CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+"""The variables that lead PySpark to a server of Spark Connect."""
+
+_ours: dict[str, Mapping[str, str]] = {}
+"""The Sparks that were started here, by application id, with the settings that they were given."""
+_starting = threading.RLock()
+_pending = threading.Event()
+"""Whether one is being started: PySpark has its context long before it is of any use."""
+
+_ATTEMPTS = 2
+"""How often a local task is tried: a Python worker that the system kills, for want of memory say, ends no job."""
+
+_BETWEEN = "\x01"
+"""Between the settings of a session, where the JVM sends all of them in one text."""
+
+_SOCKET_FOLDER = 60
+"""The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
+
+_niceness = 0
+"""How much Spark yields to the process that starts it, see :func:`lower_priority`."""
+
+_printed: list[Path] = []
+"""The file that has what the JVM printed that this process started; it goes when the process ends."""
+
+
+def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | None = None) -> SparkSession:
+    """A session with the settings of a job. Raises as :func:`spark_of`."""
+    return job_session(spark_of(options, lasting, tweaks), options)
+
+
+def spark_of(
+    options: Mapping[str, str],
+    lasting: bool = False,
+    tweaks: Tweaks | None = None,
+    given: SparkSession | None = None,
+) -> SparkSession:
+    """The Spark that a job runs in: the one that is given, or that this process runs already; else it is started where
+    ``spark.master`` says, on this machine by default.
+
+    Args:
+        options: session options; ``spark.*`` are handed to Spark.
+        lasting: whether the first job has unbounded input.
+        tweaks: of the job.
+        given: a session of the user's.
+
+    Raises:
+        RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN093, its master does not answer; RUN012, the
+            session is one of Spark Connect; RUN013, a setting that cannot be changed; RUN019, Spark has ended.
+    """
+    for key, value in FIXED.items():
+        if options.get(key, value) != value:
+            raise RunError("RUN013.fixed", key=key, value=options[key], actual=value)
+    with _starting:
+        running = given or _running(options)
+        if running is None:
+            _pending.set()
+            try:
+                return _started(options, lasting, tweaks or Tweaks(options))
+            finally:
+                _pending.clear()
+    if not hasattr(running, "_jsparkSession"):
+        raise RunError("RUN012")
+    _check_static(running, options)
+    return running
+
+
+def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession:
+    """A session of its own for a job: with the settings and the listeners of ``spark``, which stays as it is, and those
+    of the job, which other jobs do not see."""
+    own = _child(spark)
+    for key, value in _settings(options).items():
+        if key.startswith("spark.sql.") and own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    return own
+
+
+def runs_elsewhere(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+    """Whether a job would run on other machines. Raises RunError RUN012."""
+    running = given or _running(options)
+    if running is None:
+        master = options.get("spark.master") or known_settings().get("spark.master")
+    else:
+        master = running.sparkContext.master if hasattr(running, "_jsparkSession") else None
+    return master is not None and not is_local(master)
+
+
+def is_somebody_elses(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+    """Whether a job would run in a Spark that this process did not start for jobs. Raises RunError RUN012."""
+    running = given or _running(options)
+    return running is not None and (not hasattr(running, "_jsparkSession") or not is_ours(running))
+
+
+def would_be_ours(options: Mapping[str, str]) -> bool:
+    """Whether a job would run on this machine in a Spark that this process starts for jobs, or has started. Loads no
+    engine."""
+    if SUBMITTED in os.environ or _CONNECT & os.environ.keys() or options.get("spark.remote"):
+        return False
+    if not is_local(options.get("spark.master") or "local"):
+        return False
+    context = running_context()
+    if context is not None:
+        return context.applicationId in _ours and is_local(context.master)
+    return is_local(options.get("spark.master") or known_settings().get("spark.master") or "local")
+
+
+def running_context() -> SparkContext | None:
+    """The Spark that this process runs, if there is one; not one that is just being started. Loads no engine."""
+    if "pyspark" not in sys.modules or _pending.is_set():
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no question without an answer for this
+
+
+def _running(options: Mapping[str, str]) -> SparkSession | None:
+    """The session of this thread, or of the Spark that this process runs; waits for one that another thread starts.
+    Raises RunError RUN012."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - see running_context
+        for name in sorted(_CONNECT & os.environ.keys()):
+            raise RunError("RUN012.variable", name=name, address=os.environ[name])
+    if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
+        raise RunError("RUN012")
+    if forget_lost():
+        forget_classes()
+    with _starting:
+        context = SparkContext._active_spark_context  # noqa: SLF001 - a session of another thread has no public name
+        if context is None:
+            return None
+        return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """Refuses settings that a running Spark cannot take any more. One that was started here knows what it was given:
+    Spark itself adds to some settings, such as Java options."""
+    given = _ours.get(spark.sparkContext.applicationId, {})
+    fixed = {
+        key: value
+        for key, value in options.items()
+        if key.startswith("spark.")
+        and not key.startswith("spark.stateplan.")
+        and given.get(key) != value
+        and not spark.conf.isModifiable(key)
+    }
+    if fixed:
+        conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM is asked for every setting
+        for key, value in fixed.items():
+            actual = conf.get(key)
+            if actual != value:
+                raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
+
+
+def is_ours(spark: SparkSession) -> bool:
+    """Whether this process has started the Spark of a session for a job."""
+    return spark.sparkContext.applicationId in _ours
+
+
+def _child(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    has, wanted = _given(own), _given(spark)
+    for key, value in wanted.items():
+        if has.get(key) != value and spark.conf.isModifiable(key):
+            own.conf.set(key, value)
+    for key in has.keys() - wanted.keys():
+        own.conf.unset(key)
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    theirs, ours = (s._jsparkSession.streams() for s in (spark, own))  # noqa: SLF001 - PySpark cannot list listeners
+    known = {listener.hashCode() for listener in ours.listListeners()}
+    for listener in theirs.listListeners():
+        if listener.hashCode() not in known:
+            ours.addListener(listener)
+    return own
+
+
+def _given(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session, in one call of the JVM. PySpark takes two for each of them, tens of milliseconds."""
+    text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)  # noqa: SLF001 - PySpark asks for one setting at a time
+    return dict(setting.split(" -> ", 1) for setting in text.split(_BETWEEN) if setting)
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, str]:
+    """What the job sets in every Spark."""
+    return {
+        **rocksdb_settings(options),
+        "spark.sql.shuffle.partitions": str(parallelism(options)),
+        **{k: v for k, v in options.items() if k.startswith("spark.")},
+        **FIXED,
+    }
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs in this process alone: ``local``, ``local[4]``, ``local[*,2]``."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def known_settings() -> dict[str, str]:
+    """Settings that a Spark started here has from elsewhere."""
+    if SUBMITTED in os.environ:
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()  # noqa: SLF001 - spark-submit has its settings in the JVM
+        return dict(SparkConf().getAll())
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path(folder or "", "spark-defaults.conf").read_text(errors="replace").splitlines():
+            key, _, value = re.sub(r"[\s=:]+", "\0", line.strip(), count=1).partition("\0")
+            if key.startswith("spark."):
+                found[key] = value.strip()
+    words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
+    for flag, word in pairwise(words):
+        if flag == "--master":
+            found["spark.master"] = word
+        elif flag in ("--conf", "-c"):
+            key, _, value = word.partition("=")
+            found[key] = value
+    return found
+
+
+def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
+    from pyspark.sql import SparkSession as SparkSession
+
+    require_java()
+    known = known_settings()
+    master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
+    local = is_local(master)
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*known, *options}))
+    settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
+    packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
+    python_path = os.pathsep.join(filter(None, packages))
+    python = (
+        settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or known.get("spark.pyspark.python")
+    )
+    if local:
+        if python is None and os.name == "posix":
+            python = tweaks.attempt("worker-python", worker_python, python_path)
+        settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
+    tuned = _tuned(tweaks)
+    name = options.get("pipeline.name", "stateplan")
+    whole = {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in whole.items():
+        builder = builder.config(key, value)
+
+    def start() -> SparkSession:
+        launch({"spark.app.name": name, "spark.master": master, **whole})
+        return builder.getOrCreate()
+
+    if not local:
+        check_master(master)
+    with quietly() as log, environment("PYSPARK_PYTHON", python or sys.executable):
+        try:
+            with contextlib.nullcontext() if local else watched(master, options, log):
+                spark = _yielding(start)
+        except RunError:
+            forget_lost()
+            raise
+        except Exception as cause:
+            if isinstance(cause, OSError) or is_of_spark(cause):
+                raise _not_started(cause, master, known | settings, log) from cause
+            raise
+    _ours[spark.sparkContext.applicationId] = settings
+    for name, found in tuned.items():
+        if not tweaks.works(name, _probe_settings, spark, found):
+            for key in found.keys() - settings.keys():
+                if key.startswith("spark.sql."):
+                    spark.conf.unset(key)
+    if local and os.name == "posix":
+        adapt(spark, tweaks)
+    if not local:
+        tweaks.attempt("lost-hosts", hosts.watch, spark.sparkContext, options)
+    return spark
+
+
+def lower_priority(niceness: int) -> None:
+    """Lets a Spark that is started later on this machine run at a lower priority than this process: a server then
+    answers while jobs use all cores. It has no effect where the system has one priority for all threads of a process.
+
+    Args:
+        niceness: as of nice(2), from 0 to 19.
+    """
+    global _niceness
+    _niceness = niceness if sys.platform == "linux" else 0
+
+
+def _yielding(start: Callable[[], SparkSession]) -> SparkSession:
+    """The outcome of a function that starts processes. They take on the priority of the thread that starts them, and
+    only a privileged user can raise one that was lowered, so the thread is one of its own."""
+    if not _niceness:
+        return start()
+
+    def run() -> SparkSession:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _niceness)
+        return start()
+
+    with ThreadPoolExecutor(1) as starter:
+        return starter.submit(run).result()
+
+
+def require_java() -> None:
+    """Raises RunError RUN010 where Spark's start script would find no Java: it goes by JAVA_HOME, then by the PATH.
+    ``spark-submit`` has found one."""
+    if SUBMITTED in os.environ:
+        return
+    home = os.environ.get("JAVA_HOME")
+    if home and not shutil.which("java", path=os.path.join(home, "bin")):
+        other = shutil.which("java")
+        raise RunError("RUN010.home", home=home, hint=f"unset JAVA_HOME to use {other}" if other else None)
+    if not home and not shutil.which("java"):
+        raise RunError("RUN010")
+
+
+def _not_started(failure: Exception, master: str, settings: Mapping[str, str], log: Path) -> RunError:
+    gone = lost_by(failure)
+    if gone is not None:
+        return gone
+    said = text_of(failure)
+    kind = None if is_local(master) else kind_of(failure)
+    if kind is not None:
+        return unreached(master, kind, reason(said))
+    cause = reason(said) if module_of(failure) == "py4j" else said
+    lines = log.read_text(errors="replace").strip().splitlines()
+    fetched = [key for key in _FETCHED if settings.get(key)]
+    told = [line for line in lines if kind_in([line]) is not None]
+    if fetched and told:
+        why = REASONS[kind_in(told) or OTHER]
+        return RunError(
+            "RUN094.start", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
+        )
+    tail = " / ".join([line for line in lines if not line[:1].isspace() and " WARN " not in line][-3:])
+    return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
+
+
+def _installed_in() -> Path:
+    """The folder that Python imports ``stateplan`` from: workers get it in front of what a user has on PYTHONPATH."""
+    spec = find_spec("stateplan")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent.parent
+
+
+def _tuned(tweaks: Tweaks) -> dict[str, Mapping[str, str]]:
+    """The settings of the tweaks that are settings."""
+    return {name: tweak.settings for name, tweak in TWEAKS.items() if tweak.settings and tweaks.on(name)}
+
+
+def _probe_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Fails for a setting that Spark does not know, or the name of a class that it does not have."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+    for key, value in settings.items():
+        if value.startswith("org."):
+            jvm.java.lang.Class.forName(value)
+        elif jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(key) is None:
+            raise ValueError(f"it has no setting '{key}'")
+
+
+def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
+    """Settings of a Spark on this machine. It keeps its files where they are removed with those of this process, even
+    after it was killed: the working copies of state stores, shuffles, and libraries that its JVM unpacks."""
+    folder = str(scratch("spark"))
+    java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
+    if tweaks.on("compilers"):
+        java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
+    java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
+    java += tweaks.attempt("class-archive", archive_options, os.environ) or []
+    if not re.search(r"\s", folder):
+        java.append(f"-Djava.io.tmpdir={folder}")
+    settings = {"spark.driver.defaultJavaOptions": " ".join(java)}
+    if "SPARK_LOCAL_DIRS" not in os.environ:
+        settings["spark.local.dir"] = folder
+    first = tweaks.attempt("class-path", _class_path)
+    if first is not None:
+        settings["spark.driver.extraClassPath"] = first
+    if tweaks.on("unix-sockets") and os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = folder
+    return settings
+
+
+def _class_path() -> str:
+    """Those of Spark's own libraries that it plans micro-batches with."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    jars = Path(_find_spark_home()) / "jars"
+    found = [str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar"))]
+    if not found:
+        raise FileNotFoundError(f"{jars} has none of {', '.join(_FIRST)}")
+    return os.pathsep.join(found)
+
+
+def keep_log() -> Path | None:
+    """Something failed: what the JVM printed stays when this process has ended, in the folder for temporary files. None
+    when this process started no JVM."""
+    if _printed and _printed[0].name == _LOG:
+        with contextlib.suppress(OSError):
+            kept = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
+            _printed[0] = _printed[0].rename(kept)
+    return _printed[0] if _printed else None
+
+
+def last_printed(size: int) -> str:
+    """The last ``size`` bytes of what the JVM printed that this process started; nothing where it started none."""
+    with contextlib.suppress(OSError):
+        for log in _printed:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - size))
+                return file.read().decode("utf-8", "replace")
+    return ""
+
+
+@contextmanager
+def quietly() -> Iterator[Path]:
+    """Gives child processes started inside a log file as standard output and error: one thread at a time."""
+    with _starting:
+        yield from _quietly()
+
+
+def _quietly() -> Iterator[Path]:
+    log = scratch("spark") / _LOG
+    _printed[:] = [log]
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [(fd, os.dup(fd)) for fd in (1, 2)]
+    try:
+        for fd, _ in saved:
+            os.dup2(handle, fd)
+        yield log
+    finally:
+        for fd, copy in saved:
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(handle)

@@ -1,0 +1,232 @@
+"""The tweaks: everything that a job makes Spark do differently, only to be faster.
+
+Most depend on undocumented parts of Spark, which any release may change. Each tweak is probed before it is used. If
+the probe fails, for any reason, the job runs without the tweak and reports it once. The option :data:`OFF` turns
+tweaks off.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+from stateplan.common.errors import OptionError, nearest
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+OFF = "spark.stateplan.tweaks.off"
+"""The option with the names of tweaks to turn off, comma-separated, or ``all``."""
+
+
+@dataclass(frozen=True)
+class Tweak:
+    """One tweak.
+
+    Attributes:
+        default: what Spark does by default.
+        tweaked: what it does with the tweak.
+        gain: the measured saving per micro-batch, with ten rows through three levels of state on two cores.
+        settings: settings of Spark; ``spark.*`` options override them.
+        java: options of the JVM.
+    """
+
+    default: str
+    tweaked: str
+    gain: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    java: tuple[str, ...] = ()
+
+
+TWEAKS: dict[str, Tweak] = {
+    # settings of a Spark that is started for the job
+    "no-codegen": Tweak(
+        "generates code for each plan",
+        "generates none: a micro-batch has only a few hundred blobs as rows",
+        "35 ms of processor time",
+        settings={"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+    ),
+    "no-plan-reuse": Tweak(
+        "looks for equal parts of a plan",
+        "does not, because plans of jobs have none",
+        "9 ms of planning",
+        settings={"spark.sql.exchange.reuse": "false", "spark.sql.execution.reuseSubquery": "false"},
+    ),
+    "source-log": Tweak(
+        "keeps its log of source files for ten minutes and lists all of it in every micro-batch",
+        "keeps the last 100 micro-batches, which it needs",
+        "7 % of planning in the first 200 micro-batches, more later",
+        settings={"spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
+    ),
+    "broadcast-blocks": Tweak(
+        "allocates 4 MB for each of the four small broadcasts of a micro-batch",
+        "allocates 64 KB",
+        "with `collector`, 28 instead of 134 garbage collections in 65 micro-batches",
+        settings={"spark.broadcast.blockSize": "64k"},
+    ),
+    "collector": Tweak(
+        "may start a garbage collection for each buffer of 1 MB, and while it loads classes",
+        "does not: the regions of G1 and the metaspace are larger",
+        "see `broadcast-blocks`",
+        java=("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m"),
+    ),
+    "compilers": Tweak(
+        "runs the optimizing compiler of the JVM, half of all work in a job's first minute",
+        "does not for bounded input; for unbounded input, it collects no profiles while that compiler is busy",
+        "376 ms instead of 494 ms in the first 50 micro-batches of a bounded job",
+    ),
+    "logger-context": Tweak(
+        "walks the stack for the configuration of its logger whenever it copies a node of a plan",
+        "has one configuration",
+        "part of 10 ms of planning",
+        java=("-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector",),
+    ),
+    "class-path": Tweak(
+        "searches 250 libraries, in no order, for the code of each function that it sends to tasks",
+        "searches its own libraries first",
+        "12 ms of planning",
+    ),
+    "class-archive": Tweak(
+        "reads, checks and links 15,000 classes when it starts",
+        "maps them from the archive that `stateplan archive-classes` has made, if there is one",
+        "5 of 18 seconds of a short job",
+    ),
+    "unix-sockets": Tweak(
+        "talks to Python over TCP, where each stage waits for a delayed acknowledgement",
+        "uses Unix domain sockets",
+        "46 ms instead of 91 ms for an empty stage",
+    ),
+    "worker-python": Tweak(
+        "imports `pyspark.zip` in Python workers, for which Python caches no bytecode",
+        "imports the installed pyspark",
+        "half a second of processor time per level of state when a job starts",
+    ),
+    "forked-planning": Tweak(
+        "starts Python and imports pyspark for each level of state of a query, to list its state variables, and for "
+        "each source that plans in Python, as Kafka does",
+        "forks a process that has imported it",
+        "a tenth of a second per level of state when a job starts, a quarter per source",
+    ),
+    "checkpoint-manager": Tweak(
+        "writes its checkpoint with Hadoop's `FileContext`",
+        "uses `FileSystem`, which `local-files` speeds up",
+        "see `local-files`",
+        settings={
+            "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+            "FileSystemBasedCheckpointFileManager"
+        },
+    ),
+    # inside the JVM of such a Spark
+    "local-files": Tweak(
+        "starts the program `chmod` for each local file that it creates",
+        "sets the permissions in the JVM",
+        "20 processes",
+    ),
+    "hadoop-defaults": Tweak(
+        "sends all options of Hadoop to the tasks, for each level of state",
+        "leaves out the defaults of YARN and MapReduce",
+        "two thirds of the size of the options",
+    ),
+    "session-options": Tweak(
+        "generates code in threads that serve state to Python, in spite of `no-codegen`, because they have no session",
+        "gives these threads the options of the session",
+        "65 ms of processor time",
+    ),
+    "rule-counts": Tweak(
+        "counts the runs of each planner rule, and adds up all counts before and after each plan",
+        "counts nothing",
+        "7 to 17 % of the time",
+    ),
+    "ui-listeners": Tweak(
+        "records data for its web interface even if that is off",
+        "records nothing then",
+        "8 ms",
+    ),
+    # of a cluster
+    "lost-hosts": Tweak(
+        "waits one to two minutes for a host that has lost power or network",
+        "is told of it by the driver, which asks hosts for connections; see [clusters](cluster.md#when-a-host-dies)",
+        "31 to 48 s instead of 105 to 117 s until a job goes on, on a busy machine",
+    ),
+    # of every job
+    "collect-async": Tweak(
+        "reads 400 KB of its own code for each `collect`, to check what its functions capture",
+        "collects the reports of sinks with `collectAsync`",
+        "24 ms",
+    ),
+    "call-site": Tweak(
+        "records the stack of its thread for each RDD and broadcast",
+        "uses the name of the job instead",
+        "10 ms of planning",
+    ),
+    "json-progress": Tweak(
+        "passes a progress event to a `MetricsListener` field by field",
+        "passes it as one text",
+        "a thousand calls of the JVM",
+    ),
+}
+"""Name to tweak, in the order of the documentation. Measurements are those of docs/decisions/0013."""
+
+_lost: dict[str, str] = {}
+"""Tweaks whose probe failed in this process, which has one JVM -> the reason."""
+_passed: set[str] = set()
+"""Tweaks whose probe passed."""
+
+
+class Tweaks:
+    """The tweaks of one job.
+
+    Args:
+        options: of the session.
+        tell: receives a line for each tweak that is lost; default: the logger ``stateplan``.
+
+    Raises:
+        OptionError: OPT105, :data:`OFF` has an unknown name.
+    """
+
+    def __init__(self, options: Mapping[str, str], tell: Callable[[str], None] | None = None) -> None:
+        names = [name.strip() for name in options.get(OFF, "").split(",") if name.strip()]
+        for name in names:
+            if name not in TWEAKS and name != "all":
+                raise OptionError("OPT105.tweaks", name=name, key=OFF, hint=nearest(name, TWEAKS))
+        self._off = frozenset(TWEAKS if "all" in names else names)
+        self._tell = tell or logging.getLogger("stateplan").warning
+
+    def on(self, name: str) -> bool:
+        """Whether a tweak is neither turned off nor lost."""
+        return name not in self._off and name not in _lost
+
+    def attempt(self, name: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The result of ``work``, which probes or applies a tweak; None if the tweak is off or ``work`` fails."""
+        if not self.on(name):
+            return None
+        try:
+            return work(*args, **kwargs)
+        except Exception as cause:  # Spark's, Py4J's, or what Python says of a name that is gone
+            self.lose(name, cause)
+            return None
+
+    def works(self, name: str, probe: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether a tweak is on and its probe passes; the probe runs once per process."""
+        if self.on(name) and name not in _passed:
+            self.attempt(name, probe, *args, **kwargs)
+            _passed.add(name)
+        return self.on(name)
+
+    def lose(self, name: str, cause: Exception | str) -> None:
+        """Turns a tweak off for the rest of the process, and reports it once."""
+        if name not in _lost:
+            _lost[name] = reason(cause)
+            self._tell(
+                f"running without the Spark tweak '{name}', which this Spark does not support: {_lost[name]:.200}"
+            )
+
+
+def reason(cause: Exception | str) -> str:
+    """The first line of an error, without Py4J's line about the call."""
+    lines = [line.strip().removeprefix(": ") for line in str(cause).splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        del lines[0]
+    return lines[0] if lines else type(cause).__name__

@@ -1,0 +1,105 @@
+"""The program that a Spark on this machine starts Python with."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.fork_server import MODULES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stateplan.runtime.spark.tweaks import Tweaks
+
+_SOCKET_PATH = 100
+"""The longest path of a socket, in bytes."""
+
+_paths: dict[str, str] = {}
+"""Programs made here -> what their Python imports from."""
+_servers: dict[str, subprocess.Popen[bytes]] = {}
+"""Programs made here -> their fork server."""
+
+_TEXT = """#!/bin/sh
+export PYTHONPATH={path}
+case "$2" in {modules})
+    [ -S {socket} ] && exec {python} -IS {client} {socket} "$@"
+esac
+exec {python} "$@"
+"""
+
+
+def worker_python(python_path: str) -> str:
+    """A program that is this interpreter, with the installed pyspark.
+
+    Args:
+        python_path: what it imports from.
+
+    Raises OSError where it cannot be run.
+    """
+    program = scratch("python") / "python"
+    words = {
+        "path": python_path, "socket": str(_socket(program)), "python": sys.executable,
+        "client": str(Path(__file__).with_name("fork_client.py")),
+    }  # fmt: skip
+    quoted = {name: shlex.quote(word) for name, word in words.items()}
+    program.write_text(_TEXT.format(modules=" | ".join(MODULES), **quoted))
+    program.chmod(0o755)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(f"{program} cannot be run")
+    _paths[str(program)] = python_path
+    return str(program)
+
+
+def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
+    """Has Spark plan in forks what it plans in Python, where it starts Python with :func:`worker_python`.
+
+    Args:
+        spark: the session.
+        tweaks: of the process.
+        modules: that forks will import, besides those of Spark.
+    """
+    program = spark.sparkContext.pythonExec
+    if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
+        tweaks.attempt("forked-planning", _serve, program)
+    import_ahead(program, modules)
+
+
+def import_ahead(program: str, modules: Iterable[str]) -> None:
+    """Has the fork server of a program, if there is one, import modules."""
+    server = _servers.get(program)
+    if server is not None and server.stdin is not None:
+        with contextlib.suppress(OSError):  # it has been killed, and Spark starts processes
+            server.stdin.write("".join(f"{name}\n" for name in modules).encode())
+
+
+def _serve(program: str) -> None:
+    command = [sys.executable, "-m", "stateplan.runtime.spark.fork_server", str(_socket(Path(program)))]
+    server = _servers[program] = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        bufsize=0,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": _paths[program]},
+        start_new_session=True,  # an interrupt from the terminal is not for it
+    )
+    atexit.register(_end, server, os.getpid())
+
+
+def _end(server: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner and server.stdin is not None:
+        server.stdin.close()
+        server.wait()
+
+
+def _socket(program: Path) -> Path:
+    return program.with_name("forks")

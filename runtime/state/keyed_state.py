@@ -1,0 +1,318 @@
+"""The keyed state of one operator in one key group: a manifest of runs, the runs, and one step over them."""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from stateplan.common.errors import CheckpointError
+from stateplan.common.ttl import TtlConfig, ttl_configs
+from stateplan.runtime.jobgraph import Rewrite
+from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, Frames, Kernel, StateTable, Watermark
+from stateplan.runtime.metrics.ages import Use
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.run_list import RunList
+from stateplan.runtime.state.runs import (
+    HASH,
+    TOMBSTONE,
+    RunInfo,
+    build_run,
+    due_rows,
+    lookup,
+    state_schema,
+    wanted_hashes,
+)
+from stateplan.runtime.state.stored_frames import CHUNK_SIZE, Parts, RunStore
+from stateplan.runtime.state.ttl_access import InputFields, expiry_clock, take_step
+from stateplan.runtime.watermarks import EventTime
+
+__all__ = ["CHUNK_SIZE", "KeyedState", "MemoryRunStore", "RunStore", "StepStats"]
+
+_FORMAT = 1
+
+
+class MemoryRunStore:
+    """A run store in memory: the twin of Spark's for tests."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.values: dict[str, bytes] = {}
+
+    def manifest(self) -> str | None:
+        return self.text
+
+    def set_manifest(self, text: str) -> None:
+        self.text = text
+
+    def put(self, key: str, data: bytes) -> None:
+        self.values[key] = data
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def remove(self, key: str) -> None:
+        self.values.pop(key, None)
+
+
+@dataclass
+class StepStats:
+    """What one step did to the state.
+
+    Attributes:
+        bytes_written: bytes put into the store, merges included.
+        bytes_dropped: bytes of runs that are no longer current.
+        rows_change: rows in all runs after the step minus before it (versions and tombstones included).
+        merged_rows: rows read by merges.
+        expired_runs: parts of runs dropped unread, because all their rows had expired.
+        expired_rows: per state entry, rows removed because they had expired, older versions included.
+        missed: retractions that found nothing.
+        late: rows that were dropped because they came after the watermark.
+        ages: per state entry and use, how old the rows were that were found, as rows by bucket (see
+            :mod:`runtime.metrics.ages`).
+        rows: per state table, rows in all its runs after the step (versions and tombstones included).
+        growth: per state entry, by how much rows, bytes and number of its runs have grown.
+        loads: runs read.
+        cache_misses: of these, from the store.
+        cache_unwritten: runs that local disk did not take.
+        lookup_ms, kernel_ms, write_ms: where the time went.
+    """
+
+    bytes_written: int = 0
+    bytes_dropped: int = 0
+    rows_change: int = 0
+    merged_rows: int = 0
+    expired_runs: int = 0
+    expired_rows: Counter[int] = field(default_factory=Counter)
+    missed: int = 0
+    late: int = 0
+    ages: dict[tuple[int, Use], dict[int, int]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    growth: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    loads: int = 0
+    cache_misses: int = 0
+    cache_unwritten: int = 0
+    lookup_ms: float = 0.0
+    kernel_ms: float = 0.0
+    write_ms: float = 0.0
+
+
+class KeyedState:
+    """State of one operator in one key group.
+
+    Args:
+        store: holds manifest and runs.
+        cache: of decoded runs; correctness does not depend on it.
+        tables: the operator's state tables.
+        place: names operator and key group in errors.
+        version: of the layout of the tables.
+        rewrite: how runs of the version before are brought to this one; they are rewritten at once.
+
+    Raises:
+        CheckpointError: CKPT010 for a damaged manifest or one of another version, CKPT011 for a missing run, CKPT012
+            for a damaged run, CKPT013 for a run whose columns are not those of the operator.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        cache: RunCache,
+        tables: Sequence[StateTable],
+        place: str,
+        version: int = 0,
+        rewrite: Rewrite | None = None,
+    ) -> None:
+        self._store = store
+        self._parts = Parts(store, cache, place)
+        self._tables = tuple(tables)
+        self._place = place
+        self._version = version
+        self._found = version
+        self.time = EventTime()
+        self._others: dict[str, list[RunInfo]] = self._read_manifest()
+        self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
+        self._parts.tidy({part.id for runs in self._runs.values() for part in runs.parts})
+        self._before = self._sizes()
+        self._changed = False
+        self.stats = StepStats()
+        self.late_rows: Sequence[pl.DataFrame] = ()
+        if self._found != version:
+            self._rewrite(rewrite)
+
+    def _read_manifest(self) -> dict[str, list[RunInfo]]:
+        text = self._store.manifest()
+        runs: dict[str, list[RunInfo]] = {}
+        if text is None:
+            return runs
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise CheckpointError("CKPT010", where=self._place, format=data["format"], known=_FORMAT)
+            for name, entries in data["tables"].items():
+                runs[name] = [RunInfo(*entry) for entry in entries]
+            self._found = int(data.get("version", 0))
+            if "time" in data:
+                self.time = EventTime.from_json(data["time"])
+        except (ValueError, KeyError, TypeError) as cause:
+            raise CheckpointError("CKPT010.read_manifest", where=self._place, cause=cause) from cause
+        return runs
+
+    def _rewrite(self, rewrite: Rewrite | None) -> None:
+        """Brings all runs to the present version."""
+        if rewrite is None or self._found != self._version - 1:
+            raise CheckpointError("CKPT010.rewrite", where=self._place, found=self._found, version=self._version)
+        for table in self._tables:
+            names = rewrite.columns[table.name]
+            columns = [pl.col(names[name]).alias(name) for name in table.schema]
+            self._runs[table.name].rewrite([*columns, ACCESS_TIME, HASH, TOMBSTONE])
+        self._changed = True
+
+    def runs(self, table: StateTable) -> list[tuple[RunInfo, pl.DataFrame]]:
+        """The parts of the runs of ``table``, oldest first, for those who look at all of it."""
+        return [(info, self._parts.load(table, info).frame) for info in self._runs[table.name].parts]
+
+    def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
+        """Live rows of ``table`` for ``keys``, with the time of their last access."""
+        return self._find(table, keys, now, ttl).select([*table.schema, ACCESS_TIME])
+
+    def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
+        """As :func:`runtime.state.runs.lookup`."""
+        runs = self._runs[table.name]
+        self._changed |= runs.drop_expired(now, ttl)
+        if keys is None or not runs.parts:
+            return pl.DataFrame(schema=state_schema(table))
+        wanted = wanted_hashes(table, keys)
+        return lookup(table, runs.newest_first(wanted), wanted, now, ttl)
+
+    def due(self, table: StateTable, name: str, upto: int, now: int, ttl: int) -> pl.DataFrame:
+        """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
+        return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
+
+    def waiting(self, kernel: Kernel, now: int, ttl: Sequence[int | TtlConfig]) -> int:
+        """How much waits for the clock; see :meth:`Kernel.waiting`."""
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
+        return kernel.waiting(
+            [
+                self.due(t, t.due, END_OF_TIME, *clocks[t.slot]) if t.due else pl.DataFrame(schema=state_schema(t))
+                for t in self._tables
+            ]
+        )
+
+    def write(
+        self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
+    ) -> None:
+        """Records changes to ``table`` as a new run, and goes on with what keeps its runs few and small."""
+        fresh = build_run(table, upserts, deletes, now)
+        runs = self._runs[table.name]
+        if fresh is not None:
+            runs.append(fresh)
+            self._changed = True
+        self._changed |= runs.tend(now, ttl)
+
+    def sweep(self, now: int, ttl: Sequence[int | TtlConfig]) -> None:
+        """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
+
+        Args:
+            now, ttl: as for :meth:`step`.
+        """
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
+        for table in self._tables:
+            runs = self._runs[table.name]
+            self._changed |= runs.drop_expired(*clocks[table.slot])
+            self._changed |= runs.tend(*clocks[table.slot])
+        self.flush()
+
+    def step(
+        self,
+        kernel: Kernel,
+        inputs: Frames,
+        now: int,
+        ttl: Sequence[int | TtlConfig],
+        watermark: Watermark | None = None,
+        fields: InputFields | None = None,
+    ) -> pl.DataFrame:
+        """Runs one micro-batch through ``kernel`` and records its state changes.
+
+        Args:
+            inputs: one frame of changes per input.
+            now: the micro-batch's time, ms.
+            ttl: per ``state`` entry of the plan; of one given in milliseconds everything else is the default.
+            watermark: how far event time has come.
+            fields: what is known of the rows of the inputs; for states with other than default TTL semantics.
+
+        Returns:
+            The frame of output changes.
+        """
+        time = watermark or Watermark()
+        taken = take_step(
+            kernel,
+            inputs,
+            now,
+            ttl_configs(ttl),
+            time,
+            fields or InputFields(),
+            self._find,
+            self.due,
+        )
+        started = clock.perf_counter()
+        for w in taken.written:
+            self.write(w.table, w.upserts, w.deletes, w.now, w.ttl)
+        self.flush()
+        self.stats.missed += taken.step.missed
+        self.stats.late += taken.step.late
+        self.late_rows = taken.step.late_rows
+        self.stats.ages = taken.ages
+        self.stats.lookup_ms += taken.lookup_ms
+        self.stats.kernel_ms += taken.kernel_ms
+        self.stats.write_ms += taken.settle_ms + 1000 * (clock.perf_counter() - started)
+        return taken.step.output
+
+    def touch_time(self) -> None:
+        """Has :meth:`flush` write what :attr:`time` says now."""
+        self._changed = True
+
+    def flush(self) -> None:
+        """Writes what changed."""
+        if self._changed:
+            self._parts.flush()
+            data: dict[str, object] = {"format": _FORMAT}
+            if self._version:
+                data["version"] = self._version
+            data["tables"] = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
+            if self.time.since is not None:
+                data["time"] = self.time.to_json()
+            self._store.set_manifest(json.dumps(data, separators=(",", ":")))
+            self._changed = False
+        self._note()
+
+    def _note(self) -> None:
+        """Brings :attr:`stats` up to date."""
+        stats, parts, lists = self.stats, self._parts, list(self._runs.values())
+        stats.rows = {runs.table.name: runs.rows for runs in lists}
+        stats.bytes_written, stats.bytes_dropped = parts.bytes_written, parts.bytes_dropped
+        stats.loads, stats.cache_misses, stats.cache_unwritten = parts.loads, parts.misses, parts.unwritten
+        stats.merged_rows = sum(runs.moved.rows for runs in lists)
+        stats.expired_runs = sum(runs.moved.dropped for runs in lists)
+        stats.expired_rows = Counter()
+        for runs in lists:
+            stats.expired_rows[runs.table.slot] += runs.moved.expired
+        sizes = self._sizes()
+        stats.rows_change = sum(rows for rows, _, _ in sizes.values()) - sum(r for r, _, _ in self._before.values())
+        stats.growth = {
+            slot: (after[0] - before[0], after[1] - before[1], after[2] - before[2])
+            for slot, after in sizes.items()
+            if after != (before := self._before.get(slot, (0, 0, 0)))
+        }
+
+    def _sizes(self) -> dict[int, tuple[int, int, int]]:
+        """Per state entry, rows, bytes and number of its runs."""
+        sizes: dict[int, tuple[int, int, int]] = {}
+        for runs in self._runs.values():
+            rows, size, count = sizes.get(runs.table.slot, (0, 0, 0))
+            size += sum(p.size for p in runs.parts)
+            sizes[runs.table.slot] = rows + runs.rows, size, count + len({p.run for p in runs.parts})
+        return sizes

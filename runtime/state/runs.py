@@ -1,0 +1,321 @@
+"""Keyed state as sorted runs: one state table of one key group.
+
+A *run* is a list of immutable frames of state rows, its *parts*, each for a range of hashes and sorted by the hash of
+the lookup columns: ``@h`` (UInt64 hash), the table's columns, ``@t`` (last access, ms) and ``@x`` (true for a
+tombstone: the row with this identity is gone). A micro-batch writes at most one run per table. Of all parts for the
+hash of a row, the newest one that has its identity decides about it. How runs are merged, :mod:`~.runlist` says.
+
+Expired rows are ignored when read and dropped when a merge reaches the oldest part, as are tombstones: dropped
+earlier, they could uncover an older version of the row. (FLIP-25's compaction filter and full-snapshot filter.)
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from stateplan.common.values.nanoseconds import portable_frame, stored_dtype, with_counts
+from stateplan.runtime.hashing import Hashes, hash_rows
+from stateplan.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.runtime.state.small_frames import rows_at, rows_where, stacked
+
+HASH = "@h"
+TOMBSTONE = "@x"
+WRITTEN = "@w"
+"""Column of a run: when the kernel wrote the row, ms. It is there where some row was last accessed at another time."""
+
+LAST_PREFIX = (1 << 32) - 1
+"""The largest prefix of a hash; ranges of hashes go by their upper 32 bits."""
+
+_NEWEST = pl.CompatLevel.newest()
+_PLAIN = frozenset([*(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64), pl.Boolean, pl.Date])
+
+_COMPARED = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boolean, pl.Date, pl.String, pl.Binary])
+"""Types of which Python takes for equal what Polars does."""
+_FEW = 64
+"""Up to so many rows Python compares sooner than Polars gets to it."""
+
+
+class RunInfo(NamedTuple):
+    """What the manifest says of a part of a run; an entry of the manifest is the list of these.
+
+    Attributes:
+        id: unique for all time; names the stored frame.
+        rows: rows, tombstones included, whose hashes are in range.
+        newest: no ``@t`` in it is larger, milliseconds.
+        size: bytes of the stored frame.
+        chunks: values it is stored as.
+        oldest: no ``@t`` in it is smaller.
+        middle: about half of the ``@t`` in it are at most so large.
+        dead: about so many tombstones.
+        check: CRC-32 of the stored frame.
+        low, high: the first and the last prefix (upper 32 bits) of the hashes it is for. The stored frame may hold
+            rows outside of the range, which a merge has already moved: they do not count.
+        run: which run it is a part of, a number within the table; 0 until it has one.
+        into: the run that its rows are being merged into; 0 for none.
+        stored: rows of the stored frame.
+    """
+
+    id: str
+    rows: int
+    newest: int
+    size: int
+    chunks: int
+    oldest: int
+    middle: int
+    dead: int
+    check: int
+    low: int
+    high: int
+    run: int
+    into: int
+    stored: int
+
+    @property
+    def width(self) -> int:
+        """Bytes of a stored row, about."""
+        return self.size // max(1, self.stored)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is for all hashes."""
+        return self.low == 0 and self.high == LAST_PREFIX
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether it is for any hash of the given range."""
+        return self.low <= high and low <= self.high
+
+
+class Rows:
+    """A frame of state rows sorted by hash, and its hashes.
+
+    Attributes:
+        frame: the rows.
+        hashes: its column ``@h``.
+        checked: whether the columns have been compared with those of its table.
+    """
+
+    __slots__ = ("checked", "frame", "hashes")
+
+    def __init__(self, frame: pl.DataFrame, hashes: Hashes | None = None) -> None:
+        self.frame = frame
+        self.hashes: Hashes = frame[HASH].to_numpy() if hashes is None else hashes
+        self.checked = False
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def before(self, prefix: int) -> int:
+        """How many rows have a hash with a smaller prefix."""
+        if prefix <= 0 or prefix > LAST_PREFIX:
+            return 0 if prefix <= 0 else len(self.hashes)
+        return int(np.searchsorted(self.hashes, np.uint64(prefix << 32)))
+
+    def ranged(self, low: int, high: int) -> Rows:
+        """The rows whose hashes have a prefix from ``low`` to ``high``."""
+        start, stop = self.before(low), self.before(high + 1)
+        if stop - start == len(self.hashes):
+            return self
+        return Rows(self.frame[start:stop], self.hashes[start:stop])
+
+    def hits(self, wanted: Hashes) -> npt.NDArray[np.int64]:
+        """Numbers of the rows whose hash is in ``wanted`` (ascending, each once)."""
+        hashes = self.hashes
+        n = len(hashes)
+        if n == 0:
+            return np.zeros(0, np.int64)
+        if len(wanted) > 64:
+            wanted = wanted[np.searchsorted(wanted, hashes[0]) : np.searchsorted(wanted, hashes[-1], side="right")]
+        low = np.searchsorted(hashes, wanted)
+        if len(low) and low[-1] == n:
+            low[low == n] = n - 1
+        match = hashes[low] == wanted
+        if not match.any():
+            return np.zeros(0, np.int64)
+        return _ranges(low[match], np.searchsorted(hashes, wanted[match], side="right"))
+
+
+def state_schema(table: StateTable) -> dict[str, pl.DataType]:
+    """Columns of a state frame handed to a kernel: those of the table and ``@t``."""
+    return {**table.schema, ACCESS_TIME: pl.Int64()}
+
+
+def encode_frame(frame: pl.DataFrame) -> bytes:
+    """The frame as one uncompressed Arrow IPC file of a single batch, so that it can be memory-mapped."""
+    if all(dtype in _PLAIN for dtype in frame.dtypes):
+        # Polars' own writer takes 0.3 ms to start, but leaves behind what a text column holds and does not show.
+        table = frame.rechunk().to_arrow(compat_level=_NEWEST)
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(out.getvalue())
+    frame = portable_frame(frame)
+    sink = io.BytesIO()
+    frame.write_ipc(sink, compression="uncompressed", compat_level=_NEWEST, record_batch_size=max(1, frame.height))
+    return sink.getvalue()
+
+
+def in_memory(frame: pl.DataFrame, table: StateTable) -> pl.DataFrame:
+    """A stored frame as kernels have it; see :func:`stored_dtype`. Earlier versions stored TIMESTAMP(7) to (9) as
+    Datetimes. Lists and rows of these, among the columns that rows are found by, had other hashes: they stay as they
+    are, and are refused."""
+    changed = []
+    for name, dtype in table.schema.items():
+        found = frame.schema.get(name)
+        if found is None or found == dtype:
+            continue
+        before = with_counts(found) == dtype and (name not in table.lookup or not found.is_nested())
+        if before or stored_dtype(dtype) == found:
+            changed.append(pl.col(name).cast(dtype))
+    return frame.with_columns(changed) if changed else frame
+
+
+def build_run(
+    table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int
+) -> pl.DataFrame | None:
+    """The run that records a step's changes to ``table``; None when there are none."""
+    parts: list[pl.DataFrame] = []
+    order = [*table.schema, ACCESS_TIME]
+    if upserts is not None and upserts.height:
+        if WRITTEN in upserts.columns:
+            order.append(WRITTEN)
+        parts.append(upserts[order])
+    dead = 0
+    if deletes is not None and deletes.height:
+        dead = deletes.height
+        rest = [
+            pl.lit(None, dtype=dtype).alias(name) for name, dtype in table.schema.items() if name not in deletes.columns
+        ]
+        times = [pl.lit(now, dtype=pl.Int64).alias(name) for name in order[len(table.schema) :]]
+        parts.append(deletes.with_columns(*rest, *times)[order])
+    if not parts:
+        return None
+    frame = stacked(parts)
+    hashes = hash_rows(frame, table.lookup)
+    flags = np.zeros(frame.height, bool)
+    if dead:
+        flags[-dead:] = True
+    frame = frame.hstack([pl.Series(HASH, hashes), pl.Series(TOMBSTONE, flags)])
+    return rows_at(frame, np.argsort(hashes))
+
+
+def _ranges(starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The concatenation of arange(start, stop) over all pairs."""
+    lengths = stops - starts
+    total = int(lengths.sum())
+    if total == len(lengths):
+        return starts
+    offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return offsets + np.arange(total)
+
+
+def live_rows(frame: pl.DataFrame, now: int, ttl: int) -> pl.DataFrame:
+    """Rows that are neither tombstones nor expired."""
+    keep: pl.Series | None = None
+    flags = frame[TOMBSTONE]
+    if flags.any():
+        keep = ~flags
+    if ttl > 0 and frame.height:
+        fresh = frame[ACCESS_TIME] > now - ttl
+        keep = fresh if keep is None else keep & fresh
+    return frame if keep is None or keep.all() else rows_where(frame, keep)
+
+
+def wanted_hashes(table: StateTable, keys: pl.DataFrame) -> Hashes:
+    """The hashes of ``keys`` (the lookup columns of ``table``, repeats allowed), ascending and each once."""
+    return _unique(hash_rows(keys, table.lookup))
+
+
+def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows whose hashes are ``wanted``.
+
+    Args:
+        parts: newest first; read one by one.
+        wanted: of :func:`wanted_hashes`.
+
+    Returns:
+        Frame of :func:`state_schema`, with :data:`WRITTEN` where any row has it. It may hold rows of other keys (hash
+        collisions); kernels match by key.
+    """
+    hits: list[pl.DataFrame] = []
+    for part in parts:
+        index = part.hits(wanted)
+        if len(index):
+            hits.append(rows_at(part.frame, index))
+    if not hits:
+        return pl.DataFrame(schema=state_schema(table))
+    found = hits[0] if len(hits) == 1 else _first_of_each(stacked(aligned(hits)), _identity(table))
+    extra = [WRITTEN] if WRITTEN in found.columns else []
+    return live_rows(found, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
+
+
+def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows whose column ``name`` is ``upto`` at most, as a frame of :func:`state_schema`; ``parts`` are
+    newest first."""
+    late = pl.col(name) <= upto
+    found = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
+    if not found:
+        return pl.DataFrame(schema=state_schema(table))
+    wanted = _unique(np.concatenate([rows[HASH].to_numpy() for rows in found]))
+    return lookup(table, parts, wanted, now, ttl).filter(late)
+
+
+def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
+    """The runs with the same columns: with :data:`WRITTEN` if any has it."""
+    wide = next((run.columns for run in runs if WRITTEN in run.columns), None)
+    if wide is None:
+        return runs
+    return [
+        (run if WRITTEN in run.columns else run.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))).select(wide)
+        for run in runs
+    ]
+
+
+def _unique(hashes: Hashes) -> Hashes:
+    ordered = np.sort(hashes)
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def _first_of_each(frame: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """The first row of all that agree in ``columns``, in their order."""
+    if frame.height > _FEW or any(frame.schema[name] not in _COMPARED for name in columns):
+        return frame.unique(subset=columns, keep="first", maintain_order=True)
+    first: dict[tuple[object, ...], int] = {}
+    for number, row in enumerate(frame[columns].iter_rows()):
+        first.setdefault(row, number)
+    return rows_at(frame, np.fromiter(first.values(), np.int64, len(first)))
+
+
+def _identity(table: StateTable) -> list[str]:
+    return list(table.identity) or [HASH]
+
+
+def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: int, oldest: bool) -> pl.DataFrame:
+    """One run in place of ``runs`` (oldest first). With ``oldest`` the first of them is the table's oldest run, and
+    tombstones and expired rows are dropped."""
+    rows = pl.concat(list(reversed(aligned(runs))), rechunk=True)
+    hashes = rows[HASH].to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    if len(runs) > 1:
+        ordered = hashes[order]
+        twin = np.zeros(len(order), bool)
+        np.equal(ordered[1:], ordered[:-1], out=twin[1:])
+        if twin.any():
+            twin[:-1] |= twin[1:]
+            suspects = order[twin]
+            newest = (
+                rows[suspects].with_row_index("@i").unique(subset=_identity(table), keep="first", maintain_order=True)
+            )
+            keep = ~twin
+            keep[np.flatnonzero(twin)[newest["@i"].to_numpy()]] = True
+            order = order[keep]
+    merged = rows_at(rows, order)
+    return live_rows(merged, now, ttl) if oldest else merged

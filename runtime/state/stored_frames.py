@@ -1,0 +1,190 @@
+"""The stored frames behind the runs of one key group: read through the cache, checked, and written with the step."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Collection
+from typing import Protocol
+
+import polars as pl
+
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import (
+    LAST_PREFIX,
+    TOMBSTONE,
+    Rows,
+    RunInfo,
+    encode_frame,
+    in_memory,
+    state_schema,
+)
+
+CHUNK_SIZE = 8 << 20
+"""Frames are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
+
+_RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
+
+
+class RunStore(Protocol):
+    """Where manifests and runs live; commits are the owner's (Spark's state store)."""
+
+    def manifest(self) -> str | None: ...
+
+    def set_manifest(self, text: str) -> None: ...
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def remove(self, key: str) -> None: ...
+
+
+class Parts:
+    """The parts of the runs of one key group of one operator.
+
+    Args:
+        store: holds them.
+        cache: of decoded frames; correctness does not depend on it.
+        place: names operator and key group in errors.
+
+    Attributes:
+        bytes_written, bytes_dropped: put into the store and removed from it so far.
+        loads: frames read, those excepted that were new.
+        misses: of these, from the store.
+        unwritten: frames that local disk did not take.
+    """
+
+    def __init__(self, store: RunStore, cache: RunCache, place: str) -> None:
+        self._store = store
+        self._disk = cache
+        self._unwritten = cache.unwritten
+        self._cache = cache.of(place)
+        self._place = place
+        self._fresh: dict[str, tuple[Rows, bytes]] = {}
+        self.bytes_written = 0
+        self.bytes_dropped = 0
+        self.loads = 0
+        self.misses = 0
+
+    @property
+    def unwritten(self) -> int:
+        return self._disk.unwritten - self._unwritten
+
+    def fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
+        """The stored frame, whatever its columns.
+
+        Raises:
+            CheckpointError: CKPT011, it is missing; CKPT012, it is damaged.
+        """
+        return self._rows(table, info).frame
+
+    def _rows(self, table: StateTable, info: RunInfo) -> Rows:
+        if info.id in self._fresh:
+            return self._fresh[info.id][0]
+
+        def get() -> bytes:
+            self.misses += 1
+            chunks = []
+            for n in range(info.chunks):
+                chunk = self._store.get(f"{info.id}/{n}")
+                if chunk is None:
+                    raise CheckpointError("CKPT011", id=info.id, name=table.name, where=self._place, hint=_RESTORE)
+                chunks.append(chunk)
+            data = b"".join(chunks) if len(chunks) > 1 else chunks[0]
+            if len(data) != info.size:
+                raise self._damaged(table, info, f"it has {len(data)} bytes", f"{info.size} bytes")
+            if zlib.crc32(data) != info.check:
+                raise self._damaged(table, info, f"its bytes have the CRC-32 {zlib.crc32(data)}", str(info.check))
+            return data
+
+        self.loads += 1
+        try:
+            rows = self._cache.load(info.id, get)
+            if len(rows) != info.stored:
+                # The file on local disk is not what was written; what is in the store counts.
+                self._cache.discard(info.id)
+                rows = self._cache.load(info.id, get)
+            if not rows.checked:
+                rows.frame = in_memory(rows.frame, table)
+        except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
+            raise self._damaged(table, info, str(cause)) from cause
+        return rows
+
+    def load(self, table: StateTable, info: RunInfo) -> Rows:
+        """The rows of a part, those in its range only.
+
+        Raises:
+            CheckpointError: CKPT011 and CKPT012, see :meth:`fetch`; CKPT013, its columns are not those of ``table``.
+        """
+        rows = self._rows(table, info)
+        if not rows.checked:
+            want, schema = state_schema(table), rows.frame.schema
+            if any(schema.get(name) != dtype for name, dtype in want.items()):
+                raise CheckpointError(
+                    "CKPT013", id=info.id, name=table.name, where=self._place, dict=dict(schema), expected=str(want)
+                )
+            rows.checked = True
+        if not info.whole:
+            rows = rows.ranged(info.low, info.high)
+        if len(rows) != info.rows:
+            raise self._damaged(table, info, f"it has {len(rows)} rows", f"{info.rows} rows")
+        return rows
+
+    def _damaged(self, table: StateTable, info: RunInfo, why: str, expected: str | None = None) -> CheckpointError:
+        return CheckpointError(
+            "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expected, hint=_RESTORE
+        )
+
+    def tidy(self, current: Collection[str]) -> None:
+        """Now and then, removes files on local disk of runs that are not ``current``."""
+        self._cache.tidy(current)
+
+    def put(self, frame: pl.DataFrame) -> RunInfo:
+        """Keeps a frame sorted by its hashes; it is stored by :meth:`flush`, if it is not dropped before."""
+        data = encode_frame(frame)
+        run = uuid.uuid4().hex
+        self._fresh[run] = (Rows(frame), data)
+        times = frame[ACCESS_TIME].to_numpy()
+        middle = times.copy()
+        middle.partition(len(middle) // 2)
+        return RunInfo(
+            run,
+            frame.height,
+            newest=int(times.max()),
+            size=len(data),
+            chunks=max(1, -(-len(data) // CHUNK_SIZE)),
+            oldest=int(times.min()),
+            middle=int(middle[len(middle) // 2]),
+            dead=int(frame[TOMBSTONE].sum()),
+            check=zlib.crc32(data),
+            low=0,
+            high=LAST_PREFIX,
+            run=0,
+            into=0,
+            stored=frame.height,
+        )
+
+    def drop(self, info: RunInfo) -> None:
+        """Removes a part."""
+        if self._fresh.pop(info.id, None) is not None:
+            return
+        for n in range(info.chunks):
+            self._store.remove(f"{info.id}/{n}")
+        self._cache.discard(info.id)
+        self.bytes_dropped += info.size
+
+    def flush(self) -> None:
+        """Stores what is new."""
+        for run, (_, data) in self._fresh.items():
+            if len(data) <= CHUNK_SIZE:
+                self._store.put(f"{run}/0", data)
+            else:
+                view = memoryview(data)
+                for n in range(0, len(data), CHUNK_SIZE):
+                    self._store.put(f"{run}/{n // CHUNK_SIZE}", bytes(view[n : n + CHUNK_SIZE]))
+            self._cache.add(run, data)
+            self.bytes_written += len(data)
+        self._fresh.clear()

@@ -1,0 +1,219 @@
+"""What a sink's columns demand of the rows written to it: NOT NULL, and the length of texts and bytes.
+
+Source of the semantics: Flink's ``ConstraintEnforcer`` and its ``ConstraintEnforcerExecutor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stateplan.common.changelog import column
+from stateplan.common.errors import DataError
+from stateplan.common.frozen import Frozen
+from stateplan.common.types import LogicalType
+from stateplan.runtime.kernel import Transform
+
+Bools = npt.NDArray[np.bool_]
+
+_TEXTS = ("CHAR", "VARCHAR")
+_BYTES = ("BINARY", "VARBINARY")
+_FIXED = ("CHAR", "BINARY")
+_MAPS = ("MAP", "MULTISET")
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """Rows whose value at ``path`` is not what ``declared`` demands; ``null`` tells which demand it is."""
+
+    rows: Bools
+    path: str
+    declared: LogicalType
+    null: bool
+    values: pl.Series | None = None
+
+
+@dataclass(frozen=True)
+class ConstraintTransform(Frozen, Transform):
+    """Checks the rows of a sink, changes of every kind alike.
+
+    Attributes:
+        table: of the sink, for messages.
+        fields: name and declared type of the columns of a row.
+        nulls: what a NULL in a NOT NULL column does: ERROR or DROP (the row is left out).
+        lengths: what a text or bytes of the wrong length do: IGNORE, TRIM_PAD (they are cut, those of fixed length
+            filled with blanks or zeros) or ERROR.
+        nested: whether to look into values: IGNORE, ROWS or ROWS_AND_COLLECTIONS.
+    """
+
+    table: str
+    fields: tuple[tuple[str, LogicalType], ...]
+    nulls: str = "ERROR"
+    lengths: str = "IGNORE"
+    nested: str = "IGNORE"
+
+    @cached_property
+    def demands_something(self) -> bool:
+        """Whether any row may be refused or changed."""
+        return any(self._demands(declared) for _, declared in self.fields)
+
+    def _demands(self, declared: LogicalType) -> bool:
+        if not declared.nullable or (self.lengths != "IGNORE" and _limit(declared) is not None):
+            return True
+        return any(self._demands(part) for part in self._parts(declared))
+
+    def _parts(self, declared: LogicalType) -> Iterator[LogicalType]:
+        """The types inside a type that are looked at."""
+        if self.nested != "IGNORE" and declared.root == "ROW":
+            yield from (f.type for f in declared.fields)
+        elif self.nested == "ROWS_AND_COLLECTIONS" and declared.root in ("ARRAY", *_MAPS):
+            yield from declared.children
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """The rows that are written.
+
+        Raises:
+            DataError: DATA202, a NULL in a NOT NULL column; DATA203, a value of the wrong length.
+        """
+        series = [frame[column(i)] for i in range(len(self.fields))]
+        alive = np.ones(frame.height, bool)
+        errors: list[tuple[int, _Finding]] = []
+        for finding in self._found(series):
+            rows = finding.rows & alive
+            if not rows.any():
+                continue
+            if finding.null and self.nulls == "DROP":
+                alive &= ~finding.rows
+            else:
+                errors.append((int(rows.argmax()), finding))
+        if errors:
+            raise self._error(*min(errors, key=lambda e: e[0]))
+        out = frame
+        if self.lengths == "TRIM_PAD":
+            fitted = [self._fitted(s, declared, top=True) for s, (_, declared) in zip(series, self.fields, strict=True)]
+            out = frame.with_columns(s.alias(column(i)) for i, s in enumerate(fitted))
+        return out if alive.all() else out.filter(pl.Series(alive))
+
+    # what is wrong
+
+    def _found(self, series: Sequence[pl.Series]) -> Iterator[_Finding]:
+        """What is wrong with columns, in the order in which it counts: NULLs, texts, bytes, then what is inside."""
+        columns = [(s, declared, name) for s, (name, declared) in zip(series, self.fields, strict=True)]
+        for s, declared, name in columns:
+            yield from self._null(s, declared, name)
+        for roots in (_TEXTS, _BYTES):
+            for s, declared, name in columns:
+                if declared.root in roots:
+                    yield from self._length(s, declared, name)
+        for inside in (("ROW",), ("ARRAY",), _MAPS):
+            for s, declared, name in columns:
+                if declared.root in inside:
+                    yield from self._inside(s, declared, name)
+
+    def _all(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
+        yield from self._null(series, declared, path)
+        yield from self._length(series, declared, path)
+        yield from self._inside(series, declared, path)
+
+    def _null(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
+        if not declared.nullable and series.null_count():
+            yield _Finding(series.is_null().to_numpy(), path, declared, null=True)
+
+    def _length(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
+        limit = _limit(declared)
+        if self.lengths != "ERROR" or limit is None:
+            return
+        lengths = _lengths(series)
+        wrong = lengths > limit
+        if declared.root in _FIXED:
+            wrong |= lengths < limit
+        if wrong.any():
+            yield _Finding(wrong.fill_null(False).to_numpy(), path, declared, null=False, values=lengths)
+
+    def _inside(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
+        if not any(self._demands(part) for part in self._parts(declared)):
+            return
+        if declared.root == "ROW":
+            there = series.is_not_null()
+            origin = np.flatnonzero(there.to_numpy())
+            inner = series.filter(there)
+            parts = [(inner.struct.field(f.name), f.type, f"{path}.{f.name}") for f in declared.fields]
+        else:
+            counts = series.list.len().fill_null(0).to_numpy()
+            origin = np.repeat(np.arange(len(series)), counts)
+            inner = series.filter(pl.Series(counts > 0)).explode()
+            if declared.root == "ARRAY":
+                parts = [(inner, declared.children[0], f"{path}[]")]
+            else:
+                entry = zip(("key", "value"), declared.children, strict=False)
+                parts = [(inner.struct.field(name), of, f"{path}.{name}") for name, of in entry]
+        for part, of, name in parts:
+            for found in self._all(part, of, name):
+                rows = np.zeros(len(series), bool)
+                rows[origin[found.rows]] = True
+                values = None
+                if found.values is not None:
+                    lengths: list[int | None] = [None] * len(series)
+                    for at in np.flatnonzero(found.rows)[::-1]:
+                        lengths[int(origin[at])] = found.values[int(at)]
+                    values = pl.Series(lengths, dtype=pl.UInt32)
+                yield _Finding(rows, found.path, found.declared, found.null, values)
+
+    def _error(self, row: int, found: _Finding) -> DataError:
+        where = f"the column '{found.path}' of '{self.table}'"
+        if found.null:
+            return DataError("DATA202", where=where, declared=found.declared.summary())
+        assert found.values is not None
+        what, unit = ("bytes", "bytes") if found.declared.root in _BYTES else ("a text", "characters")
+        declared = found.declared.as_nullable().summary()
+        return DataError(
+            "DATA203",
+            where=where,
+            declared=declared,
+            what=what,
+            values=found.values[row],
+            size=found.declared.length,
+            unit=unit,
+            wording="exactly" if found.declared.root in _FIXED else "at most",
+        )
+
+    # what is made to fit
+
+    def _fitted(self, series: pl.Series, declared: LogicalType, top: bool = False) -> pl.Series:
+        limit = _limit(declared)
+        if limit is not None:
+            fixed = declared.root in _FIXED
+            lengths = _lengths(series)
+            if not (lengths > limit).any() and not (fixed and (lengths < limit).any()):
+                return series
+            if declared.root in _TEXTS:
+                cut = series.str.slice(0, limit)
+                return cut.str.pad_end(limit, " ") if fixed else cut
+            cut = series.bin.slice(0, limit)
+            if not fixed:
+                return cut
+            return pl.Series([None if v is None else v.ljust(limit, b"\0") for v in cut.to_list()], dtype=pl.Binary)
+        if declared.root != "ROW" or self.nested == "IGNORE" or not any(map(self._demands, self._parts(declared))):
+            return series
+        parts = [self._fitted(series.struct.field(f.name), f.type).alias(f.name) for f in declared.fields]
+        rows = pl.DataFrame(parts).to_struct()
+        if not series.null_count():
+            return rows
+        return pl.select(pl.when(series.is_not_null()).then(rows)).to_series()
+
+
+def _limit(declared: LogicalType) -> int | None:
+    """The length of a type that has one."""
+    if declared.root not in (*_TEXTS, *_BYTES):
+        return None
+    length = 1 if declared.length is None else declared.length
+    return length if length < 2**31 - 1 else None
+
+
+def _lengths(series: pl.Series) -> pl.Series:
+    return series.str.len_chars() if series.dtype == pl.String else series.bin.size().cast(pl.UInt32)

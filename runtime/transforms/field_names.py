@@ -1,0 +1,50 @@
+"""Names of the fields of rows, where a reader knows them by other names: Flink takes them by their position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from stateplan.common.changelog import column
+from stateplan.common.frozen import Frozen
+from stateplan.common.types import LogicalType
+from stateplan.functions.render.casts import by_position
+from stateplan.runtime.kernel import Transform
+
+
+@dataclass(frozen=True)
+class FieldNamesTransform(Frozen, Transform):
+    """Gives the fields of rows their names in ``types``, at any depth.
+
+    Attributes:
+        types: of the columns ``c0..cn``.
+    """
+
+    types: tuple[LogicalType, ...]
+
+    @cached_property
+    def _wanted(self) -> dict[str, pl.DataType]:
+        return {column(i): t.polars() for i, t in enumerate(self.types) if has_fields(t)}
+
+    def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        schema = frame.schema
+        return frame.with_columns(
+            by_position(pl.col(name), schema[name], wanted).alias(name)
+            for name, wanted in self._wanted.items()
+            if schema[name] != wanted
+        )
+
+
+def field_names(given: Sequence[LogicalType], wanted: Sequence[LogicalType]) -> tuple[FieldNamesTransform, ...]:
+    """What gives the columns of one type the names of the fields of another; nothing where they are the same."""
+    pairs = zip(given, wanted, strict=True)
+    same = all(not has_fields(t) or g.polars() == t.polars() for g, t in pairs)
+    return () if same else (FieldNamesTransform(tuple(wanted)),)
+
+
+def has_fields(declared: LogicalType) -> bool:
+    """Whether there is a row in values of this type."""
+    return bool(declared.fields) or any(map(has_fields, declared.children))

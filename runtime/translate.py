@@ -1,0 +1,476 @@
+"""An exec graph as a job graph: scans, stateful operators and sinks, and the stateless pipelines between them.
+
+The key group of a row is decided by the key of the operator that receives it, so an ``exchange`` node needs no
+translation of its own: the plan keeps it because Flink does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stateplan.common.changelog import INSERT_ONLY, columns
+from stateplan.common.errors import PlanError
+from stateplan.common.roots import held
+from stateplan.common.secrets import Secrets
+from stateplan.common.settings import corrects_flink, value
+from stateplan.common.ttl import TtlConfig
+from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.common.zone import local_time_zone
+from stateplan.connectors.alignment import Alignment
+from stateplan.connectors.protocol import InstantSource, OffsetSource, SourceTable
+from stateplan.connectors.registry import source_changelog_mode
+from stateplan.execnodes.changelog_modes import changelog_modes
+from stateplan.execnodes.fingerprint import assign_uids
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import shown
+from stateplan.execnodes.node_tables import with_secrets
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.nodes.values import Values
+from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate
+from stateplan.execnodes.side_outputs import ERRORS, LATE, LATE_OF, check_columns, is_late, late_table, side_output
+from stateplan.execnodes.specs import WatermarkPushDown
+from stateplan.execnodes.windows import parse_duration
+from stateplan.functions.rex import Call, InputRef, input_refs, remap
+from stateplan.runtime.clocks import clock_source
+from stateplan.runtime.constant_rows import ValuesSource
+from stateplan.runtime.jobgraph import (
+    JobGraph,
+    OperatorSpec,
+    Pipeline,
+    ReaderSpec,
+    SinkSpec,
+    SourceSpec,
+    ToOperator,
+    ToReader,
+    ToSink,
+    targets,
+)
+from stateplan.runtime.kernel import Reading, Transform
+from stateplan.runtime.kernels.common.partials import LocalTransform
+from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.runtime.operators import Stateful, Stateless, operator_of
+from stateplan.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
+from stateplan.runtime.readers import check_readers
+from stateplan.runtime.rowtimes import event_time_columns, event_time_type
+from stateplan.runtime.side_outputs import Errors, LateRows, with_split
+from stateplan.runtime.spark.checkpoint_files import INSTANTS
+from stateplan.runtime.state.ttl_access import InputFields
+from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.runtime.unread import Path, columns_read, read_paths, without_unread
+from stateplan.runtime.watermarks import READER
+
+
+def translate(
+    graph: ExecGraph,
+    options: Mapping[str, str],
+    key_groups: int,
+    *,
+    job_id: str = "",
+    started: int = 0,
+    secrets: Secrets | None = None,
+) -> JobGraph:
+    """The job graph of a plan.
+
+    Args:
+        graph: the plan.
+        options: session options; give the TTL of states the plan says nothing about.
+        key_groups: into which keyed state is split.
+        job_id: tells the files of this job from those of others in the same folder.
+        started: when the job began, ms; generated timestamps refer to it.
+        secrets: that references in the plan stand for. The job graph has them, so it is never written or shown.
+
+    Raises:
+        OptionError: OPT123, a secret that is not known here.
+        PlanError: PLAN035, a node that cannot be run yet; PLAN019, CURRENT_WATERMARK where it cannot be read; PLAN190
+            or PLAN191, state that is to age by event time where rows have none, or several.
+        RunError: RUN021, a table without its options.
+    """
+    graph = with_secrets(assign_uids(graph), secrets or Secrets())
+    return _Translation(graph, options, job_id, started).job(key_groups)
+
+
+@dataclass
+class _Translation:
+    graph: ExecGraph
+    options: Mapping[str, str]
+    job_id: str
+    started: int
+    operators: dict[int, int] = field(default_factory=dict)
+    sinks: dict[int, int] = field(default_factory=dict)
+    writers: dict[int, SinkSpec] = field(default_factory=dict)
+    parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
+    levels: dict[int, int] = field(default_factory=dict)
+    consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
+    by_time: set[int] = field(default_factory=set)
+    channels: Counter[tuple[int, int]] = field(default_factory=Counter)
+    ages: dict[int, tuple[TtlConfig, ...]] = field(default_factory=dict)
+    event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
+    idle_timeouts: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    reads: dict[int, list[set[Path]]] = field(default_factory=dict)
+    readers: dict[int, int] = field(default_factory=dict)
+
+    def job(self, key_groups: int) -> JobGraph:
+        scans: list[TableSourceScan | Values] = []
+        self.consumers = {n.id: [] for n in self.graph.nodes}
+        arrived: Counter[int] = Counter()
+        # As Flink runs it, no operator asks for more than it was sent.
+        modes = changelog_modes(self.graph) if corrects_flink(self.options) else {}
+        for source, target in self.graph.edges:
+            self.consumers[source].append((self.graph.node(target), arrived[target]))
+            arrived[target] += 1
+        for node in self.graph.nodes:
+            inputs = self.graph.inputs(node)
+            before = max((self.levels[i.id] for i in inputs), default=0)
+            self.levels[node.id] = before
+            if isinstance(node, (TableSourceScan, Values)):
+                if any(side_output(c) is None for c, _ in self.consumers[node.id]):
+                    scans.append(node)
+                continue
+            with self.graph.placing(node):
+                told = node.reading(modes[i.id] for i in inputs) if modes else node
+                part = operator_of(told, [i.output_type for i in inputs], self.options)
+            self.parts[node.id] = part
+            if isinstance(node, Sink):
+                self.sinks[node.id] = len(self.sinks)
+            if isinstance(part, Stateful):
+                self.operators[node.id] = len(self.operators)
+                self.levels[node.id] = before + 1
+                self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
+        if any(is_late(side_output(node) or "") for node in self.graph.sinks):
+            self.parts = {i: self.splitting(self.graph.node(i), part) for i, part in self.parts.items()}
+        reading = {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
+        check_readers(self.graph, reading)
+        self.keep_versions()
+        self.event_times = event_time_columns(self.graph, self.ages)
+        self.by_time.update(self.event_times)
+        for node in reversed(self.graph.nodes):
+            made = self.parts.get(node.id)
+            kernel = made.kernel if isinstance(made, Stateful) else None
+            if kernel is not None and kernel.by_event_time and not kernel.by_clock:
+                self.by_time.add(node.id)
+            if node.id in reading or node.id in self.by_time:
+                self.by_time.update(i.id for i in self.graph.inputs(node))
+        self.graph.check_ways(
+            lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
+        )
+        self.reads = columns_read(self.graph, self.parts)
+        self.writers = {i: self.sink(self.graph.node(i)) for i in self.sinks}
+        sources = tuple(self.source(scan) for scan in scans)
+        operators = [self.operator(self.graph.node(i)) for i in self.operators]
+        return JobGraph(
+            (*sources, *clock_source(sources, operators)),
+            tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
+            tuple(self.writers.values()),
+            key_groups,
+            readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
+            roots=held(),
+        )
+
+    def late_rows(self, node: ExecNode, number: int) -> LateRows | None:
+        """What becomes of the late rows of an input of a node; None where they are only counted."""
+        name = late_table(node, number)
+        if name is None and isinstance(node, LocalWindowAggregate):
+            whole = self.graph.consumers(self.graph.consumers(node)[0])[0]
+            name = late_table(whole, 0)
+        kind = LATE if name is None else f"{LATE_OF}{name}"
+        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
+        if not isinstance(sink, Sink):
+            return None
+        with self.graph.placing(sink):
+            check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written)
+        row = self.graph.inputs(node)[number].output_type
+        columns = tuple(name for name, _ in sink.written)
+        instants = event_time_type(self.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return LateRows(self.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.options))
+
+    def errors(self, scan: TableSourceScan) -> Errors | None:
+        """Where invalid input of a table goes; of a table that is read several times, by the first of its scans."""
+        table = scan.scan_table_source.table
+        kind = f"{ERRORS}{table.identifier}"
+        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
+        scans = (node for node in self.graph.nodes if isinstance(node, TableSourceScan))
+        first = next(node for node in scans if node.scan_table_source.table.identifier == table.identifier)
+        if not isinstance(sink, Sink) or first.id != scan.id:
+            return None
+        with self.graph.placing(sink):
+            check_columns(kind, sink.dynamic_table_sink.table.summary, sink.written)
+        return Errors(self.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written))
+
+    def splitting(self, node: ExecNode, part: Stateful | Stateless) -> Stateful | Stateless:
+        """A node that makes partial results of windows by event time, taking late rows out before."""
+        if not any(isinstance(step, LocalTransform) for step in _steps(part)):
+            return part
+        late = self.late_rows(node, 0)
+        if late is None:
+            return part
+        if isinstance(part, Stateful):
+            timed = part.kernel.by_event_time and not part.kernel.by_clock
+            return replace(part, before=with_split(part.before, late)) if timed else part
+        if isinstance(node, LocalWindowAggregate) and node.windowing.is_rowtime:
+            return replace(part, transforms=with_split(part.transforms, late))
+        return part
+
+    def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows | None, ...]:
+        """Per input of an operator, what becomes of late rows; nothing where they are only counted, or are partial
+        results, whose late rows were taken out before."""
+        partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
+        if not part.kernel.by_event_time or part.kernel.by_clock or partial:
+            return ()
+        return tuple(self.late_rows(node, i) for i in range(len(self.graph.inputs(node))))
+
+    def keep_versions(self) -> None:
+        """Lets operators emit every version of a row where an operator behind them looks at its versions."""
+        wanted: set[int] = set()
+        for node in reversed(self.graph.nodes):
+            part, inputs = self.parts.get(node.id), self.graph.inputs(node)
+            if isinstance(part, Stateful):
+                if node.id in wanted:
+                    self.parts[node.id] = replace(part, kernel=part.kernel.with_every_version())
+                wanted.update(inputs[i].id for i in part.kernel.versioned_inputs)
+            elif node.id in wanted:
+                wanted.update(i.id for i in inputs)
+
+    def timed(self, node: ExecNode, spec: OperatorSpec) -> OperatorSpec:
+        """An operator that works by event time, or stands before one that does, with its channels."""
+        if node.id not in self.by_time:
+            return spec
+        number = self.operators[node.id]
+        channels = tuple(self.channels[number, i] for i in range(spec.inputs))
+        own = {(i, c): ms for (n, i, c), ms in self.idle_timeouts.items() if n == number}
+        return replace(spec, channels=channels, idle_timeout=self.idle_timeout, idle_timeouts=own)
+
+    def reader(self, node: int, number: int) -> ReaderSpec:
+        """A step that reads the watermark, with its channels."""
+        own = {(0, c): ms for (n, i, c), ms in self.idle_timeouts.items() if (n, i) == (READER, number)}
+        channels = self.channels[READER, number]
+        return ReaderSpec(_uid(self.graph.node(node)), node, channels, self.idle_timeout, own)
+
+    @property
+    def idle_timeout(self) -> int:
+        """Of channels without one of their own, ms."""
+        return int(value(self.options, "table.exec.source.idle-timeout"))
+
+    def reading(self, node: ExecNode, steps: Sequence[Transform]) -> tuple[tuple[Transform, ...], tuple[ToReader, ...]]:
+        """The transforms of a node on one of the ways to it, and where watermarks go that come that way."""
+        if not any(t.reads_watermark for t in steps):
+            return tuple(steps), ()
+        number = self.readers.setdefault(node.id, len(self.readers))
+        channel = self.channels[READER, number]
+        self.channels[READER, number] += 1
+        return tuple(Reading(t, number) if t.reads_watermark else t for t in steps), (ToReader(number, channel),)
+
+    def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
+        """What happens to the rows of ``node`` up to the next operators and sinks."""
+        outputs: list[Pipeline | ToOperator | ToSink | ToReader] = []
+        if isinstance(node, Sink):
+            return Pipeline(first, (ToSink(self.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
+        for consumer, position in self.consumers[node.id]:
+            part = self.parts[consumer.id]
+            steps, reader = self.reading(consumer, _steps(part))
+            outputs.extend(reader)
+            if isinstance(part, Stateful):
+                number = self.operators[consumer.id]
+                channel = self.channels[number, position]
+                self.channels[number, position] += 1
+                timed = consumer.id in self.by_time
+                to = ToOperator(number, position, tuple(columns(part.keys[position])), channel, timed)
+                outputs.append(Pipeline(steps, (to,)) if steps else to)
+                continue
+            after = self.pipeline(consumer)
+            merged = Pipeline((*steps, *after.transforms), after.outputs)
+            outputs.extend([merged] if merged.transforms else merged.outputs)
+        if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
+            return Pipeline((*first, *outputs[0].transforms), outputs[0].outputs)
+        return Pipeline(first, tuple(outputs))
+
+    def operator(self, node: ExecNode) -> OperatorSpec:
+        part = self.parts[node.id]
+        assert isinstance(part, Stateful)
+        inputs = self.graph.inputs(node)
+        return OperatorSpec(
+            _uid(node),
+            node.label,
+            part.kernel,
+            self.ages[node.id],
+            len(inputs),
+            tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
+            self.pipeline(node),
+            self.levels[node.id],
+            node=node.id,
+            fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
+            late=self.dropped(node, part),
+        )
+
+    def source(self, node: TableSourceScan | Values) -> SourceSpec:
+        with self.graph.placing(node):
+            return self._source(node)
+
+    def _source(self, node: TableSourceScan | Values) -> SourceSpec:
+        if isinstance(node, Values):
+            types = tuple(f.type for f in node.output_type.fields)
+            values = ValuesSource(node.tuples, types)
+            marks = f"values-{_uid(node)}"
+            return SourceSpec(_uid(node), "VALUES", "values", values, self.pipeline(node), node.id, marks)
+        spec = node.scan_table_source
+        table = spec.table.resolved_table
+        if table is not None:
+            check_scan(node, self.graph.pointer(node))
+        read = source_table(spec, self.options, self.started)
+        assert table is not None
+        read, filters = with_abilities(spec, read)
+        changes = source_changelog_mode(read.options) != INSERT_ONLY
+        if filters or changes:
+            # The first changes are not those of the first rows; and of what is filtered away nothing counts.
+            read = replace(read, limit=None)
+        if changes:
+            # Behind a source of changes the plan filters once more, where both rows of an update are known.
+            key = table.table_schema.primary_key
+            names = key.columns if key else ()
+            of_key = {i for i, (name, _) in enumerate(read.fields) if name in names}
+            filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
+        wanted: list[int | str] = [*read.projection, *read.metadata]
+        used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
+        told = [
+            remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))
+        ]
+        read = replace(read, filters=tuple(told))
+        more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
+        hidden = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
+        read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *hidden))
+        reader = read.connector.source(self.without_unread(node, read, filters))
+        first = _filters(filters, wanted, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields])
+        first = (*first, *self.watermarks(node))
+        marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
+        pipeline = self.pipeline(node, first)
+        timeout = _idle_timeout(node)
+        if timeout is not None:
+            self.idle_timeouts |= dict.fromkeys(_channels(pipeline), timeout)
+        if isinstance(reader, OffsetSource):
+            reader.idle_timeout, reader.alignment = timeout or 0, _alignment(node, marks)
+        return SourceSpec(
+            _uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks, self.errors(node)
+        )
+
+    def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
+        """A table without the texts in its ROW columns that the plan does not read.
+
+        Args:
+            node: its scan.
+            read: the table.
+            filters: that are evaluated in front of the rest of the plan.
+        """
+        if not read.leaves_out:
+            return read
+        columns: list[int | str] = [*read.projection, *read.metadata]
+        reads = list(zip(columns, self.reads[node.id], strict=False))
+        abilities = node.scan_table_source.abilities
+        watermarks = [(a.watermark_expr, columns) for a in abilities if isinstance(a, WatermarkPushDown)]
+        pushed = [*filters, *watermarks]
+        reads += [(row[index], {path}) for rex, row in pushed for index, path in read_paths(rex)]
+        paths: dict[int | str, set[Path]] = defaultdict(set)
+        for place, of in reads:
+            paths[place] |= of
+        fields = ((name, without_unread(t, paths[i]) if i in paths else t) for i, (name, t) in enumerate(read.fields))
+        return replace(read, fields=tuple(fields))
+
+    def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
+        """What a source does that was told to make the watermarks itself."""
+        from stateplan.runtime.transforms.calc import WatermarkTransform
+
+        for ability in node.scan_table_source.abilities:
+            if isinstance(ability, WatermarkPushDown):
+                fields = node.output_type.fields
+                rowtime = next((i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"), None)
+                name = "" if rowtime is None else fields[rowtime].name
+                aligned = _alignment(node, "") is not None
+                yield WatermarkTransform(ability.watermark_expr, rowtime, name, local_time_zone(self.options), aligned)
+
+    def sink(self, node: ExecNode) -> SinkSpec:
+        with self.graph.placing(node):
+            return self._sink(node)
+
+    def _sink(self, node: ExecNode) -> SinkSpec:
+        assert isinstance(node, Sink)
+        uid = f"{_uid(node)}-{self.job_id}"
+        table = sink_table(node.dynamic_table_sink, self.options, node.written, uid)
+        return SinkSpec(uid, table.name, node.written, table.connector.sink(table), node.id)
+
+
+def _filters(
+    filters: Sequence[Pushed],
+    wanted: Sequence[int | str],
+    read: Sequence[int | str],
+    types: Sequence[LogicalType],
+) -> tuple[Transform, ...]:
+    """The predicates a source was given, and the projection to its output.
+
+    Fields are physical ones by position, or metadata by key.
+
+    Args:
+        filters: predicates, each with the fields of the row it is over: those the source produced when it got it.
+        wanted: the fields of the output, of ``types``.
+        read: the fields that are read, at least these and those of the predicates.
+    """
+    if not filters:
+        return ()
+    terms = [remap(predicate, {i: read.index(row[i]) for i in input_refs(predicate)}) for predicate, row in filters]
+    condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
+    refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
+    return (CalcTransform(refs, condition),)
+
+
+def _channels(pipeline: Pipeline) -> Iterator[tuple[int, int, int]]:
+    """The channels of operators that a pipeline leads to: operator, input, channel."""
+    for to in targets(pipeline):
+        if isinstance(to, ToOperator):
+            yield to.operator, to.input, to.channel
+        elif isinstance(to, ToReader):
+            yield READER, to.reader, to.channel
+
+
+def _idle_timeout(node: TableSourceScan) -> int | None:
+    """After how many milliseconds a part of a source that makes watermarks is idle, 0 for never; None for a source that
+    does not make them. Source: Flink's ``WatermarkPushDownSpec``."""
+    for ability in node.scan_table_source.abilities:
+        if isinstance(ability, WatermarkPushDown):
+            params = ability.watermark_params
+            own = params.source_idle_timeout if params is not None else -1
+            return max(0, own if own > 0 else ability.idle_timeout_millis)
+    return None
+
+
+def _alignment(node: TableSourceScan, source: str) -> Alignment | None:
+    """How the source of this name is aligned; None where it is not. Raises PlanError PLAN044."""
+    for ability in node.scan_table_source.abilities:
+        params = ability.watermark_params if isinstance(ability, WatermarkPushDown) else None
+        group = (params.align_group_name or "").strip() if params is not None else ""
+        if params is not None and group:
+            drift = _millis(params.align_max_drift)
+            if drift > 0 and _millis(params.align_update_interval) > 0:
+                return Alignment(group, drift, source)
+    return None
+
+
+def _millis(duration: Any) -> int:
+    """Milliseconds of a duration in a plan; 0 for none. Raises PlanError PLAN044."""
+    if duration is not None and not isinstance(duration, str):
+        raise PlanError("PLAN044.read_duration", shown=shown(duration))
+    return parse_duration(duration) if duration else 0
+
+
+def _steps(part: Stateful | Stateless) -> tuple[Transform, ...]:
+    """The transforms of a node."""
+    return part.before if isinstance(part, Stateful) else part.transforms
+
+
+def _uid(node: ExecNode) -> str:
+    return str((node.stateplan or {})["uid"])
+
+
+def _schema(row: LogicalType) -> dict[str, Any]:
+    return {name: f.type.polars() for name, f in zip(columns(len(row.fields)), row.fields, strict=True)}

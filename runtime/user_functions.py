@@ -1,0 +1,152 @@
+"""User-defined functions on their way into a job: found for the calls of a plan, and packed for other processes.
+
+A function whose module the workers can import goes by name, any other one by value (as PySpark sends functions). The
+folders that Python searches for modules go along.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from stateplan.common.errors import RunError
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import AggCall
+from stateplan.functions.rex import Call, FieldAccess, Rex
+from stateplan.functions.user import FunctionContext, UserFunction
+
+Lookup = Callable[[str | None, str | None], UserFunction]
+"""From the system name or the catalog name of a call to the function."""
+
+
+class Shipped:
+    """An object that is pickled by value where it must be, and opened once in every process."""
+
+    def __init__(self, name: str, body: Any) -> None:
+        from pyspark import cloudpickle
+
+        self.name = name
+        self._body = body
+        self._open = False
+        try:
+            self._data: bytes = cloudpickle.dumps(body)
+        except Exception as cause:  # pickling runs a user's code
+            raise RunError("RUN072", name=name, cause_name=type(cause).__name__, cause=str(cause)[:200]) from cause
+        self._folders = tuple(os.path.abspath(p or ".") for p in sys.path)
+
+    def __getstate__(self) -> tuple[str, bytes, tuple[str, ...]]:
+        return self.name, self._data, self._folders
+
+    def __setstate__(self, state: tuple[str, bytes, tuple[str, ...]]) -> None:
+        self.name, self._data, self._folders = state
+        self._body, self._open = None, False
+
+    @property
+    def value(self) -> Any:
+        """The object. Raises RunError RUN073 when it cannot be made here."""
+        if not self._open:
+            if self._body is None:
+                sys.path.extend(p for p in self._folders if p not in sys.path)
+                try:
+                    self._body = pickle.loads(self._data)
+                except Exception as cause:  # unpickling imports a user's modules
+                    raise RunError(
+                        "RUN073", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
+                    ) from cause
+            opened = getattr(self._body, "open", None)
+            if opened is not None:
+                try:
+                    opened(FunctionContext())
+                except Exception as cause:  # whatever a user's code raises
+                    raise RunError(
+                        "RUN074", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
+                    ) from cause
+            self._open = True
+        return self._body
+
+
+def _calls(value: Any) -> bool:
+    if isinstance(value, Call):
+        return value.is_user_defined or any(map(_calls, value.operands))
+    if isinstance(value, Rex):
+        return any(map(_calls, value.children))
+    if isinstance(value, AggCall):
+        return value.internal_name is None
+    if isinstance(value, PlanModel):
+        return any(_calls(getattr(value, name)) for name in type(value).model_fields)
+    return isinstance(value, tuple) and any(map(_calls, value))
+
+
+def calls_functions(graph: ExecGraph) -> bool:
+    """Whether a plan calls user-defined functions."""
+    return any(_calls(getattr(node, name)) for node in graph.nodes for name in node.own_fields())
+
+
+def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
+    """``graph`` whose calls of user-defined functions know their functions.
+
+    Raises:
+        CatalogError: CAT061, for a name that the session does not know.
+        SqlError: SQL210 to SQL214, for a function that cannot be used.
+        RunError: RUN072, for one that cannot be sent to other processes.
+    """
+    packed: dict[int, Shipped] = {}
+
+    def found(system: str | None, catalog: str | None, operator: str) -> UserFunction:
+        function = lookup(system, catalog)
+        body = packed.get(id(function.body))
+        if body is None:
+            body = packed[id(function.body)] = Shipped(function.name, function.body)
+        return replace(function, body=body, operator=operator)
+
+    changed = []
+    for node in graph.nodes:
+        if not any(_calls(getattr(node, name)) for name in node.own_fields()):
+            continue
+        operator = node.label + _reading(graph, node)
+        with graph.placing(node):
+            fields = {name: _bound(getattr(node, name), found, operator) for name in node.own_fields()}
+        changed.append(node.replace(**fields))
+    return graph.replace(changed) if changed else graph
+
+
+def _reading(graph: ExecGraph, node: ExecNode) -> str:
+    """The tables whose rows reach ``node``."""
+    tables: dict[str, None] = {}
+    seen: set[int] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.id in seen:
+            continue
+        seen.add(current.id)
+        if isinstance(current, TableSourceScan):
+            tables[current.scan_table_source.table.summary] = None
+        stack += reversed(graph.inputs(current))
+    return f" over {', '.join(tables)}" if tables else ""
+
+
+def _bound(value: Any, found: Callable[[str | None, str | None, str], UserFunction], operator: str) -> Any:
+    if isinstance(value, Call):
+        operands = tuple(_bound(o, found, operator) for o in value.operands)
+        function = found(value.system_name, value.catalog_name, operator) if value.is_user_defined else None
+        return replace(value, operands=operands, function=function)
+    if isinstance(value, FieldAccess):
+        return replace(value, expr=_bound(value.expr, found, operator))
+    if isinstance(value, AggCall):
+        if value.internal_name is not None:
+            return value
+        return value.with_user_function(found(value.system_name, value.catalog_name, operator))
+    if isinstance(value, PlanModel) and _calls(value):
+        fields = {n: _bound(getattr(value, n), found, operator) for n in type(value).model_fields}
+        return value.model_copy(update=fields)
+    if isinstance(value, tuple) and _calls(value):
+        return tuple(_bound(v, found, operator) for v in value)
+    return value

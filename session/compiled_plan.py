@@ -1,0 +1,204 @@
+"""Compiled plans in a session, the names of plans, and statement sets: look at them, write them, run them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from stateplan.common.errors import SqlError
+from stateplan.common.readable import counted
+from stateplan.planner.catalog.ddl import parts_of
+from stateplan.planner.dialect import parse_path
+from stateplan.session.results import TableResult
+from stateplan.session.script import Insert, Inserts, read_statement
+from stateplan.session.session import Session
+from stateplan.session.table import Table
+
+if TYPE_CHECKING:
+    from stateplan.plans.document import PlanDocument, TtlGiven
+
+
+class CompiledPlan:
+    """A plan, under PyFlink's names. Made by ``TableEnvironment.compile_plan_sql`` and ``load_plan``.
+
+    Attributes:
+        document: the plan as a document, with its text and its graph.
+    """
+
+    def __init__(self, session: Session, document: PlanDocument) -> None:
+        self._session = session
+        self.document = document
+
+    def __repr__(self) -> str:
+        graph = self.document.graph
+        states = counted(sum(len(node.states) for node in graph.nodes), "state")
+        return f"CompiledPlan(Flink {graph.flink_version}, {counted(len(graph.nodes), 'operator')}, {states})"
+
+    def __str__(self) -> str:
+        """As :meth:`explain`."""
+        return self.explain()
+
+    def _repr_html_(self) -> str:
+        """The drawing of the plan, for a notebook."""
+        return f'<div style="overflow: auto">{self.explain(format="svg")}</div>'
+
+    def get_flink_version(self) -> str:
+        """The version of Flink whose format the plan has, such as ``2.3``."""
+        return self.document.graph.flink_version
+
+    def as_json_string(self) -> str:
+        """The plan's text, byte for byte as it was read."""
+        return self.document.text
+
+    def print_json_string(self) -> None:
+        """Writes the plan's text to standard output."""
+        sys.stdout.write(self.document.text + "\n")
+
+    def write_to_file(self, path: str | os.PathLike[str], ignore_if_exists: bool = False) -> bool:
+        """Writes the plan to a path or URL, whole or not at all; returns whether it was written.
+
+        An existing file is replaced only with ``table.plan.force-recompile``.
+
+        Raises:
+            PlanError: PLAN002, the file exists; others when it cannot be written.
+        """
+        overwrite = bool(self._session.config.value("table.plan.force-recompile"))
+        return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
+
+    def set_ttl(self, selector: str, ttl: TtlGiven) -> CompiledPlan:
+        """Sets how long a state lives, in this plan and not in a file; see docs/selectors.md for what points at it.
+
+            >>> plan.set_ttl("deduplicate", "1 h").set_ttl("join.right", "7 d").write_to_file("plan.json")
+
+        Args:
+            selector: a selector of one state, or of several with ``*``.
+            ttl: text such as ``"1 h"`` or ``"never"``, or a ``datetime.timedelta``.
+
+        Returns:
+            This plan.
+
+        Raises:
+            PlanError: PLAN100 to PLAN104, for what is not a selector or does not point at one state; PLAN05x and
+                PLAN072, for what is not a TTL, such as a number without a unit.
+        """
+        return self.set_ttls({selector: ttl})
+
+    def set_ttls(self, ttls: Mapping[str, TtlGiven]) -> CompiledPlan:
+        """Sets several TTLs by selector, all of them or none. Raises as :meth:`set_ttl`, and PLAN106 when two of them
+        are for one state."""
+        from stateplan.plans.edit import set_ttls
+
+        set_ttls(self.document, ttls, self._session.config.to_dict())
+        return self
+
+    def explain(self, *details: str, format: str = "text") -> str:  # noqa: A002 - as Flink names it
+        """The operators as a tree, and the state each of them keeps, with its TTL; or a drawing of them.
+
+        Args:
+            details: :class:`plans.advice.ExplainDetail`, or their names; for text and JSON.
+            format: ``text``, ``json``, ``mermaid``, ``svg`` or ``html``.
+
+        Raises:
+            PlanError: PLAN180, PLAN181 for a detail that there is not; PLAN182 for one with a drawing; PLAN184 for
+                another format.
+        """
+        from stateplan.plans.render import explained
+
+        return explained(self.document, self._session.config.to_dict(), format, details)
+
+    def print_explain(self, *details: str) -> None:
+        """Writes :meth:`explain` to standard output."""
+        sys.stdout.write(self.explain(*details) + "\n")
+
+    def execute(self) -> TableResult:
+        """Runs the plan; returns once the job has started.
+
+        Raises:
+            StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
+        """
+        return self._session.starter.document(self.document)
+
+
+def compile_plan(session: Session, statement: str) -> CompiledPlan:
+    """The plan of an INSERT or a statement set. Raises as :meth:`TableEnvironment.compile_plan_sql`."""
+    read = read_statement(statement)
+    return CompiledPlan(session, session.compiler.document(Inserts.of(read.node, read.source)))
+
+
+@dataclass(frozen=True)
+class PlanReference:
+    """Names a plan for :meth:`~session.environment.TableEnvironment.load_plan`, as PyFlink's class does."""
+
+    file: str | None = None
+    text: str | None = None
+
+    @staticmethod
+    def from_file(path: str | os.PathLike[str]) -> PlanReference:
+        """The plan in a file: a path or a URL."""
+        return PlanReference(file=os.fspath(path))
+
+    @staticmethod
+    def from_json_string(text: str) -> PlanReference:
+        """The plan that this text is."""
+        return PlanReference(text=text)
+
+    def load(self) -> PlanDocument:
+        """The plan. Raises PlanError when it cannot be read or is not a valid plan."""
+        from stateplan.plans.document import PlanDocument
+
+        return PlanDocument.load(self.file) if self.file is not None else PlanDocument.parse(self.text or "")
+
+
+class StatementSet:
+    """A statement set, under PyFlink's names. Made by ``TableEnvironment.create_statement_set``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._inserts: list[Insert] = []
+
+    def add_insert_sql(self, statement: str) -> StatementSet:
+        """Adds an INSERT; returns this set.
+
+        Raises:
+            SqlError: SQL001 to SQL010; SQL012 when it is not an INSERT.
+        """
+        read = read_statement(statement)
+        if not isinstance(read.node, exp.Insert):
+            raise SqlError("SQL012.add_insert_sql", place=read.place)
+        self._inserts.append(Insert(read.node, read.source, read.text))
+        return self
+
+    def add_insert(self, target_path: str, table: Table, overwrite: bool = False) -> StatementSet:
+        """Adds an INSERT of a table's rows; returns this set.
+
+        Raises:
+            SqlError: SQL001 to SQL009, for what is no name of a table.
+        """
+        target = self._session.catalog.qualify(parts_of(parse_path(target_path)))
+        into = "OVERWRITE" if overwrite else "INTO"
+        return self.add_insert_sql(f"INSERT {into} {target} SELECT * FROM {table.identifier}")
+
+    def _all(self) -> Inserts:
+        if not self._inserts:
+            raise SqlError("SQL012.sql")
+        return Inserts.together(self._inserts)
+
+    def compile_plan(self) -> CompiledPlan:
+        """The plan of all INSERTs together. Raises StateplanError."""
+        return CompiledPlan(self._session, self._session.compiler.document(self._all()))
+
+    def explain(self, *details: str) -> str:
+        """The plan of all INSERTs together, for people. Raises as :meth:`TableEnvironment.explain_sql`."""
+        return self._session.compiler.explain(self._all(), details)
+
+    def execute(self) -> TableResult:
+        """Runs all INSERTs as one job, and empties the set. Raises StateplanError."""
+        self._session.check_no_open_set()
+        result = self._session.starter.inserts(self._all(), "STATEMENT SET")
+        self._inserts.clear()
+        return result

@@ -1,0 +1,70 @@
+"""SHOW JOBS, DESCRIBE JOB, STOP JOB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from stateplan.common.types import STRING, LogicalType
+from stateplan.common.zone import local_time_zone, tz_of
+from stateplan.planner.dialect import nodes
+from stateplan.session.context import Context
+from stateplan.session.jobs import JobEntry
+from stateplan.session.results import TableResult, content, ok
+
+_WIDTH = 48
+"""So many characters of a query name its job, which else has no name."""
+_TOLD = 3
+"""Of so many failed jobs SHOW JOBS tells why."""
+_JOB_COLUMNS = ("job id", "job name", "status", "start time")
+_JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
+
+
+def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
+    zone = tz_of(local_time_zone(c.session.config.to_dict()))
+    rows: list[Sequence[Any]] = []
+    for entry in entries:
+        started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
+        rows.append((entry.id, _name(entry), entry.status, started.isoformat(timespec="milliseconds")))
+    return rows
+
+
+def _name(entry: JobEntry) -> str:
+    """The name of a job, on one line."""
+    if entry.name != entry.statement:
+        return entry.name
+    text = " ".join(entry.name.split())
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3].rstrip()}..."
+
+
+def show_jobs(c: Context) -> TableResult:
+    """SHOW JOBS: the newest first. In a user's own process, queries without a name are listed while they run: whoever
+    ran one has its result or its error. Notes tell of what the last jobs have failed."""
+    entries = c.session.jobs.entries()
+    if not c.session.host.lists_queries:
+        entries = [e for e in entries if e.running or e.plan is not None or e.name != e.statement]
+    failed = [e for e in entries if e.error is not None][:_TOLD]
+    notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed if e.error]
+    return content("SHOW JOBS", _JOB_COLUMNS, _job_rows(c, entries), notes, types=_JOB_TYPES)
+
+
+def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
+    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink tells elsewhere."""
+    entry = c.session.jobs.find(node.this.name, c.place(node.this))
+    rows = _job_rows(c, [entry])
+    if entry.error is None:
+        return content("DESCRIBE JOB", _JOB_COLUMNS, rows, types=_JOB_TYPES)
+    return content(
+        "DESCRIBE JOB", (*_JOB_COLUMNS, "error"), [(*row, entry.error) for row in rows], types=(*_JOB_TYPES, STRING)
+    )
+
+
+def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
+    """STOP JOB: with a savepoint, its path is the answer."""
+    job_id, place = node.this.name, c.place(node.this)
+    if not node.args.get("savepoint"):
+        c.session.jobs.stop(job_id, place)
+        return ok("STOP JOB")
+    path = c.session.jobs.save(job_id, c.session.config.to_dict(), bool(node.args.get("drain")), place)
+    return content("STOP JOB", ("savepoint path",), [(path,)], types=(STRING,))

@@ -1,0 +1,323 @@
+"""The jobs of this process: what SHOW JOBS lists and STOP JOB stops. Source: FLIP-24, and Flink's job statements."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from stateplan.common.errors import Place, RunError, StateplanError, nearest
+from stateplan.common.readable import hex_id
+from stateplan.planner.catalog.functions import CatalogFunction
+
+if TYPE_CHECKING:
+    from stateplan.common.paths import AnyPath
+    from stateplan.runtime.job import Job
+    from stateplan.runtime.metrics.view import JobView
+
+CHECKPOINT_DIR = "execution.checkpointing.dir"
+
+RESTARTING = "RESTARTING"
+"""The status of a job that is about to be started again. Source: Flink's ``JobStatus``."""
+
+KEPT = 200
+"""So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
+
+_IDLE_MS = 10_000
+"""A job that was started so long ago and has no micro-batch in hand has no input."""
+
+_LAST = 30
+"""So many records of a job that has ended are kept in memory."""
+
+
+@dataclass
+class JobRecord:
+    """What it takes to start a job, again if need be.
+
+    Attributes:
+        name: ``pipeline.name``, or what Flink calls such a job.
+        statement: its text.
+        plan: with the whole of every table; None for a query, whose rows nobody waits for after a restart.
+        functions: of the session: a plan only names them.
+        options: of the session.
+        id: of the job; of one that is new here, until it has a checkpoint, the one that it would have.
+        checkpoint: its directory.
+        started: ms since 1970; None before it has been started for the first time.
+    """
+
+    name: str
+    statement: str
+    plan: str | None = None
+    functions: tuple[CatalogFunction, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    id: str | None = None
+    checkpoint: str | None = None
+    started: int | None = None
+
+
+class JobJournal(Protocol):
+    """Keeps what is to outlive this process: the jobs that a gateway starts again."""
+
+    def place(self, record: JobRecord) -> str:
+        """Sets the id of a job that is about to start, and gives it a directory for its checkpoint."""
+
+    def started(self, record: JobRecord) -> None:
+        """The job begins now; called before it does anything. Raises StateplanError when it must not."""
+
+    def withdrawn(self, record: JobRecord) -> None:
+        """It could not be started after all; not told of a job that was started before."""
+
+    def ended(self, entry: JobEntry) -> None:
+        """It has ended."""
+
+
+@dataclass
+class JobEntry:
+    """A job that was started here.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        name: ``pipeline.name``, or what Flink calls such a job.
+        statement: its text.
+        started: ms since 1970.
+        ended: likewise; None while it runs.
+        status: of Flink's ``JobStatus``: RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
+        error: what it failed of.
+        job: to ask and to stop while it runs.
+        checkpoint: its directory.
+        plan: its text; None for a query.
+        options: of the session.
+        last: its figures when it ended.
+        savepoint: the path of the one that it was stopped with.
+    """
+
+    id: str
+    name: str
+    statement: str
+    started: int
+    job: Job | None = field(default=None, repr=False)
+    ended: int | None = None
+    status: str = "RUNNING"
+    error: str | None = None
+    checkpoint: AnyPath | None = None
+    plan: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    last: JobView | None = field(default=None, repr=False)
+    savepoint: str | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.ended is None
+
+
+class Jobs:
+    """Jobs by the order of their start. Safe to use from several threads.
+
+    Args:
+        journal: keeps them beyond this process; None to keep nothing.
+        savepoint_dir: directory for savepoints where no option names one.
+        told: called with each job, but no query, that has started or ended.
+
+    Attributes:
+        restarts: asked of a job that the journal keeps and that has failed, and told whether the failure counts against
+            it; whether it will be started again.
+    """
+
+    def __init__(
+        self,
+        journal: JobJournal | None = None,
+        savepoint_dir: str | None = None,
+        told: Callable[[JobEntry], None] = lambda entry: None,
+    ) -> None:
+        self._entries: dict[str, JobEntry] = {}
+        self._lock = threading.Lock()
+        self._journal = journal
+        self._savepoint_dir = savepoint_dir
+        self._told = told
+        self.restarts: Callable[[JobRecord, StateplanError, bool], bool] = lambda record, error, counts: False
+        self._gone: tuple[str, frozenset[str], frozenset[str]] | None = None
+
+    @contextmanager
+    def starting(
+        self, record: JobRecord, options: Mapping[str, str]
+    ) -> Iterator[tuple[Mapping[str, str], Callable[[str, str], None]]]:
+        """Around the start of a job: gives the options to start it with, and what is to be called with its id and
+        the directory of its checkpoint right before it begins."""
+        journal = self._journal if record.plan is not None else None
+        record.options = dict(options)
+        if journal is None:
+            yield options, lambda job_id, folder: None
+            return
+        checkpoint = record.checkpoint = options.get(CHECKPOINT_DIR) or journal.place(record)
+        again, told = record.started is not None, False
+
+        def begins(job_id: str, folder: str) -> None:
+            nonlocal told
+            record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now()
+            told = True
+            journal.started(record)
+
+        try:
+            yield {**options, CHECKPOINT_DIR: checkpoint}, begins
+        except BaseException:
+            if told and not again:
+                journal.withdrawn(record)
+            raise
+
+    def add(self, job: Job, record: JobRecord) -> JobEntry:
+        """A job that has just been started; its entry follows it to its end."""
+        entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now(), job)
+        entry.checkpoint, entry.plan, entry.options = job.checkpoint, record.plan, record.options
+        self.list(entry)
+        if entry.plan is not None:
+            self._told(entry)
+        job.when_over(lambda ended: self._end(entry, ended, record))
+        return entry
+
+    def list(self, entry: JobEntry) -> None:
+        """Adds an entry, in the place of an earlier run from the same checkpoint."""
+        with self._lock:
+            self._entries[entry.id] = entry
+            for queries in (False, True):  # which must not push the others out
+                ended = (e for e in self._entries.values() if not e.running and (e.plan is None) is queries)
+                over = sorted(ended, key=lambda e: e.started)
+                for old in over[: max(0, len(over) - KEPT)]:
+                    del self._entries[old.id]
+
+    def _counts(self, entry: JobEntry, job: Job) -> bool:
+        """Whether the failure of a job counts against it: it does not where another one is to blame for the end of the
+        Spark in which both ran."""
+        if job.error is None or job.error.code != "RUN019" or job.runs_in is None:
+            return True
+        with self._lock:
+            if self._gone is None or self._gone[0] != job.runs_in:
+                there = ((e.id, e.job.view) for e in self._entries.values() if e.job and e.job.runs_in == job.runs_in)
+                seen = {name: (view.batches, view.in_hand is not None) for name, view in there}
+                blamed = to_blame(seen)
+                self._gone = job.runs_in, blamed, frozenset(seen) - blamed
+            return entry.id in self._gone[1]
+
+    def cleared(self) -> bool:
+        """Whether the jobs that were not to blame for the last end of Spark have settled again."""
+        with self._lock:
+            names = frozenset[str]() if self._gone is None else self._gone[2]
+        return all(map(self.has_settled, names))
+
+    def has_settled(self, job_id: str) -> bool:
+        """Whether a job that was started again has finished a micro-batch, has none in hand, or has ended."""
+        with self._lock:
+            entry = self._entries.get(job_id)
+            gone = None if self._gone is None else self._gone[0]
+        if entry is None or entry.ended is not None:
+            return True
+        job = entry.job
+        if job is None or job.runs_in == gone:
+            return False  # it is being started again
+        view = job.view
+        return view.batches > 0 or (view.in_hand is None and view.now - view.info.started > _IDLE_MS)
+
+    def _end(self, entry: JobEntry, job: Job, record: JobRecord) -> None:
+        counts = self._counts(entry, job)
+        again = job.error is not None and record.plan is not None and self.restarts(record, job.error, counts)
+        entry.status = RESTARTING if again else job.status.value
+        entry.error = None if job.error is None else str(job.error)
+        view = job.view
+        entry.last = replace(view, recent=view.recent[-_LAST:], writer=None)
+        entry.job = None
+        if again:
+            return
+        entry.ended = _now()
+        if self._journal is not None:
+            self._journal.ended(entry)
+        if entry.plan is not None:
+            self._told(entry)
+
+    def entries(self) -> Sequence[JobEntry]:
+        """All that are remembered, the newest first."""
+        with self._lock:
+            return sorted(self._entries.values(), key=lambda entry: entry.started)[::-1]
+
+    def find(self, job_id: str, place: Place | None = None) -> JobEntry:
+        """The job of an id, with or without dashes.
+
+        Raises:
+            RunError: RUN060, there is none.
+        """
+        with self._lock:
+            found = self._entries.get(hex_id(job_id))
+            if found is not None:
+                return found
+            known: Sequence[str] = list(self._entries)
+        raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known))
+
+    def stop(self, job_id: str, place: Place | None = None) -> None:
+        """Stops a job after its micro-batch in hand, and waits for that.
+
+        Raises:
+            RunError: RUN060, there is none of the id; RUN052, it has ended.
+        """
+        entry = self.find(job_id, place)
+        if entry.status != RESTARTING:
+            self._running(job_id, place)[1].stop()
+            return
+        entry.status, entry.ended = "CANCELED", _now()
+        if self._journal is not None:
+            self._journal.ended(entry)
+
+    def save(self, job_id: str, options: Mapping[str, str], drain: bool = False, place: Place | None = None) -> str:
+        """Stops a job with a savepoint, and waits for that; the path of the savepoint.
+
+        Args:
+            job_id: of the job.
+            options: of the session.
+            drain: see :meth:`runtime.job.Job.stop_with_savepoint`.
+            place: of the id in the statement.
+
+        Raises:
+            RunError: RUN060, there is none of the id; RUN052, it has ended; RUN058, no directory for savepoints is
+                configured; RUN059, the job has no checkpoint.
+            StateplanError: the savepoint cannot be written.
+        """
+        from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint
+
+        entry, job = self._running(job_id, place)
+        where = {SAVEPOINT_DIR: self._savepoint_dir} if self._savepoint_dir and not options.get(SAVEPOINT_DIR) else {}
+        folder = new_savepoint({**options, **where}, entry.id)
+        job.stop_with_savepoint(folder, drain)
+        entry.savepoint = f"file:{folder}" if isinstance(folder, Path) else str(folder)
+        return entry.savepoint
+
+    def _running(self, job_id: str, place: Place | None) -> tuple[JobEntry, Job]:
+        """A job that runs. Raises RunError RUN060, RUN052."""
+        entry = self.find(job_id, place)
+        job = entry.job
+        if job is None:
+            raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
+        return entry, job
+
+
+def to_blame(jobs: Mapping[str, tuple[int, bool]]) -> frozenset[str]:
+    """The jobs that may have brought their Spark to its end, by memory that they took say. A micro-batch that does so
+    does it again when it is repeated.
+
+    Args:
+        jobs: by id, how many micro-batches each has finished since it was started, and whether one was in hand.
+
+    Returns:
+        Those with their first micro-batch in hand. If there are none, those with any in hand; if there are none either,
+        all.
+    """
+    busy = {name: finished for name, (finished, in_hand) in jobs.items() if in_hand}
+    return frozenset([name for name, finished in busy.items() if not finished] or busy or jobs)
+
+
+JOBS = Jobs()
+"""Those of every session of this process that has no others."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

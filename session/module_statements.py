@@ -1,0 +1,32 @@
+"""LOAD, UNLOAD and USE MODULES. There is one module, Flink's functions, and it is always in use."""
+
+from __future__ import annotations
+
+from stateplan.common.errors import CatalogError, nearest
+from stateplan.planner.dialect import nodes
+from stateplan.session.context import Context
+from stateplan.session.results import TableResult, ok
+
+MODULES = ("core",)
+
+
+def run_module_statement(c: Context, node: nodes.ModuleStatement) -> TableResult:
+    """USE MODULES core changes nothing; everything else is refused, as in Flink or because there are no others.
+
+    Raises:
+        CatalogError: CAT080, no such module, or one that is there already; CAT081, ``core`` cannot be unloaded.
+    """
+    action = node.args["action"]
+    seen: set[str] = set()
+    for item in node.expressions:
+        name, place = item.name, c.place(item)
+        if action == "LOAD":
+            raise CatalogError("CAT080.loaded" if name in MODULES else "CAT080.load", name=name, place=place)
+        if name not in MODULES:
+            raise CatalogError("CAT080", name=name, place=place, hint=nearest(name, MODULES))
+        if action == "UNLOAD":
+            raise CatalogError("CAT081", name=name, place=place)
+        if name in seen:
+            raise CatalogError("CAT080.twice", name=name, place=place)
+        seen.add(name)
+    return ok("USE MODULES")

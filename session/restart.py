@@ -1,0 +1,184 @@
+"""Before a plan runs: what has moved since it was compiled, and whether it may go on from a checkpoint.
+
+State that a plan cannot use as it is, is rewritten or given up only when ``execution.state-recovery.accept`` says so.
+
+Codes: CKPT003, CKPT022, CKPT023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from stateplan.common.errors import CheckpointError, StateplanError
+from stateplan.common.settings import value
+from stateplan.common.ttl import outlives
+from stateplan.execnodes.node_tables import table_of
+from stateplan.execnodes.nodes.base import TTL_OPTIONS
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.catalog.resolved_tables import plan_schema
+from stateplan.plans.diff import OperatorDiff, PlanDiff, compare, severity
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import schema_hash, schema_hashes, sql_hash
+
+if TYPE_CHECKING:
+    from stateplan.runtime.checkpoint.slots import Continuation
+
+ACCEPT = "execution.state-recovery.accept"
+"""The option that says which verdict on existing state is put up with, and every milder one with it."""
+
+_MANY = 6
+"""So many reasons are told in an error."""
+
+
+def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, str], notes: list[str]) -> Continuation:
+    """How ``document`` goes on from the state of the plan ``old_text``.
+
+    Args:
+        old_text: the plan that wrote the checkpoint.
+        document: the plan that is to run.
+        options: of the session.
+        notes: gets what happens to state, a line each.
+
+    Raises:
+        CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT022, other sources, and
+            CKPT023, a source of other data than the checkpoint has positions of: nothing can mend these.
+    """
+    from stateplan.runtime.checkpoint.slots import Continuation
+
+    old = PlanDocument.parse(old_text)
+    diff = compare(old, document)
+    folder = options.get("execution.checkpointing.dir", "")
+    _require_sources(diff, document, folder)
+    _require_accepted(diff, folder, value(options, ACCEPT))
+    pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
+    sinks = {node.id for node in document.graph.sinks}
+    notes += _told(old, document, diff)
+    return Continuation(
+        old.graph,
+        {now: was for o, was, now in pairs if o.stateful and (o.harmless or o.verdict == "rewrite")},
+        {now: was for o, was, now in pairs if not document.graph.inputs(document.graph.node(now))},
+        {now: was for o, was, now in pairs if now in sinks},
+        {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},
+    )
+
+
+def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> None:
+    """Raises CheckpointError CKPT022 or CKPT023 when the sources are not those of the checkpoint."""
+    sources = [o for o in diff.operators if not o.stateful and not o.harmless]
+    others = [o for o in sources if o.old is None or o.new is None]
+    if others:
+        raise CheckpointError(
+            "CKPT022.require_sources",
+            folder=folder,
+            others="; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
+        )
+    for source in sources:
+        assert source.new is not None
+        table = table_of(document.graph.node(source.new.id))
+        name = source.title if table is None else f"table '{table.summary}'"
+        if source.verdict == "unknown" or not source.moved:
+            raise CheckpointError("CKPT023.unknown", name=name, folder=folder, reasons="; ".join(source.reasons))
+        raise CheckpointError(
+            "CKPT023",
+            name=name,
+            folder=folder,
+            changes="; ".join(map(str, source.moved)),
+            before=", ".join(f"{c.field} {'left out' if c.before is None else c.before}" for c in source.moved),
+        )
+
+
+def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
+    """Raises CheckpointError CKPT003 when a verdict of ``diff`` is worse than ``accept``."""
+    if diff.may_restart or (accept != "none" and severity(diff.verdict) <= severity(accept)):
+        return
+    reasons = diff.all_reasons
+    more = f"; and {len(reasons) - _MANY} more" if len(reasons) > _MANY else ""
+    lost = [o for o in diff.operators if o.verdict in ("reset", "unknown")]
+    kept = [o for o in diff.operators if o.stateful and o not in lost and o.new is not None]
+    what = [f"{_titles(lost)} would start empty or be dropped"] if lost else []
+    if kept and lost:
+        what.append(f"{_titles(kept)} would keep {'its' if len(kept) == 1 else 'their'} state")
+    elif kept:
+        what.append("no state would be lost")
+    raise CheckpointError(
+        "CKPT003",
+        folder=folder,
+        reasons="; ".join(reasons[:_MANY]),
+        more=more,
+        verdict=diff.verdict,
+        accept=ACCEPT,
+        what="; ".join(what),
+    )
+
+
+def _titles(operators: list[OperatorDiff]) -> str:
+    names = [o.title for o in operators]
+    return ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if len(names) > _MANY else "")
+
+
+def _told(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]:
+    """What happens to state, a line each."""
+    moved = [note for note in diff.notes if note.startswith(("the recorded SQL", "the schema of"))]
+    if moved and diff.verdict != "identical":
+        yield f"the checkpoint was written by another plan: {'; '.join(moved)}"
+    for operator in diff.operators:
+        if operator.verdict in ("reset", "unknown") and operator.stateful:
+            what = "was removed, with its state" if operator.new is None else "starts with empty state"
+            yield f"{operator.title} {what}: {'; '.join(operator.reasons)}"
+        elif operator.verdict == "rewrite":
+            yield f"the state of {operator.title} is rewritten: {'; '.join(operator.reasons)}"
+    for operator, change in diff.ttl_changes:
+        if change.pointer.startswith("/state/") and operator.old is not None and operator.new is not None:
+            index = int(change.pointer.split("/")[2])
+            before, after = old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls()
+            short = index < min(len(before), len(after)) and outlives(before[index], after[index])
+            yield f"{operator.title}: {change}" + ("; older rows expire at once" if short else "")
+
+
+def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> Iterator[str]:
+    """In what a plan is not what it was when it was compiled, or what the session now says in vain, a line each."""
+    facts = document.facts
+    if facts is not None and facts.sql is not None and facts.sql_hash not in (None, sql_hash(facts.sql)):
+        yield "the SQL text in the plan was edited; this does not change the plan"
+    recorded = facts.schema_hashes if facts is not None else {}
+    held = schema_hashes(document.graph)
+    for node in document.graph.nodes:
+        table = table_of(node)
+        if table is None or table.identifier not in recorded:
+            continue
+        name, was = table.summary, recorded[table.identifier]
+        if held.get(table.identifier, was) != was:
+            yield f"the schema of '{name}' in the plan was edited since the plan was compiled"
+        found = catalog.find(table.path)
+        if isinstance(found, CatalogTable) and _hash_of(found) not in (None, was, held.get(table.identifier)):
+            yield (
+                f"the table '{name}' changed since the plan was compiled; computed columns, "
+                "watermarks and constraints are those of the plan"
+            )
+    yield from _options_in_vain(document, options)
+
+
+def _hash_of(table: CatalogTable) -> str | None:
+    try:
+        return schema_hash(plan_schema(table).to_json())
+    except StateplanError:  # of a schema that cannot stand in a plan, restoring says what is wrong
+        return None
+
+
+def _options_in_vain(document: PlanDocument, options: Mapping[str, str]) -> Iterator[str]:
+    frozen: dict[str, set[str]] = {}
+    for node in document.graph.nodes:
+        for key, text in (node.configuration or {}).items():
+            frozen.setdefault(key, set()).add(text)
+    for key, wanted in options.items():
+        if key in TTL_OPTIONS:
+            ttls = [s.ttl for node in document.graph.nodes if node.ttl_option == key for s in node.states]
+            if any(ttl != value(options, key) for ttl in ttls):
+                many = len(ttls)
+                own = "the TTL in the plan" if many == 1 else f"the TTLs of {many} states in the plan"
+                yield f"the session option '{key}' does not change {own}"
+        elif {text.lower() for text in frozen.get(key, ())} - {wanted.lower()}:
+            was = ", ".join(f"'{text}'" for text in sorted(frozen[key]))
+            yield f"the plan was compiled with '{key}' = {was}; '{wanted}' in the session has no effect"

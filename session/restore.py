@@ -1,0 +1,211 @@
+"""A plan that was read, fitted to the tables the session knows.
+
+For each table of the plan, as Flink's ``ContextResolvedTableJsonDeserializer`` decides: the catalog's table if there
+is one, else the definition the plan holds; the two must have the same columns. Options of both are merged, the
+catalog's win. ``table.plan.restore.catalog-objects`` narrows this down.
+
+Codes: CAT050 to CAT059.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stateplan.common.errors import CatalogError, Place, nearest
+from stateplan.common.options import Role
+from stateplan.common.secrets import Secrets
+from stateplan.common.settings import value
+from stateplan.connectors.rejects import without_errors_table
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import table_of, with_table
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.lookup_join import LookupJoin
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.catalog.resolved_tables import plan_schema
+from stateplan.plans.document import PlanDocument
+
+_RESTORE = "table.plan.restore.catalog-objects"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A plan ready to run.
+
+    Attributes:
+        graph: with every table complete: schema and options.
+        notes: for the user, such as options that come from the catalog instead of the plan.
+    """
+
+    graph: ExecGraph
+    notes: tuple[str, ...] = ()
+
+
+def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> Restored:
+    """The plan's graph with its tables as they are now.
+
+    Raises:
+        CatalogError: CAT050 the table is not in the catalog and the plan does not hold it whole, CAT051 it is not in
+            the catalog and the plan's definition must not be used, CAT052 the plan holds no definition and the
+            catalog must not be used, CAT053 its columns have changed, CAT054 it is a view now.
+        OptionError: when the options of a table cannot be used; see the connectors.
+    """
+    from stateplan.connectors.registry import validate_table
+
+    catalog.refresh()
+    notes: list[str] = []
+    changed: list[ExecNode] = []
+    for node in document.graph.nodes:
+        stored = table_of(node)
+        if stored is None:
+            continue
+        role, key = Role.SINK, "dynamicTableSink"
+        if isinstance(node, (TableSourceScan, LookupJoin)):
+            scan = isinstance(node, TableSourceScan)
+            role, key = Role.SOURCE, "scanTableSource" if scan else "temporalTable/lookupTableSource"
+        place = document.place(f"{document.graph.pointer(node)}/{key}/table/identifier")
+        table = _resolve(stored, catalog, value(options, _RESTORE), place, notes)
+        found = table.resolved_table
+        physical = [(c.name, c.type) for c in found.table_schema.columns if c.kind == "PHYSICAL"] if found else []
+        named = found.table_schema.primary_key if found else None
+        of_key = named.columns if named else ()
+        notes += validate_table(dict(found.options or {}) if found else {}, role, place, physical, primary_key=of_key)
+        if stored.resolved_table is None:
+            _check_row(node, document.graph, table, place)
+        if table is not stored:
+            changed.append(with_table(node, table))
+    graph = document.graph.replace(changed) if changed else document.graph
+    return Restored(graph, tuple(dict.fromkeys(notes)))
+
+
+def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, place: Place) -> None:
+    """Whether what a plan without the table's schema reads or writes are still the table's columns."""
+    assert table.resolved_table is not None
+    columns = table.resolved_table.table_schema.columns
+    physical = [c for c in columns if c.kind == "PHYSICAL"]
+    if isinstance(node, (TableSourceScan, LookupJoin)):
+        if isinstance(node, LookupJoin):
+            fields, source = node.temporal_table.output_type.fields, node.temporal_table.lookup_table_source
+        else:
+            fields, source = node.output_type.fields, node.scan_table_source
+        positions = list(range(len(physical)))
+        for ability in source.abilities:
+            if isinstance(ability, ProjectPushDown):
+                positions = [path[0] for path in ability.projected_fields]
+        now = [physical[i] if i < len(physical) else None for i in positions]
+        fits = all(
+            column is not None and (column.name, column.type) == (f.name, f.type)
+            for column, f in zip(now, fields, strict=False)
+        )
+    else:
+        fields = graph.inputs(node)[0].output_type.fields
+        written = physical + [c for c in columns if c.kind == "METADATA" and not c.is_virtual]
+        fits = [c.type.root for c in written] == [f.type.root for f in fields]
+    if not fits:
+        raise CatalogError(
+            "CAT053",
+            summary=table.summary,
+            columns=[f"{c.name} {c.type.summary()}" for c in columns],
+            place=place,
+            expected=", ".join(f"{f.name} {f.type.summary()}" for f in fields),
+        )
+
+
+def _resolve(
+    table: ContextResolvedTable, catalog: CatalogManager, mode: str, place: Place, notes: list[str]
+) -> ContextResolvedTable:
+    stored = table.resolved_table
+    whole = stored is not None and stored.options is not None
+    if mode == "ALL_ENFORCED":
+        if not whole:
+            raise CatalogError("CAT052", summary=table.summary, restore=_RESTORE, place=place)
+        return table
+    found = catalog.find(table.path, place)
+    if found is None:
+        if mode == "IDENTIFIER" or not whole:
+            raise _missing(table, catalog, mode, place)
+        return table
+    if not isinstance(found, CatalogTable):
+        raise CatalogError("CAT054", summary=table.summary, place=place)
+    schema = plan_schema(found)
+    if stored is not None:
+        changes = schema_changes(stored.table_schema, schema)
+        if set(stored.partition_keys) != set(found.partition_keys):
+            changes.append("the partition keys differ")
+        if changes:
+            raise CatalogError("CAT053.resolve", summary=table.summary, changes="; ".join(changes), place=place)
+    options = without_errors_table(found.options)
+    if mode == "ALL" and stored is not None and stored.options is not None:
+        options = {**stored.options, **options}
+        hidden = Secrets().hidden(table.summary, found.options)
+        other = sorted(k for k, v in stored.options.items() if v not in (found.options.get(k, v), hidden.get(k)))
+        if other:
+            notes.append(
+                f"the table '{table.summary}' uses {', '.join(repr(k) for k in other)} of the catalog, not of the plan"
+            )
+    return table.model_copy(
+        update={
+            "resolved_table": ResolvedTable(
+                table_schema=schema,
+                distribution=found.distribution,
+                partition_keys=found.partition_keys,
+                comment=found.comment,
+                options=dict(sorted(options.items())),
+            )
+        }
+    )
+
+
+def _missing(table: ContextResolvedTable, catalog: CatalogManager, mode: str, place: Place) -> CatalogError:
+    path = table.path
+    near = None
+    if len(path) == 3:
+        near = nearest(path[2], catalog.list_tables(path[0], path[1]))
+    if mode == "IDENTIFIER":
+        return CatalogError("CAT051", summary=table.summary, restore=_RESTORE, place=place, hint=near)
+    return CatalogError("CAT050", summary=table.summary, place=place, hint=near)
+
+
+def schema_changes(stored: TableSchema, now: TableSchema) -> list[str]:
+    """What is different between the schema in a plan and the one in the catalog, a phrase each; none for nothing.
+
+    Compared are names, order, kinds and types of columns, the primary key and the watermark's column; comments and
+    the texts of expressions are not.
+    """
+    out: list[str] = []
+    old = {column.name: column for column in stored.columns}
+    new = {column.name: column for column in now.columns}
+    for name, column in old.items():
+        other = new.get(name)
+        if other is None:
+            out.append(f"column '{name}' is gone")
+            continue
+        if column.kind != other.kind:
+            out.append(f"column '{name}' was {column.kind.lower()}, is {other.kind.lower()}")
+        elif column.type.to_json() != other.type.to_json():
+            out.append(f"column '{name}' was {column.type.summary()}, is {other.type.summary()}")
+        elif (column.metadata_key or name) != (other.metadata_key or name) or bool(column.is_virtual) != bool(
+            other.is_virtual
+        ):
+            out.append(f"column '{name}' reads other metadata")
+    out += [
+        f"column '{name}' is new, of type {column.type.summary()}" for name, column in new.items() if name not in old
+    ]
+    if not out and list(old) != list(new):
+        out.append(f"the columns were ordered {', '.join(old)}, are ordered {', '.join(new)}")
+    was = stored.primary_key.columns if stored.primary_key else ()
+    key = now.primary_key.columns if now.primary_key else ()
+    if set(was) != set(key):
+        out.append(f"the primary key was {_key(was)}, is {_key(key)}")
+    marks = [m.rowtime_attribute for m in stored.watermark_specs], [m.rowtime_attribute for m in now.watermark_specs]
+    if marks[0] != marks[1]:
+        was_for, is_for = (f"for '{m[0]}'" if m else "none" for m in marks)
+        out.append(f"the watermark was {was_for}, is {is_for}")
+    return out
+
+
+def _key(columns: tuple[str, ...]) -> str:
+    return f"({', '.join(columns)})" if columns else "none"

@@ -1,0 +1,214 @@
+"""Starts the jobs of a session, and gives their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from stateplan.common.changelog import INSERT_ONLY
+from stateplan.common.settings import Configuration, of_mode
+from stateplan.common.types import BIGINT
+from stateplan.common.zone import local_time_zone
+from stateplan.connectors.results import ResultChannel
+from stateplan.execnodes.node_tables import table_of, with_secrets
+from stateplan.planner.catalog.manager import CatalogManager
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.facts import PlanFacts
+from stateplan.runtime.failures import coded
+from stateplan.session.compiler import Compiler, Plan
+from stateplan.session.host import Host
+from stateplan.session.jobs import JobRecord, Jobs
+from stateplan.session.plan_secrets import clear_text_notes, hide_secrets, without_secrets
+from stateplan.session.results import ResultKind, TableResult, distinct_names
+from stateplan.session.script import Inserts
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from stateplan.common.secrets import Secrets
+    from stateplan.execnodes.graph import ExecGraph
+    from stateplan.runtime.job import Job, OnProgress
+    from stateplan.runtime.spark.session import SparkSession
+
+Around: TypeAlias = AbstractContextManager[None]
+"""What is done around the start of a job."""
+
+
+@dataclass
+class JobStarter:
+    """Starts jobs: of INSERTs, of queries, and of plans that were read.
+
+    Attributes:
+        catalog, config, host, jobs: of the session.
+        compiler: plans what is not planned yet.
+        console, on_progress, spark: as ``TableEnvironment`` has them.
+    """
+
+    catalog: CatalogManager
+    config: Configuration
+    host: Host
+    jobs: Jobs
+    compiler: Compiler
+    console: Callable[[str], None] | None = None
+    on_progress: OnProgress | None = None
+    spark: SparkSession | None = None
+
+    @coded()
+    def inserts(self, inserts: Inserts, statement: str, around: Around | None = None) -> TableResult:
+        """Starts INSERTs as one job, ``around`` the start once they are planned. Raises StateplanError."""
+        plan = self.compiler.inserts(inserts)
+        document = PlanDocument.from_graph(plan.graph, PlanFacts())
+        notes: list[str] = []
+        record = JobRecord(self._name(plan.graph), plan.sql, document.text)
+        with around or nullcontext():
+            job = self._start(document, plan.graph, notes, record, plan.secrets)
+        return self._sink_result(job, notes, statement, document)
+
+    @coded()
+    def query(self, query: exp.Expr, source: str) -> TableResult:
+        """Starts a query that was read from ``source``; its rows are collected from the result. Raises
+        StateplanError."""
+        channel = ResultChannel()
+        plan = self.compiler.query(query, source, channel.id)
+        notes: list[str] = []
+        name = self.config.to_dict().get("pipeline.name") or plan.sql
+        job = self._start_query(plan, notes, JobRecord(name, plan.sql))
+        job.when_over(lambda ended: channel.end(ended.error))
+        return TableResult(
+            tuple(name for name, _ in plan.fields),
+            tuple(kind for _, kind in plan.fields),
+            [],
+            ResultKind.SUCCESS_WITH_CONTENT,
+            job,
+            tuple(notes),
+            "SELECT",
+            channel,
+            plan.graph.sinks[0].takes(0) == INSERT_ONLY,
+            local_time_zone(self.config.to_dict()),
+        )
+
+    @coded()
+    def document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
+        """Starts the job of a plan, with its tables as the session's catalog has them.
+
+        Args:
+            document: the plan.
+            record: of the job that is to be started again.
+
+        Raises:
+            PlanError: PLAN185, in batch mode.
+            CatalogError: CAT050 to CAT054, when plan and catalog do not fit together.
+            OptionError: OPT123, the plan has a reference to a secret of another session.
+            StateplanError: when the job cannot be started.
+        """
+        from stateplan.session.restart import stale_notes
+        from stateplan.session.restore import restore
+
+        self.compiler.require_streaming()
+        options = self.config.to_dict()
+        with document.placing():
+            restored = restore(document, self.catalog, options)
+            notes = [str(w) for w in document.warnings] + list(restored.notes)
+            notes += dict.fromkeys(stale_notes(document, self.catalog, options))
+            notes += dict.fromkeys(clear_text_notes(document))
+            graph, secrets = hide_secrets(restored.graph, self.catalog, self.compiler.secrets_of(document))
+            if record is None:
+                whole = PlanDocument.from_graph(graph, document.facts or PlanFacts())
+                record = JobRecord(self._name(graph), "EXECUTE PLAN", whole.text)
+            job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
+        return self._sink_result(job, notes, "EXECUTE PLAN", document)
+
+    def _name(self, graph: ExecGraph) -> str:
+        """``pipeline.name``, or what Flink calls a job that writes to these tables."""
+        return self.config.to_dict().get("pipeline.name") or f"insert-into_{','.join(_sinks(graph))}"
+
+    def _start_query(self, plan: Plan, notes: list[str], record: JobRecord) -> Job:
+        """Starts the job of a query, and lists it: in this process if it is one for it, else in Spark."""
+        from stateplan.runtime.local.job import execute_locally
+
+        job: Job | None = None
+        if self.spark is None:
+            self.host.check_graph(with_secrets(plan.graph, plan.secrets))
+            options = of_mode(self.config.to_dict())
+            job = execute_locally(
+                plan.graph, options, secrets=plan.secrets, console=self.console, on_progress=self.on_progress
+            )
+        if job is not None:
+            self.jobs.add(job, record)
+            return job
+        document = PlanDocument.from_graph(plan.graph, PlanFacts())
+        return self._start(document, plan.graph, notes, record, plan.secrets, is_query=True)
+
+    def _start(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        notes: list[str],
+        record: JobRecord,
+        secrets: Secrets,
+        is_query: bool = False,
+    ) -> Job:
+        """Starts the job of a plan whose tables are complete, and lists it.
+
+        Args:
+            document: that is written into the checkpoint; without secrets, as ``graph``.
+            graph: that runs.
+            notes: gets what happens to existing state.
+            record: of the job.
+            secrets: of its tables.
+            is_query: whether it is a SELECT, for which budgets of states do not count.
+        """
+        from stateplan.runtime.streaming import execute
+        from stateplan.runtime.user_functions import bind_functions
+        from stateplan.session.budgets import limits_of
+        from stateplan.session.restart import continue_from
+
+        options = of_mode(self.config.to_dict())
+        self.host.check_graph(with_secrets(graph, secrets))
+        limits = limits_of(document, options, not is_query)
+        functions = self.catalog.functions
+        graph = bind_functions(graph, functions.of_plan)
+        record.functions = tuple(f for f in functions.all() if f.reference is not None)
+        with self.jobs.starting(record, options) as (settings, begins):
+
+            def on_start(job_id: str, checkpoint: str) -> None:
+                self.host.check_start()
+                begins(job_id, checkpoint)
+
+            job = execute(
+                graph,
+                settings,
+                plan_text=document.text,
+                console=self.console,
+                on_progress=self.on_progress,
+                check_restart=lambda old_text: continue_from(old_text, document, options, notes),
+                spark=self.spark,
+                job_id=record.id,
+                secrets=secrets,
+                on_start=on_start,
+                limits=limits,
+            )
+        self.jobs.add(job, record)
+        return job
+
+    def _sink_result(self, job: Job, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:
+        columns = tuple(distinct_names(_sinks(document.graph)))
+        result = TableResult(
+            columns,
+            (BIGINT,) * len(columns),
+            [(-1,) * len(columns)],
+            ResultKind.SUCCESS_WITH_CONTENT,
+            job,
+            tuple(notes),
+            statement,
+        )
+        if self.config.value("table.dml-sync"):
+            self.host.wait(job)
+        return result
+
+
+def _sinks(graph: ExecGraph) -> list[str]:
+    """The tables that a plan writes."""
+    return [table.summary for node in graph.sinks if (table := table_of(node)) is not None]

@@ -1,0 +1,298 @@
+"""Tries TTLs: runs variants of a plan over the same bounded input, as one job, and gives what each of them did.
+
+Operators that work alike in several variants run once: those whose TTLs, and whose inputs, are the same. So the input
+is read once, and each variant costs what differs. Sinks write changes to files of their own, which are compared then.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stateplan.common.errors import OptionError
+from stateplan.common.ttl import NEVER
+from stateplan.connectors.blackhole import Blackhole
+from stateplan.connectors.filesystem import Filesystem
+from stateplan.connectors.registry import known_connector
+from stateplan.connectors.replay import Replay
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_tables import table_of, with_table
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import Column, ContextResolvedTable, TableSchema
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.edit import plan_edit
+from stateplan.plans.facts import PlanFacts
+from stateplan.plans.selector_text import Assignment
+from stateplan.plans.states import state_views
+from stateplan.plans.trial import Outcome, Point, Trial, Variant, blamed, table_rows
+from stateplan.runtime.budget import BUDGET
+from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
+from stateplan.runtime.metrics.log import read_job, read_metrics
+from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
+
+if TYPE_CHECKING:
+    from stateplan.session.environment import TableEnvironment
+
+_NOTHING = {"connector": Blackhole.name}
+_LONG = 10_000 * 86_400_000
+_NOT_HERE = {
+    "table.plan.restore.catalog-objects": "ALL",
+    "pipeline.name": "trial",
+    RECOVERY_PATH: "",
+    BUDGET: "",
+}
+"""What of the session's options does not hold for a trial."""
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """Several plans as one.
+
+    Attributes:
+        graph: the one.
+        places: per plan, the id in ``graph`` of each of its nodes.
+    """
+
+    graph: ExecGraph
+    places: Sequence[Mapping[int, int]]
+
+
+def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Sequence[Variant]) -> Trial:
+    """Runs variants of a plan over its input, which has to end, and compares them with the first one.
+
+    Args:
+        environment: has the tables, as far as the plan does not, and the options.
+        document: the plan.
+        variants: their TTLs; the first one is what the others are compared with.
+
+    Raises:
+        PlanError: a selector fits no state; the plan cannot be run.
+        OptionError: OPT169, an input does not end.
+        StateplanError: whatever else makes the job fail.
+    """
+    _require_keys(document.graph)
+    folder = Path(scratch("trial"))
+    try:
+        runs = [*variants, *blamed(variants)]
+        graphs = [_edited(document, variant.assignments).graph for variant in runs]
+        merged = _merge(graphs)
+        graph = _kept(_bounded(merged.graph), folder)
+        _require_end(graph)
+        checkpoint = folder / "checkpoint"
+        began = time.monotonic()
+        _run(environment, graph, checkpoint)
+        seconds = time.monotonic() - began
+        outcomes = [
+            _outcome(variant, document.graph, merged, number, checkpoint, folder) for number, variant in enumerate(runs)
+        ]
+        clocked = any(isinstance(known_connector(_options(node)), Replay) for node in graph.nodes)
+        rows = _rows_read(checkpoint)
+        return Trial(tuple(outcomes[: len(variants)]), tuple(outcomes[len(variants) :]), rows, seconds, clocked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def observed_run(environment: TableEnvironment, document: PlanDocument) -> Iterator[Path]:
+    """Runs a plan over its input, which has to end, without forgetting anything; gives its checkpoint within the block.
+    Its sinks write nothing.
+
+    Args:
+        environment: as for :func:`try_plan`.
+        document: the plan.
+
+    Raises:
+        OptionError: OPT169, an input does not end.
+        StateplanError: whatever else makes the job fail.
+    """
+    folder = Path(scratch("advise"))
+    try:
+        graph = _bounded(_lasting(document).graph)
+        _require_end(graph)
+        graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
+        checkpoint = folder / "checkpoint"
+        _run(environment, graph, checkpoint)
+        yield checkpoint
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(environment: TableEnvironment, graph: ExecGraph, checkpoint: Path) -> None:
+    """Runs a plan to its end on a checkpoint of its own."""
+    with environment.get_config().overlaid({CHECKPOINT_DIR: str(checkpoint), **_NOT_HERE}):
+        environment.session.starter.document(PlanDocument.from_graph(graph, PlanFacts())).wait()
+
+
+def _lasting(document: PlanDocument) -> PlanDocument:
+    """A copy of a plan in which no state expires; where reads refresh it, they do so with a TTL longer than any run."""
+    edits = []
+    for view in state_views(document.graph, document.uids):
+        if view.source != "time":
+            edits.append((view.node_id, view.index, _LONG if view.update_type == "OnReadAndWrite" else NEVER))
+    return document.spliced(document.ttl_splices(edits)) if edits else document
+
+
+def _edited(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
+    """A copy of a plan with other TTLs."""
+    edit = plan_edit(document, assignments)
+    return document.spliced(edit.splices) if edit.splices else document
+
+
+def _merge(graphs: Sequence[ExecGraph]) -> _Merged:
+    """One graph that does what all of them do, each operator once for all in which it works alike."""
+    nodes: list[ExecNode] = []
+    edges: list[tuple[int, int]] = []
+    known: dict[tuple[object, ...], int] = {}
+    places: list[dict[int, int]] = []
+    for number, graph in enumerate(graphs):
+        place: dict[int, int] = {}
+        for node in graph.nodes:
+            inputs = tuple(place[source.id] for source in graph.inputs(node))
+            whose = number if isinstance(node, Sink) else None
+            key = (json.dumps(node.to_json(), sort_keys=True), inputs, whose)
+            if key not in known:
+                known[key] = len(nodes) + 1
+                nodes.append(node.replace(id=known[key], stateplan=None))
+                edges += [(source, known[key]) for source in inputs]
+            place[node.id] = known[key]
+        places.append(place)
+    return _Merged(ExecGraph(graphs[0].flink_version, nodes, edges), places)
+
+
+def _options(node: ExecNode) -> Mapping[str, str]:
+    table = table_of(node)
+    resolved = None if table is None else table.resolved_table
+    return (resolved.options if resolved is not None else None) or {}
+
+
+def _bounded(graph: ExecGraph) -> ExecGraph:
+    """The graph with sources that end: files that are there now, a topic up to its present end."""
+    changed = []
+    for node in graph.nodes:
+        options = _options(node) if isinstance(node, TableSourceScan) else {}
+        connector = known_connector(options)
+        ending = options if connector is None else connector.until_now(options)
+        if ending != options:
+            changed.append(_with_options(node, ending))
+    return graph.replace(changed)
+
+
+def _require_end(graph: ExecGraph) -> None:
+    """Raises OptionError OPT169, when a source of the graph does not end."""
+    for node in graph.nodes:
+        table = table_of(node) if isinstance(node, TableSourceScan) else None
+        if table is None:
+            continue
+        connector = known_connector(_options(node))
+        if table.resolved_table is None:
+            raise OptionError("OPT169.sink", name=table.summary)
+        if connector is not None and not connector.is_bounded(_options(node)):
+            raise OptionError("OPT169", name=table.summary)
+
+
+def _with_options(node: ExecNode, options: Mapping[str, str]) -> ExecNode:
+    table = table_of(node)
+    assert table is not None and table.resolved_table is not None
+    resolved = table.resolved_table.model_copy(update={"options": dict(options)})
+    # Under its own name it would be read as the session's catalog has it.
+    return with_table(node, ContextResolvedTable(identifier=_name(node), resolved_table=resolved))
+
+
+def _name(node: ExecNode) -> str:
+    return f"`default_catalog`.`default_database`.`trial-{node.id}`"
+
+
+def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
+    """The graph whose sinks write their changes to files."""
+    options = {"connector": Filesystem.name, "format": "debezium-json"}
+    return graph.replace(
+        [
+            _with_sink(node, {**options, "path": str(folder / f"sink-{node.id}")})
+            for node in graph.nodes
+            if isinstance(node, Sink)
+        ]
+    )
+
+
+def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
+    """The sink with another table, of the same columns and key."""
+    spec = sink.dynamic_table_sink
+    resolved = spec.table.resolved_table
+    if resolved is None:
+        raise OptionError("OPT169.sink", name=spec.table.summary)
+    columns = tuple(_columns(resolved.table_schema))
+    schema = resolved.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
+    table = resolved.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
+    named = ContextResolvedTable(identifier=_name(sink), resolved_table=table)
+    return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": named, "abilities": ()}))
+
+
+def _columns(schema: TableSchema) -> Sequence[Column]:
+    """The columns that a sink gets, as physical ones."""
+    metadata = (c for c in schema.columns if c.kind == "METADATA" and not c.is_virtual)
+    return [*(c for c in schema.columns if c.kind == "PHYSICAL"), *map(_plain, metadata)]
+
+
+def _plain(column: Column) -> Column:
+    return column.model_copy(update={"kind": "PHYSICAL", "metadata_key": None, "is_virtual": None})
+
+
+def _rows_read(checkpoint: Path) -> int:
+    job = read_job(checkpoint)
+    sources = {o.uid for o in job.operators if o.kind == "source"} if job is not None else set()
+    records = read_metrics(checkpoint)
+    return int(sum(r.operators.get(uid, {}).get("rows_in", 0) for r in records for uid in sources))
+
+
+def _outcome(
+    variant: Variant, graph: ExecGraph, merged: _Merged, number: int, checkpoint: Path, folder: Path
+) -> Outcome:
+    """What a variant has done."""
+    place = merged.places[number]
+    job = read_job(checkpoint)
+    mine = {o.uid for o in job.operators if o.id in place.values()} if job is not None else set()
+    points = []
+    for record in read_metrics(checkpoint):
+        sizes = [size for uid, size in record.state.items() if uid in mine]
+        written = sum(f.get("state_bytes_written", 0) for uid, f in record.operators.items() if uid in mine)
+        rows, size = sum(sum(s.rows) for s in sizes), sum(sum(s.bytes) for s in sizes)
+        points.append(Point(record.time, rows, size, int(written)))
+    sinks = {}
+    for node in graph.sinks:
+        assert isinstance(node, Sink)
+        name = node.dynamic_table_sink.table.path[-1]
+        name = f"{name}[{node.id}]" if name in sinks else name
+        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", _key(node), _gets_upserts(node))
+    return Outcome(variant, sinks, tuple(points))
+
+
+def _gets_upserts(sink: Sink) -> bool:
+    """Whether a sink gets updates without the rows that they replace."""
+    return "UPDATE_AFTER" in sink.input_changelog_mode and "UPDATE_BEFORE" not in sink.input_changelog_mode
+
+
+def _key(sink: Sink) -> tuple[str, ...]:
+    """The columns that tell rows of a sink apart: the primary key of its table, else the upsert key of the query."""
+    table = sink.dynamic_table_sink.table.resolved_table
+    schema = table.table_schema if table is not None else None
+    if schema is None:
+        return ()
+    if schema.primary_key is not None:
+        return tuple(schema.primary_key.columns)
+    return tuple(column.name for i, column in enumerate(_columns(schema)) if i in (sink.input_upsert_key or ()))
+
+
+def _require_keys(graph: ExecGraph) -> None:
+    """Raises OptionError OPT169, when a sink gets updates and nothing tells its rows apart."""
+    for node in graph.sinks:
+        if isinstance(node, Sink) and _gets_upserts(node) and not _key(node):
+            raise OptionError("OPT169.key", name=node.dynamic_table_sink.table.summary)

@@ -1,0 +1,15 @@
+"""The packages that stateplan is made of."""
+
+ROOMS = (
+    "common",
+    "functions",
+    "connectors",
+    "execnodes",
+    "runtime",
+    "plans",
+    "planner",
+    "session",
+    "gateway",
+    "cli",
+)
+"""Each may import itself and those before it."""
