@@ -79,7 +79,24 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
             _shipped.add(application)
     if local:
         _met.add(application)
+        bars = progress_bars(spark.conf.get)
+        if bars is not None:
+            tell(bars)
     return int(spark.sparkContext.defaultParallelism)
+
+
+def progress_bars(setting: Callable[[str, str], str | None]) -> str | None:
+    """What to say of the bars that Spark draws on standard error; None where it draws none.
+
+    Args:
+        setting: the value of a setting of Spark, or a default.
+    """
+    if setting("spark.ui.showConsoleProgress", "false") != "true":
+        return None
+    return (
+        "Spark draws the progress of this session on standard error; "
+        ".config('spark.ui.showConsoleProgress', 'false') of its builder turns that off"
+    )
 
 
 def on_executors(

@@ -6,12 +6,17 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stateplan.common.errors import RunError
+from stateplan.runtime.spark.cluster import progress_bars
 from stateplan.runtime.spark.session import runs_elsewhere
 from tests.support.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +48,12 @@ def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None
 def test_a_session_of_spark_connect_is_refused() -> None:
     said = finished(connected).splitlines()
     assert [line for line in said if line.startswith("REFUSED")] == ["REFUSED RUN012"] * 2
+
+
+def test_progress_bars_of_a_session_are_told(spark: SparkSession) -> None:
+    """PySpark turns them on for every session that says nothing about them."""
+    assert "spark.ui.showConsoleProgress" in str(progress_bars({"spark.ui.showConsoleProgress": "true"}.get))
+    assert progress_bars(spark.conf.get) is None
 
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
