@@ -59,8 +59,17 @@ _SIGNS = (
     "RocksDBException",
     "MalformedInputException",
     "OutOfMemoryError",
+    "STATE_STORE_INCORRECT_NUM_PREFIX_COLS_FOR_PREFIX_SCAN",
+    "UNSUPPORTED_DATATYPE",
 )
 """What Spark's messages hold when a file of a checkpoint cannot be read."""
+
+_OF_STATE = {
+    "CANNOT_LOAD_STATE_STORE": "cannot be loaded by Spark",
+    "STATE_STORE_INCORRECT_NUM_PREFIX_COLS_FOR_PREFIX_SCAN": "has a schema that Spark cannot read",
+    "UNSUPPORTED_DATATYPE": "has a schema that Spark cannot read",
+}
+"""What is wrong with the state where Spark's message names one of these, and no file is known to be damaged."""
 
 _CHECKED = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
 _JSON = re.compile(r"commits/\d+|offsets/\d+")
@@ -80,8 +89,9 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
     if not any(sign in text for sign in _SIGNS):
         return None
     found = next(find_damage(spark, {o.level - 1 for o in operators}), None)
-    if found is None and "CANNOT_LOAD_STATE_STORE" in text:
-        found = spark.state, "cannot be loaded by Spark"
+    why = next((words for name, words in _OF_STATE.items() if name in text), None)
+    if found is None and why is not None:
+        found = spark.state, why
     if found is None:
         return None
     path, why = found

@@ -172,6 +172,16 @@ def test_a_state_store_that_fails_for_another_reason_is_named(spark_files: Path)
     assert "state cannot be loaded by Spark; it holds the state of all operators" in error.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[UNSUPPORTED_DATATYPE] Unsupported data type", "[STATE_STORE_INCORRECT_NUM_PREFIX_COLS_FOR_PREFIX_SCAN] 2"],
+)
+def test_a_schema_of_state_that_spark_cannot_read(spark_files: Path, text: str) -> None:
+    error = explain_damage(text, SparkCheckpoint(spark_files), OPERATORS)
+    assert error is not None and error.code == "CKPT014"
+    assert "state has a schema that Spark cannot read; it holds the state of all operators" in error.message
+
+
 def _run(rows: Path, checkpoint: Path) -> None:
     environment = TableEnvironment.create()
     environment.execute_sql(f"""CREATE TABLE src (k BIGINT) WITH (
