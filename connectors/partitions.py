@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, columns
-from stateplan.common.errors import DataError, Place, StateplanError
+from stateplan.common.errors import DataError, Place
 from stateplan.common.files import absolute, checked, filesystem_of, local_path
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder
@@ -196,13 +196,12 @@ def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any
     from stateplan.functions.render import Renderer
 
     renderer = Renderer("UTC")
-    value = renderer.expr(_cast(Literal(STRING.not_null(), text), declared)).cast(declared.polars())
     problem = DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=Place(file=path))
     try:
-        row = pl.DataFrame({"@": [0]}).select(
-            value.alias("v"), *(c.condition.alias(f"c{i}") for i, c in enumerate(renderer.checks))
-        )
-    except (pl.exceptions.PolarsError, StateplanError):
+        value = renderer.expr(_cast(Literal(STRING.not_null(), text), declared)).cast(declared.polars())
+        checks = (check.condition.alias(f"c{i}") for i, check in enumerate(renderer.checks))
+        row = pl.DataFrame({"@": [0]}).select(value.alias("v"), *checks)
+    except (Exception, pl.exceptions.PanicException):  # whatever a cast runs into: the text is no value of the type
         raise problem from None
     found, *failed = row.row(0)
     if any(failed):

@@ -71,7 +71,7 @@ def _by_rowtime(node: Deduplicate, row: LogicalType) -> Kernel:
 
 
 @operator_of.register
-def rank_base(node: RankBase, inputs: Rows, session: Options) -> Stateful:
+def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
     given = node.rank_range
     if node.rank_type != "ROW_NUMBER":
         raise node.not_supported(f"{node.rank_type}()")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from stateplan.common.changelog import columns
 from stateplan.common.errors import OptionError
@@ -65,7 +64,12 @@ def _rows_in_sessions(
     return Stateful(kernel, (keys,), (timed,), (state_columns(whole),))
 
 
-def _sliced(node: WindowedAggregate, windowing: Any, row: LogicalType, session: Options) -> SliceTransform:
+def _sliced(
+    node: WindowedAggregate,
+    windowing: TimeAttribute | WindowAttached | SliceAttached,
+    row: LogicalType,
+    session: Options,
+) -> SliceTransform:
     """What gives rows the end of their slice."""
     if isinstance(windowing, SliceAttached):
         raise node.not_supported("a local phase of partial results")
@@ -73,7 +77,7 @@ def _sliced(node: WindowedAggregate, windowing: Any, row: LogicalType, session: 
     return SliceTransform(slicing_of(node, windowing, session, by_clock=True), time, len(row.fields))
 
 
-def _properties(node: WindowedAggregate, named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
+def _properties(named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
     return tuple((p.property.kind, property_type(p).polars()) for p in named)
 
 
@@ -100,7 +104,7 @@ def _in_one_phase(
         return _in_sessions(node, windowing, windowing.window, named, retraction, row, session)
     calls, timed = node.agg_calls, windowing.is_rowtime
     sliced = _sliced(node, windowing, row, session)
-    properties = _properties(node, named)
+    properties = _properties(named)
     if sliced.slicing.shares:
         types = field_types(row)
         partials = _partials(row, [types[k] for k in node.grouping], calls, retraction)
@@ -132,7 +136,7 @@ def _in_sessions(
     partials = _partials(row, [types[k] for k in node.grouping], node.agg_calls, retraction)
     sessions, timed, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
     inner = GlobalGroupAggregateKernel(partials)
-    kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(node, named))
+    kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(named))
     return Stateful(kernel, (node.grouping,), (timed,), (state_columns(whole),))
 
 
@@ -167,7 +171,7 @@ def global_window_aggregate(node: GlobalWindowAggregate, inputs: Rows, session: 
     kernel = WindowAggregateKernel(
         GlobalGroupAggregateKernel(partials),
         slicing_of(node, node.windowing, session, by_clock=True),
-        _properties(node, node.named_window_properties),
+        _properties(node.named_window_properties),
         node.windowing.is_rowtime,
     )
     return Stateful(kernel, (partials.kernel.grouping[:-1],), schemas=(partials.whole_schema(),))
@@ -214,6 +218,6 @@ def _emitted(
     flags = (retraction,) * len(node.agg_calls)
     keys = (*node.grouping, sliced.width)
     inner = GroupAggregateKernel(whole, keys, node.agg_calls, flags, False, retraction, WINDOW_STATE)
-    properties = _properties(node, node.named_window_properties)
+    properties = _properties(node.named_window_properties)
     kernel = WindowEmissionKernel(inner, sliced.slicing, properties, emission)
     return Stateful(kernel, (node.grouping,), (sliced,), (state_columns(whole),))

@@ -86,7 +86,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
 
 
 def progress_bars(setting: Callable[[str, str], str | None]) -> str | None:
-    """What to say of the bars that Spark draws on standard error; None where it draws none.
+    """The note about Spark's progress bars on standard error; None if Spark draws none.
 
     Args:
         setting: the value of a setting of Spark, or a default.
@@ -94,8 +94,8 @@ def progress_bars(setting: Callable[[str, str], str | None]) -> str | None:
     if setting("spark.ui.showConsoleProgress", "false") != "true":
         return None
     return (
-        "Spark draws the progress of this session on standard error; "
-        ".config('spark.ui.showConsoleProgress', 'false') of its builder turns that off"
+        "Spark prints progress bars for this session. "
+        "To turn them off, build the session with .config('spark.ui.showConsoleProgress', 'false')"
     )
 
 
