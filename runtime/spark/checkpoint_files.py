@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.paths import AnyPath, ordered, remove_tree, write_whole
+from stateplan.common.paths import AnyPath, inside, ordered, remove_tree, write_whole
 from stateplan.runtime.markers import END
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -164,11 +164,31 @@ class SparkCheckpoint:
 
         Raises:
             OSError: a log cannot be read or written.
+            CheckpointError: CKPT014, a log has an earlier path, and its checksums do not match or cannot be read.
         """
         for log in ordered((self.folder / "sources").glob("*/[0-9]*")):
-            _rewrite(log, self._with_marker)
+            self._rewrite(log, self._with_marker)
         for facts in ordered(self.state.glob("*/_metadata/*/[0-9]*")):
-            _rewrite(facts, self._with_schemas)
+            self._rewrite(facts, self._with_schemas)
+
+    def _rewrite(self, log: AnyPath, change: Callable[[str], str]) -> None:
+        """Changes the lines of a file of Spark's after that of its version. One that cannot be parsed stays as it is,
+        for Spark to find. Raises as :meth:`relocate`."""
+        try:
+            before = log.read_text(encoding="utf-8")
+            version, *lines = before.split("\n")
+            after = "\n".join((version, *(change(line) if line.strip() else line for line in lines)))
+        except (ValueError, AttributeError, TypeError):
+            return
+        if after == before:
+            return
+        # Hadoop reads a file without a word when the header of its checksums is damaged, and so would read old paths.
+        why = damage_of(log)
+        if why is not None:
+            content = content_of(inside(log, self.folder))
+            raise CheckpointError("CKPT014", path=log, why=why, content=content, hint=RESTORE)
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+        write_whole(log, after)
 
     def _with_marker(self, line: str) -> str:
         """A line of the log of a source of files."""
@@ -335,7 +355,7 @@ def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
     if kind == "sources":
         return f"which files of source {rest[0]} micro-batch {number} reads"
     names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
-    state = f"state of {', '.join(names) or 'no operator of the plan'}"
+    state = f"state of {', '.join(names) or ('no operator of the plan' if operators else 'an operator')}"
     if len(rest) == 1:
         return state
     if not rest[1].isdecimal():
@@ -366,22 +386,6 @@ def damage_of(path: AnyPath) -> str | None:
         if zlib.crc32(data[number * step : (number + 1) * step]) != value:
             return f"is damaged at byte {number * step} to {min(len(data), (number + 1) * step)}"
     return None
-
-
-def _rewrite(log: AnyPath, change: Callable[[str], str]) -> None:
-    """Changes the lines of a file of Spark's after that of its version. A damaged one stays as it is, for Spark to
-    find. Raises OSError."""
-    if damage_of(log) is not None:
-        return
-    try:
-        before = log.read_text(encoding="utf-8")
-        version, *lines = before.split("\n")
-        after = "\n".join((version, *(change(line) if line.strip() else line for line in lines)))
-    except (ValueError, AttributeError, TypeError):
-        return
-    if after != before:
-        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
-        write_whole(log, after)
 
 
 def _as_spark(path: AnyPath) -> str:

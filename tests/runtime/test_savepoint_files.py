@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -149,10 +150,39 @@ def test_a_checkpoint_begins_as_a_copy(tmp_path: Path, name: str) -> None:
     assert not (new / "spark/sources/0/.0.crc").exists()
 
 
-def test_a_damaged_log_is_left_for_spark_to_find(tmp_path: Path) -> None:
+def _changed(log: Path, sums: Path) -> None:
+    log.write_text(log.read_text().replace("{", "{ "))
+
+
+def _cut_sums(log: Path, sums: Path) -> None:
+    sums.write_bytes(sums.read_bytes()[:6])
+
+
+def _empty_sums(log: Path, sums: Path) -> None:
+    sums.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [_changed, _cut_sums, _empty_sums])
+@pytest.mark.parametrize("place", ["sources/0/0", "state/0/_metadata/v2/0"])
+def test_a_damaged_log_with_earlier_paths_is_refused(
+    tmp_path: Path, damage: Callable[[Path, Path], None], place: str
+) -> None:
+    folder = checkpoint(tmp_path / "ck").rename(tmp_path / "moved")
+    log = folder / "spark" / place
+    sums = log.with_name(f".{log.name}.crc")
+    with_sums(log)
+    damage(log, sums)
+    before = log.read_bytes(), sums.read_bytes()
+    with pytest.raises(CheckpointError, match=re.escape(str(log))) as error:
+        SparkCheckpoint.of(folder).relocate()
+    assert error.value.code == "CKPT014"
+    assert (log.read_bytes(), sums.read_bytes()) == before
+
+
+def test_a_damaged_log_without_earlier_paths_is_left_for_spark_to_find(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "ck").rename(tmp_path / "moved")
     log = folder / "spark/sources/0/0"
-    log.write_text(log.read_text().replace("batchId", "batchID"))
+    log.write_text(log.read_text()[: len(log.read_text()) // 2])
     before = tree(folder / "spark" / "sources")
     SparkCheckpoint.of(folder).relocate()
     assert tree(folder / "spark" / "sources") == before
