@@ -48,10 +48,10 @@ check: $(STAMP) ## Run ruff and mypy
 browser: $(STAMP) ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
 	@$(BIN)/python -m scripts.browser
 
-bench: setup ## Run the benchmark next to Flink 2.3 and write docs/benchmarks.md (half an hour and more)
+bench: setup ## Run the benchmark next to Flink 2.3 and write docs/background/benchmarks.md (half an hour and more)
 	@$(BIN)/python -m benchmarks.run
 
-bench-ttl: setup ## Measure a TTL per operator and write docs/per-operator-ttl.md (ten minutes and more)
+bench-ttl: setup ## Measure a TTL per operator and write docs/background/per-operator-ttl.md (ten minutes and more)
 	@$(BIN)/python -m benchmarks.ttl
 
 docs: setup ## Bring the generated parts of the documentation up to date

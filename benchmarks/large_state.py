@@ -1,7 +1,7 @@
 """State much larger than the workers' memory: micro-batch time over the size of the state.
 
     python -m benchmarks.large_state [--keys 20000000] [--batch 200000] [--cap 1024] [--query dedup|aggregate]
-        [--svg docs/state-size.svg]
+        [--svg docs/state/state-size.svg]
 
 Sends micro-batches of new keys, and a fourth as many rows of known ones, through a keep-first deduplication or a group
 aggregate, until all keys are in its state. No Python process can get more than half of the cap of private address space

@@ -23,9 +23,10 @@ import typer
 
 from benchmarks import engines, generate
 from benchmarks.harness import PeakMemory, run, work_folder
+from scripts.pages import page_path
 
 HERE = Path(__file__).parent
-REPORT = HERE.parent / "docs" / "benchmarks.md"
+REPORT = page_path("benchmarks")
 WARM_SHARE = 4
 """The input of the warm-up is this part of the whole."""
 
@@ -187,7 +188,7 @@ def main(
     runs: int = 3,
     queries: str = ALL,
     engine: Annotated[str, typer.Option("--engines", help="of stateplan, flink")] = "stateplan,flink",
-    report: Annotated[bool, typer.Option(help="write docs/benchmarks.md")] = True,
+    report: Annotated[bool, typer.Option(help="write the page benchmarks.md")] = True,
 ) -> int:
     """Runs the benchmark; 1 when a run failed or a query missed its ratio."""
     unknown = set(queries.split(",")) - {q.name for q in QUERIES}

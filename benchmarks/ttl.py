@@ -6,7 +6,7 @@ no TTL, one for the whole job, and one per operator.
 Arrivals (:mod:`benchmarks.ttl_data`) are played on the replay clock, half a day per micro-batch. Each way of setting
 TTLs runs the same query over the same rows on a checkpoint of its own; then the job is stopped and started again a few
 times, and at last runs to its end, where its result is compared with that of the job that forgets nothing.
-Writes table and plot to docs/per-operator-ttl.md and docs/per-operator-ttl.svg.
+Writes table and plot to the page per-operator-ttl.md and the picture beside it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from benchmarks.chaos import folded
 from benchmarks.harness import run, work_folder
 from benchmarks.run import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
+from scripts.pages import page_path
 from stateplan.plans.render.chart import Panel, numbers, to_svg
 from stateplan.runtime.job import Job as StartedJob
 from stateplan.runtime.metrics.log import read_metrics
@@ -32,8 +33,8 @@ from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.session.environment import TableEnvironment
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-REPORT, PLOT = DOCS / "per-operator-ttl.md", DOCS / "per-operator-ttl.svg"
+REPORT = page_path("per-operator-ttl")
+PLOT = REPORT.with_suffix(".svg")
 RESTARTS = 2
 _DAYS = "days of the recorded arrivals"
 _PLOTTED = ("none", "job-wide, short", "job-wide, right", "per operator")

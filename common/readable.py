@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -12,12 +13,23 @@ MAX_WIDTH = 100
 """Columns of results are not wider than this; longer values end in ``...``."""
 
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 def hex_id(job_id: str) -> str:
     """A job's id as Flink writes one, 32 hexadecimal digits: Spark's is a UUID with dashes."""
     return job_id.replace("-", "").lower()
+
+
+def without_links(markdown: str) -> str:
+    """A text of the documentation for other places: of a link, only what it shows."""
+    return _LINK.sub(r"\1", markdown)
+
+
+def without_markup(markdown: str) -> str:
+    """A text of the documentation for a terminal: without links and backquotes."""
+    return without_links(markdown).replace("`", "")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

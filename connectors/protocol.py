@@ -1,7 +1,7 @@
 """What a connector is: one class says everything that the planner, the runtime and the documentation ask of it.
 
 A connector of another package is a class of this kind under the entry point group ``stateplan.connectors``; see
-``docs/connector-protocol.md``. Importing this module loads no engine.
+``docs/connectors/connector-protocol.md``. Importing this module loads no engine.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Error(Exception):
     """Root of the errors of this module. Its ``__cause__`` is the :class:`StateplanError`.
 
     Attributes:
-        code: see docs/errors.md, such as ``CAT002``.
+        code: see docs/operate/errors.md, such as ``CAT002``.
     """
 
     code: str | None = None

@@ -5,7 +5,7 @@ the uid a file records; then by lineage and by similarity (see :mod:`plans.simil
 operator means what it meant and is given the same rows as before, as :mod:`plans.lineage` tells; where only its columns
 stand elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be told.
 
-The verdicts of all kinds of change are listed in ``docs/plan-diff.md``.
+The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 """
 
 from __future__ import annotations

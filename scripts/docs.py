@@ -1,6 +1,6 @@
 """Writes the generated parts of the documentation: ``python -m scripts.docs``; with ``--check`` it only compares.
 
-A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; NAME is a function below.
+A generated part is between ``<!-- generated: NAME -->`` and ``<!-- end -->``; NAME is a function below.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.lint_docs import lint_rules
+from scripts.pages import ROOT, linked
 
-ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -291,12 +291,16 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+def _with_parts(text: str, page: Path) -> str:
+    return _PART.sub(lambda m: f"{m[1]}\n{linked(PARTS[m[2]](), page)}\n{m[3]}", text)
+
+
 def outdated(write: bool) -> list[Path]:
     """The pages whose generated parts are not up to date; ``write`` brings them up to date."""
     found = []
     for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
         text = page.read_text(encoding="utf-8")
-        fresh = _PART.sub(lambda m: f"{m[1]}\n{PARTS[m[2]]()}\n{m[3]}", text)
+        fresh = _with_parts(text, page)
         if fresh != text:
             found.append(page)
             if write:

@@ -1,4 +1,4 @@
-"""Runs Flink's own test programs in four ways and writes ``docs/flink-programs.md``.
+"""Runs Flink's own test programs in four ways and writes the page ``flink-programs.md``.
 
 ``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
 ``tests/support/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
@@ -12,11 +12,12 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from scripts.pages import page_path
 from stateplan.common.errors import StateplanError
 from tests.support.programs import WAYS, Program, failing, programs
 
 ROOT = Path(__file__).resolve().parent.parent
-REPORT = ROOT / "docs" / "flink-programs.md"
+REPORT = page_path("flink-programs")
 
 HEAD = """# Flink's test programs
 

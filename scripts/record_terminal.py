@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from scripts.pages import page_path
 from tests.support.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +20,7 @@ PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80}
 
 def main(names: Sequence[str]) -> None:
     for name in names or PAGES:
-        page = ROOT / "docs" / f"{name}.md"
+        page = page_path(name)
         with tempfile.TemporaryDirectory() as folder:
             played = Walkthrough(
                 page.read_text(encoding="utf-8"),

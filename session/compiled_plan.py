@@ -71,7 +71,7 @@ class CompiledPlan:
         return self.document.write(os.fspath(path), overwrite=overwrite, if_not_exists=ignore_if_exists)
 
     def set_ttl(self, selector: str, ttl: TtlGiven) -> CompiledPlan:
-        """Sets how long a state lives, in this plan and not in a file; see docs/selectors.md for what points at it.
+        """Sets how long a state lives, in this plan and not in a file; see docs/sql/selectors.md for what points at it.
 
             >>> plan.set_ttl("deduplicate", "1 h").set_ttl("join.right", "7 d").write_to_file("plan.json")
 

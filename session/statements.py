@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
 from stateplan.common.files import shown
-from stateplan.common.readable import counted
+from stateplan.common.readable import counted, without_markup
 from stateplan.common.redaction import redacted, redacted_options, redacted_value
 from stateplan.common.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
@@ -182,7 +182,8 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
         row = OPTIONS.get(current_key(key)) if key in config else find_option(key, c.place(node.this))
         found = config.get(key)
         shown = None if found is None else redacted_value(key, found)
-        return content("SET", ["key", "value"], [(key, shown)], () if row is None else (row.description,))
+        about = () if row is None else (without_markup(row.description),)
+        return content("SET", ["key", "value"], [(key, shown)], about)
     text = c.session.host.check_option(node.this.name, node.expression.name, c.place(node))
     note = config.set(node.this.name, text, c.place(node))
     return ok("SET", [note] if note else [])

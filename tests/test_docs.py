@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scripts.docs import outdated
+from scripts.pages import page_path
 from stateplan.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,7 +21,7 @@ def test_generated_parts_are_up_to_date() -> None:
 
 
 def test_the_drawing_of_the_quick_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = re.search(r"```mermaid\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.S)
+    drawing = re.search(r"```mermaid\n(.*?)```", page_path("cli").read_text(encoding="utf-8"), re.S)
     assert drawing is not None
     monkeypatch.chdir(tmp_path)
     script = str(ROOT / "examples" / "quickstart" / "script.sql")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "process-table-functions.md"
+from scripts.pages import page_path
+
+PAGE = page_path("process-table-functions")
 
 
 @pytest.mark.spark

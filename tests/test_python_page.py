@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import doctest
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "python.md"
+from scripts.pages import page_path
+
+PAGE = page_path("python")
 
 
 @pytest.mark.spark

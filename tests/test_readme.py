@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from tests.support.command import Command
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FLINK_PLANS = (ROOT / "docs" / "flink-plans.md").read_text(encoding="utf-8")
+FLINK_PLANS = page_path("flink-plans").read_text(encoding="utf-8")
 
 Step = tuple[list[str], str]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from stateplan.cli import app
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
@@ -14,7 +15,7 @@ from stateplan.plans.selectors import select_states
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import read_script
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "selectors.md").read_text(encoding="utf-8")
+PAGE = page_path("selectors").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(.+?)` \| (.+?) \|$", PAGE, re.M)
 
 

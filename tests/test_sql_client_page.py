@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from tests.support.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "sql-client.md").read_text(encoding="utf-8")
+PAGE = page_path("sql-client").read_text(encoding="utf-8")
 
 
 @pytest.fixture

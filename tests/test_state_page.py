@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from scripts.pages import page_path
 from stateplan.cli.app import app
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "state.md"
+PAGE = page_path("state")
 FILES = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.S)
 BLOCKS = re.compile(r"```console\n(.*?)```", re.S)
 STEPS = re.compile(r"^\$ stateplan (.*)\n((?:[^$].*\n|\n)*)", re.M)

@@ -9,10 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scripts.pages import page_path
 from tests.support.walkthrough import Walkthrough, parts
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+PAGE = page_path("tutorial").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from examples.stream.servers import TABLES
+from scripts.pages import page_path
 from tests.support.walkthrough import Walkthrough, parts
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "tutorial-stream.md").read_text(encoding="utf-8")
+PAGE = page_path("tutorial-stream").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from stateplan.cli.sql_client.results import Result
 from stateplan.cli.sql_client.statements import Piece, pieces, read_text
 from stateplan.cli.sql_client.values import json_value
 from stateplan.common.errors import Place, SqlError, StateplanError
-from stateplan.common.readable import counted, render
+from stateplan.common.readable import counted, render, without_markup
 from stateplan.common.settings import value
 from stateplan.gateway.protocol import GatewaySession, ResultPage
 from stateplan.session.tableau import Tableau
@@ -284,14 +284,14 @@ def column_limit(options: Mapping[str, str]) -> int:
 
 def help_text(topic: str) -> str:
     """What HELP prints: the commands and statements, or how some statements are written."""
-    from stateplan.planner.dialect.grammar import STATEMENTS, found, plain
+    from stateplan.planner.dialect.grammar import STATEMENTS, found
 
     if topic:
         own = [c for c in COMMANDS if c.word == topic.upper()]
         if own:
             return "".join(f"{c.usage}\n    {c.effect}\n" for c in own)
         listed = found(topic)
-        parts = ("\n".join(s.lines) + f"\n\n  {plain(s.effect)}\n  Example: {s.example};\n" for s in listed)
+        parts = ("\n".join(s.lines) + f"\n\n  {without_markup(s.effect)}\n  Example: {s.example};\n" for s in listed)
         return "\n".join(parts) if listed else f"There is no statement '{topic}'. HELP; lists all.\n"
     width = max(len(c.usage) for c in COMMANDS) + 2
     commands = "".join(f"  {c.usage.ljust(width)}{c.effect}\n" for c in COMMANDS)

@@ -10,6 +10,7 @@ from typing import Any
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.errors.catalogue import texts_of
+from stateplan.common.readable import without_links
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
@@ -268,7 +269,8 @@ def error_json(text: str | None) -> dict[str, Any] | None:
     if code is not None:
         with contextlib.suppress(KeyError, OSError):
             entry = texts_of(code[1])
-            found |= {"code": code[1], "title": entry["title"], "cause": entry["cause"], "remedy": entry["remedy"]}
+            found |= {"code": code[1], "title": entry["title"]}
+            found |= {part: without_links(entry[part]) for part in ("cause", "remedy")}
     return found
 
 

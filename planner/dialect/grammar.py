@@ -273,13 +273,6 @@ STATEMENTS: tuple[Grammar, ...] = (
 )
 """In the order of the SQL page."""
 
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-
-
-def plain(markdown: str) -> str:
-    """A text of the table without links and backquotes."""
-    return _LINK.sub(r"\1", markdown).replace("`", "")
-
 
 def found(words: str) -> list[Grammar]:
     """The statements that begin with ``words``; else the one whose name ``words`` begin with."""

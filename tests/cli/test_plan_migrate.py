@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from stateplan.cli.plan.migrate import migrate
 from stateplan.execnodes.graph import FLINK_VERSION
 from stateplan.planner.dialect import nodes, parse
@@ -30,7 +31,7 @@ def test_a_plan_is_migrated_and_the_report_printed(stateplan: Command, tmp_path:
 
 
 def test_the_example_of_the_page(stateplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "plan-migration.md").read_text()
+    page = page_path("plan-migration").read_text()
     command, _, rest = page.partition("```text\n$ stateplan ")[2].partition("\n")
     (tmp_path / "old.json").write_bytes(Path(OLD).read_bytes())
     monkeypatch.chdir(tmp_path)

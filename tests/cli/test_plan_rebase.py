@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from stateplan.plans.document import PlanDocument
 from tests.support.command import Command
 
@@ -125,7 +126,7 @@ def test_the_example_of_the_page(stateplan: Command, work: Path) -> None:
     stateplan("plan", "compile", "-i", "tables.sql", "-f", "old.sql", "-o", "old.json", "--overwrite")
     edited = PlanDocument.load("old.json")
     edited.set_ttls([(5, "rightState", "1 d"), (8, 0, "2 h")]).write("edited.json", overwrite=True)
-    page = (ROOT / "docs" / "plan-rebase.md").read_text()
+    page = page_path("plan-rebase").read_text()
     command, _, rest = page.partition("```text\n$ stateplan ")[2].partition("\n")
     code, out, _ = stateplan(*command.split())
     assert code == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from scripts.pages import page_path
 from stateplan.cli import app
 from stateplan.plans.schema import plan_schema
 from stateplan.session.environment import TableEnvironment
@@ -52,7 +53,7 @@ def test_a_plan_is_not_replaced(tmp_path: Path, capfd: pytest.CaptureFixture[str
 
 
 def test_plans_compiled_here_fit() -> None:
-    script = re.search(r"```sql\n(.*?)```", (ROOT / "docs" / "selectors.md").read_text(encoding="utf-8"), re.S)
+    script = re.search(r"```sql\n(.*?)```", page_path("selectors").read_text(encoding="utf-8"), re.S)
     assert script is not None
     tables = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
     *before, query = read_script(script[1])
@@ -64,7 +65,7 @@ def test_plans_compiled_here_fit() -> None:
 
 
 def test_the_settings_on_the_page_are_json() -> None:
-    page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
+    page = page_path("editors").read_text(encoding="utf-8")
     block = re.search(r"```json\n(.*?)```", page, re.S)
     assert block is not None
     (entry,) = json.loads(block[1])["json.schemas"]

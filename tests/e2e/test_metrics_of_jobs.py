@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from scripts.pages import page_path
 from stateplan.common.errors import DataError
 from stateplan.common.readable import hex_id
 from stateplan.planner.catalog.udf import udf
@@ -21,7 +22,6 @@ from stateplan.runtime.metrics.log import FOLDER, read_job, read_metrics
 from stateplan.runtime.metrics.prometheus import FACTORY
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.session.environment import TableEnvironment
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
 
@@ -89,7 +89,7 @@ def test_every_micro_batch_has_its_own_figures(spark: SparkSession, tmp_path: Pa
     out = io.StringIO()
     example = re.search(
         r"```python\n(from stateplan.runtime.spark.listener.*?)```",
-        (ROOT / "docs/metrics.md").read_text(),
+        page_path("metrics").read_text(),
         re.S,
     )
     assert example is not None

@@ -22,6 +22,7 @@ import polars as pl
 import pytest
 
 import stateplan.gateway.dbapi as dbapi
+from scripts.pages import page_path
 from stateplan.common.errors import (
     DataError,
 )
@@ -33,7 +34,7 @@ from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from tests.support.gateway_here import GatewayHere, gateway_here
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+PAGE = page_path("python")
 TEN = f"SELECT n FROM (VALUES {', '.join(f'({n})' for n in range(10))}) AS t (n)"
 
 

@@ -195,3 +195,5 @@ def test_errors_without_a_code() -> None:
     assert error_json(None) is None
     assert error_json("out of luck") == {"text": "out of luck"}
     assert error_json("[WHAT123] out of luck") == {"text": "[WHAT123] out of luck"}
+    found = error_json("[OPT004] catalogs of type x do not have the option y")
+    assert found is not None and found["remedy"].endswith("See catalogs.")

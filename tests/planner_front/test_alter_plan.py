@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from stateplan.common.errors import StateplanError
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import PlanReference, TableEnvironment
@@ -114,9 +115,9 @@ def test_from_python(env: TableEnvironment, plan: Path, tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page(env: TableEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "docs" / "sql.md").read_text()
+    page = page_path("sql").read_text()
     shown = re.search(r"```sql\n(ALTER PLAN 'plan.json'.*?)```\n\n```text\n(.*?)\n```", page, re.S)
-    query = re.search(r"```sql\n(.*?)```", (ROOT / "docs" / "selectors.md").read_text(), re.S)
+    query = re.search(r"```sql\n(.*?)```", page_path("selectors").read_text(), re.S)
     assert shown is not None
     assert query is not None
     *before, insert = read_script(query[1])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.settings import OPTIONS
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import ResultKind
 
@@ -171,3 +172,11 @@ def test_refusals(block: str) -> None:
 
 def test_the_module_of_all_functions_is_in_use() -> None:
     assert TableEnvironment.create().execute_sql("USE MODULES core").kind is ResultKind.SUCCESS
+
+
+def test_set_says_what_an_option_does_without_markup() -> None:
+    (note,) = TableEnvironment.create().execute_sql("SET 'table.catalog-store.kind'").notes
+    assert note.endswith("See catalogs.")
+    for key in OPTIONS:
+        (note,) = TableEnvironment.create().execute_sql(f"SET '{key}'").notes
+        assert not {*"`["} & {*note}, key

@@ -1,20 +1,20 @@
-"""The table of ``docs/plan-diff.md``: each pair of queries, compiled and compared, has the verdict it says."""
+"""The table of ``docs/plans/plan-diff.md``: each pair of queries, compiled and compared, has the verdict it says."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from scripts.pages import page_path
 from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import EXIT_CODES, to_text
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import read_statement
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "plan-diff.md").read_text(encoding="utf-8")
+PAGE = page_path("plan-diff").read_text(encoding="utf-8")
 TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]
 ROW = re.compile(r"^\| ([^|]+) \| `([^|]+)` \| `([^|]+)` \| `([a-z-]+)` \| ([^|]+) \|$", re.M)
 ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from scripts.pages import page_path
 from stateplan.common.errors import PlanError
 from stateplan.common.ttl import TtlConfig, TtlTimeCharacteristic, UpdateType
 from stateplan.common.types import BIGINT
@@ -179,7 +180,7 @@ def test_a_side_without_times_does_not_make_the_other_younger(tmp_path: Path) ->
 
 
 def test_the_entry_in_the_docs_is_one() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "state-ttl.md").read_text()
+    text = page_path("state-ttl").read_text()
     entry = StateMetadata.model_validate(json.loads(text.split("```json")[1].split("```")[0]))
     assert entry.ttl_config(entry.ttl) == TtlConfig(
         3_600_000, UpdateType.ON_READ_AND_WRITE, time_characteristic=TtlTimeCharacteristic.EVENT_TIME

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
+from scripts.pages import page_path
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import unsuppress
@@ -193,9 +194,7 @@ def test_what_excludes_each_other(lint: Command, plan: Path, args: tuple[str, ..
 
 
 def test_the_page_shows_what_it_prints(lint: Command, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = re.search(
-        r"```console\n\$ stateplan plan lint plan.json\n(.*?)```", (ROOT / "docs/lint.md").read_text(), re.S
-    )
+    shown = re.search(r"```console\n\$ stateplan plan lint plan.json\n(.*?)```", page_path("lint").read_text(), re.S)
     assert shown
     monkeypatch.chdir(plan.parent)
     answer = lint("plan.json")
