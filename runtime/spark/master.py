@@ -18,10 +18,20 @@ from typing import Any
 from urllib.request import getproxies, proxy_bypass
 from xml.etree import ElementTree
 
-from stateplan.common.errors import RunError
+from stateplan.common.errors import RunError, nearest
 from stateplan.common.settings import value
 from stateplan.common.unreached import OTHER, REASONS, REFUSED, SILENT, kind_of
 
+_FORMS = re.compile(
+    r"local(\[\s*([1-9]\d*|\*)\s*(,\s*[1-9]\d*\s*)?\])?"
+    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://[^/?#@,:\s]+:\d+(,[^/?#@,:\s]+:\d+)*"
+    r"|spark://\[[\da-fA-F:.]+\]:\d+"
+    r"|k8s://.+"
+    r"|yarn"
+)
+"""The addresses of masters that Spark starts with (SparkSubmit, SparkContext.createTaskScheduler)."""
+_KINDS = ("local", "spark", "k8s", "yarn")
 _PLACES = re.compile(r"(?:spark|k8s)://(?:(https?)://)?([^/]+)")
 _PORTS = {"https": 443, "http": 80}
 """The ports of Kubernetes where its address names none."""
@@ -36,6 +46,13 @@ _CONNECT = 10.0
 _TIMEOUT = "slot.request.timeout"
 _GIVEN_UP = "masters are unresponsive"
 """What Spark says when a standalone master has not taken the application within a minute."""
+
+
+def check_form(master: str) -> None:
+    """Raises RunError RUN093 for a text that is no address of a master: Spark would find that out in the JVM."""
+    if _FORMS.fullmatch(master) is None:
+        kind = re.split(r"\W", master)[0]
+        raise RunError("RUN093.no_address", master=master, hint=None if kind in _KINDS else nearest(kind, _KINDS))
 
 
 def check_master(master: str) -> None:

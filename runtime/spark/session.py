@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -28,7 +29,7 @@ from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.runtime.spark.lost import forget_lost, is_of_spark, lost_by
-from stateplan.runtime.spark.master import SUBMITTED, check_master, unreached, watched
+from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, unreached, watched
 from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import worker_python
 
@@ -68,10 +69,17 @@ LOCAL_DEFAULTS = {
 _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "scala-library")
 """Libraries to be looked at before all others."""
 
-_FETCHED = ("spark.jars", "spark.jars.packages", "spark.submit.pyFiles", "spark.files", "spark.archives")
+_FILES = ("spark.jars", "spark.submit.pyFiles", "spark.files", "spark.archives")
+_FETCHED = (*_FILES, "spark.jars.packages")
 """Settings with places that Spark fetches something from when it starts."""
 
 _LOG = "spark.log"
+
+_EXITED = "JAVA_GATEWAY_EXITED"
+"""PySpark's condition where the JVM ended before it could be spoken to."""
+_FAILURE = re.compile(r"Exception\b|^Error\b|^Invalid |^Could not |^Unrecognized |^Unsupported ")
+_IN_MAIN = 'Exception in thread "main" '
+"""What a JVM prints that ends at once."""
 
 _CONNECT = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
 """The variables that lead PySpark to a server of Spark Connect."""
@@ -302,6 +310,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     require_java()
     known = known_settings()
     master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
+    check_form(master)
+    _check_files(options)
     local = is_local(master)
     defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*known, *options}))
     settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
@@ -336,7 +346,8 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             raise
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
-                raise _not_started(cause, master, known | settings, log) from cause
+                chosen = [key for key in options if key.startswith("spark.")]
+                raise _not_started(cause, master, known | settings, chosen, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
     for name, found in tuned.items():
@@ -389,7 +400,18 @@ def require_java() -> None:
         raise RunError("RUN010")
 
 
-def _not_started(failure: Exception, master: str, settings: Mapping[str, str], log: Path) -> RunError:
+def _check_files(settings: Mapping[str, str]) -> None:
+    """Raises RunError RUN011 for a file of this machine that is not there: Spark would go on without it."""
+    for key in _FILES:
+        for entry in filter(None, map(str.strip, settings.get(key, "").split(","))):
+            file = entry.removeprefix("file://").removeprefix("file:").partition("#")[0]
+            if "://" not in file and not file.startswith("local:") and not (os.path.exists(file) or glob.glob(file)):
+                raise RunError("RUN011.missing_file", key=key, file=file)
+
+
+def _not_started(
+    failure: Exception, master: str, settings: Mapping[str, str], chosen: Sequence[str], log: Path
+) -> RunError:
     gone = lost_by(failure)
     if gone is not None:
         return gone
@@ -406,8 +428,20 @@ def _not_started(failure: Exception, master: str, settings: Mapping[str, str], l
         return RunError(
             "RUN094.start", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
         )
-    tail = " / ".join([line for line in lines if not line[:1].isspace() and " WARN " not in line][-3:])
-    return RunError("RUN011", problem=f"Spark does not start: {cause} {tail}".strip(), log=keep_log())
+    problem = _problem(cause, [line for line in lines if not line[:1].isspace() and " WARN " not in line])
+    if not chosen:
+        return RunError("RUN011", problem=problem, log=keep_log())
+    to_blame = [key for key in chosen if key in problem or settings.get(key, "") in problem]
+    return RunError("RUN011.setting", problem=problem, settings=", ".join(to_blame or chosen), log=keep_log())
+
+
+def _problem(cause: str, lines: Sequence[str]) -> str:
+    """Why Spark did not start: PySpark's exception, unless it only says that the JVM has ended. Then it is in what the
+    JVM printed."""
+    if _EXITED not in cause:
+        return cause
+    telling = [line for line in lines if _FAILURE.search(line)]
+    return " / ".join(line.removeprefix(_IN_MAIN) for line in telling[:2]) or " / ".join((cause, *lines[-3:]))
 
 
 def _installed_in() -> Path:

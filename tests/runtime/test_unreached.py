@@ -30,7 +30,7 @@ from stateplan.connectors.formats.schema_registry import Registry
 from stateplan.gateway.client.http import connect
 from stateplan.plans import storage
 from stateplan.runtime.failures import known, told
-from stateplan.runtime.spark import hadoop, master
+from stateplan.runtime.spark import hadoop, master, session
 from stateplan.runtime.spark.session import spark_of
 
 TIMEOUT = "avro-confluent.properties.http.read.timeout.ms"
@@ -192,6 +192,102 @@ def test_the_environment_may_ask_for_spark_connect(monkeypatch: pytest.MonkeyPat
     with pytest.raises(RunError, match=f"{name} is {text}") as raised:
         spark_of({})
     assert (raised.value.code, raised.value.hint) == ("RUN012", f"unset {name}")
+
+
+FORMS = ["local", "local[2]", "local[*]", "local[*,3]", "local[ 2 , 3 ]", "local-cluster[2, 1, 1024]", "yarn"]
+FORMS += ["spark://a:7077", "spark://a:7077,b:7078", "spark://[::1]:7077", "k8s://https://a.b:6443/x", "k8s://a"]
+NO_FORMS = [
+    "",
+    "locl[2]",
+    "local[0]",
+    "local[-1]",
+    "local[a]",
+    "local[2",
+    "local-cluster[1,1]",
+    "mesos://a:1",
+    "SPARK://a:1",
+]
+NO_FORMS += ["spark://", "spark://a", "spark://a:x", "spark://a:1/b", "k8s://", "yarn-client", "local[2]\n"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_addresses_of_masters(form: str) -> None:
+    master.check_form(form)
+
+
+@pytest.mark.parametrize("form", NO_FORMS)
+def test_a_text_that_is_no_address_of_a_master(form: str) -> None:
+    with pytest.raises(RunError) as raised:
+        master.check_form(form)
+    assert raised.value.code == "RUN093"
+    assert raised.value.expected == "local[N], spark://HOST:PORT, k8s://URL or yarn"
+    hints = {"locl[2]": "did you mean 'local'?", "yarn-client": None, "SPARK://a:1": "did you mean 'spark'?"}
+    assert raised.value.hint == hints.get(form)
+
+
+@pytest.mark.parametrize("place", ["{0}", "file://{0}", "{0}#name", "jars/*.jar,{0}", "https://a.b/c.jar, {0}"])
+@pytest.mark.parametrize("key", ["spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles"])
+def test_a_file_for_spark_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "a.jar").touch()
+    file = str(tmp_path / "none.jar")
+    with pytest.raises(RunError, match=f"'{key}' names the file {file}, which does not exist") as raised:
+        session._check_files({key: place.format(file)})
+    assert raised.value.code == "RUN011"
+    Path(file).touch()
+    session._check_files({key: place.format(file)})
+
+
+GATEWAY = "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+NOISE = "WARNING: Using incubator modules: jdk.incubator.vector\nUsing Spark's default log4j profile: x\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "settings", "problem", "expected"),
+    [
+        (
+            GATEWAY,
+            NOISE
+            + 'Exception in thread "main" org.apache.spark.SparkException: Executor memory must be positive\n\tat x',
+            {"spark.executor.memory": "abc", "spark.master": "local[2]"},
+            "org.apache.spark.SparkException: Executor memory must be positive",
+            "given: spark.executor.memory, spark.master",
+        ),
+        (
+            GATEWAY,
+            "Invalid maximum heap size: -Xmx5x\nError: Could not create the Java Virtual Machine.\nError: A fatal one.",
+            {"spark.driver.memory": "5x", "spark.executor.cores": "7"},
+            "Invalid maximum heap size: -Xmx5x / Error: Could not create the Java Virtual Machine.",
+            "given: spark.driver.memory)",
+        ),
+        (
+            "SparkIllegalArgumentException: the value '0' in the config \"spark.task.cpus\" is invalid",
+            "26/11/28 ERROR SparkContext: Error initializing SparkContext.",
+            {"spark.task.cpus": "0", "spark.executor.cores": "1"},
+            "SparkIllegalArgumentException: the value '0' in the config \"spark.task.cpus\" is invalid",
+            "given: spark.task.cpus)",
+        ),
+        (
+            GATEWAY,
+            NOISE,
+            {},
+            GATEWAY + " / " + NOISE.strip().replace("\n", " / "),
+            "Java 17 or later and enough memory",
+        ),
+    ],
+)
+def test_why_spark_does_not_start(
+    tmp_path: Path, said: str, printed: str, settings: dict[str, str], problem: str, expected: str
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(printed)
+    with session.quietly():
+        error = session._not_started(PySparkRuntimeError(said), "local[2]", settings, list(settings), log)
+    assert (error.code, error.message) == ("RUN011", f"Spark does not start: {problem}")
+    assert expected in str(error.expected)
 
 
 @pytest.mark.parametrize(("place", "why"), [("unknown", "has no address"), ("closed", "nothing listens there")])
