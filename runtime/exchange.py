@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,44 +17,93 @@ import pyarrow as pa
 
 from stateplan.runtime.hashing import hash_rows, key_groups
 from stateplan.runtime.state.small_frames import rows_at, stacked
+from stateplan.runtime.watermarks import PartWatermark
 
 BLOB_SCHEMA = "slot INT, blob BINARY"
 """Spark schema of the exchange: the grouping key, and the rest of a :class:`Blob` (:meth:`Blob.packed`). Every column
 more costs a conversion each way, for every key group that a micro-batch touches."""
 
-_HEAD = struct.Struct("<iqqI")
+_HEAD = struct.Struct("<iqcI")
+_HEIGHT = struct.Struct("<q")
+
+
+class Rows(NamedTuple):
+    """Changes for the receiver.
+
+    Attributes:
+        height: how many.
+        data: the frame as an Arrow IPC stream; empty where the receiver only counts.
+    """
+
+    height: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Has the receiver look at its state, and nothing else."""
+
+
+Content: TypeAlias = Rows | PartWatermark | Touch
+"""What a blob brings."""
+
+_ROWS, _WATERMARK, _TOUCH = b"r", b"w", b"t"
 
 
 class Blob(NamedTuple):
-    """A frame of changes on its way to an operator or a sink.
+    """What one receiver is sent: an operator or a sink.
 
     Attributes:
         slot: Spark grouping key of the receiver: an operator's key group, or a sink.
         input: the receiver's input.
         seq: the rows of one receiver are in order when its blobs are sorted by this.
         now: the micro-batch's time, ms.
-        rows: how many the blob has.
-        data: the frame as an Arrow IPC stream; empty where the receiver only counts.
+        content: rows, a watermark, or a touch.
     """
 
     slot: int
     input: int
     seq: str
     now: int
-    rows: int
-    data: bytes
+    content: Content
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows."""
+        return len(self.content.data) if isinstance(self.content, Rows) else 0
 
     def packed(self) -> bytes:
         """All but the slot, as Spark moves it."""
-        seq = self.seq.encode()
-        return b"".join((_HEAD.pack(self.input, self.now, self.rows, len(seq)), seq, self.data))
+        seq, content = self.seq.encode(), self.content
+        body: tuple[bytes, ...]  # joined once: rows are many
+        match content:
+            case Rows(height, data):
+                kind, body = _ROWS, (_HEIGHT.pack(height), data)
+            case PartWatermark():
+                kind, body = _WATERMARK, (content.packed(),)
+            case Touch():
+                kind, body = _TOUCH, ()
+        return b"".join((_HEAD.pack(self.input, self.now, kind, len(seq)), seq, *body))
 
     @staticmethod
     def unpacked(slot: int, packed: bytes) -> Blob:
         """What :meth:`packed` was made of."""
-        number, now, rows, length = _HEAD.unpack_from(packed)
+        number, now, kind, length = _HEAD.unpack_from(packed)
         start = _HEAD.size + length
-        return Blob(slot, number, packed[_HEAD.size : start].decode(), now, rows, packed[start:])
+        content: Content
+        if kind == _ROWS:
+            [height] = _HEIGHT.unpack_from(packed, start)
+            content = Rows(height, packed[start + _HEIGHT.size :])
+        elif kind == _WATERMARK:
+            content = PartWatermark.unpacked(packed[start:])
+        else:
+            content = Touch()
+        return Blob(slot, number, packed[_HEAD.size : start].decode(), now, content)
+
+
+def rows_of(blobs: Iterable[Blob]) -> list[Rows]:
+    """The rows among what blobs bring, in order."""
+    return [blob.content for blob in blobs if isinstance(blob.content, Rows)]
 
 
 def blob_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ from stateplan.functions.rex import Rex, reads_watermark
 from stateplan.runtime.exchange import Blob
 from stateplan.runtime.jobgraph import ReaderSpec
 from stateplan.runtime.kernel import NO_WATERMARK
-from stateplan.runtime.watermarks import EventTime, decode_mark
+from stateplan.runtime.watermarks import EventTime, PartWatermark
 
 _FILE = "watermarks.json"
 
@@ -55,10 +55,10 @@ class Readers:
         """Takes in the watermarks of a micro-batch."""
         blobs = list(told)
         for number, reader in enumerate(self.readers):
-            mine = [blob for blob in blobs if blob.input == number]
-            if mine:
-                received = ((0, decode_mark(blob.data)) for blob in mine)
-                now = max(blob.now for blob in mine)
+            marks = [b.content for b in blobs if b.input == number and isinstance(b.content, PartWatermark)]
+            if marks:
+                received = ((0, mark) for mark in marks)
+                now = max(blob.now for blob in blobs if blob.input == number)
                 time = self._times[reader.uid]
                 time.advance(received, (reader.channels,), now, reader.idle_timeout, reader.idle_timeouts)
 

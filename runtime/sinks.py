@@ -20,11 +20,12 @@ from stateplan.common.errors import StateplanError
 from stateplan.common.roots import Roots, hold
 from stateplan.connectors.protocol import Sink
 from stateplan.runtime.checkpoint.noted import NotedBatches
-from stateplan.runtime.exchange import Blob, blobs_of, decode
+from stateplan.runtime.exchange import Blob, blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import SinkSpec
+from stateplan.runtime.metrics.figures import UNCOUNTED, TaskCounters
 from stateplan.runtime.scratch import scratch
-from stateplan.runtime.worker import Count, coded
+from stateplan.runtime.worker import coded
 
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
@@ -95,7 +96,7 @@ def write_sinks(
     sinks: Sequence[Writer],
     batch_id: int,
     slots: Sequence[int],
-    count: Count | None = None,
+    counters: TaskCounters = UNCOUNTED,
     shared: Path | None = None,
     roots: Roots | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -110,7 +111,7 @@ def write_sinks(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         hold(roots)
-        done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), count), shared)
+        done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), counters), shared)
         if done:
             yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
 
@@ -118,7 +119,11 @@ def write_sinks(
 
 
 def write_blobs(
-    sinks: Sequence[Writer], batch_id: int, slots: Sequence[int], blobs: Iterable[Blob], count: Count | None = None
+    sinks: Sequence[Writer],
+    batch_id: int,
+    slots: Sequence[int],
+    blobs: Iterable[Blob],
+    counters: TaskCounters = UNCOUNTED,
 ) -> list[Report]:
     """Writes the final blobs of a micro-batch; what :func:`write_sinks` reports. Raises WorkerError."""
     labels = {slot_label(slot): i for i, slot in enumerate(slots)}
@@ -145,9 +150,8 @@ def write_blobs(
                         raise error.within(f"table {table}") from error
                     size += sum(map(len, data))
                 out.append((number, seq, height, made))
-            if count:
-                spent = 1000 * (time.perf_counter() - started)
-                count(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+            spent = 1000 * (time.perf_counter() - started)
+            counters.add(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
         yield from out
 
     return list(rows())
@@ -180,7 +184,8 @@ def _handed_over(done: list[Report], shared: Path | None) -> list[Report]:
 def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
     """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
     for some in [[blob] for blob in blobs] if ordered else [blobs]:
-        yield some[0].seq, sum(blob.rows for blob in some), [blob.data for blob in some if blob.data]
+        rows = rows_of(some)
+        yield some[0].seq, sum(r.height for r in rows), [r.data for r in rows if r.data]
 
 
 def for_driver(reports: Iterable[Report]) -> list[Blob]:

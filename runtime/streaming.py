@@ -33,7 +33,7 @@ from stateplan.runtime.interrupts import between_calls
 from stateplan.runtime.job import Job, OnProgress, Progress
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.memory import CacheSettings, cache_settings
-from stateplan.runtime.metrics.counters import Counters
+from stateplan.runtime.metrics.counters import SparkCounters
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.runtime.metrics.prometheus import Endpoint, Reporter, reporters
 from stateplan.runtime.metrics.records import BatchMetrics
@@ -349,7 +349,7 @@ class _Queries:
 
     run: _Run
     shipped: Shipped
-    counters: Counters
+    counters: SparkCounters
     bounded: bool
     interval: int
     name: str | None
@@ -363,7 +363,7 @@ class _Queries:
             self.shipped,
             lambda index: run.sources.frame(run.spark, index),
             run.sinks,
-            self.counters.add,
+            self.counters.tasks,
             lambda: run.sources.closing_frame(run.spark),
         )
 
@@ -499,7 +499,8 @@ def execute(
         spark = job_session(spark, options)
         info = job_info(graph, job, options, checkpoint.next_batch())
         cache = cache_settings(options, tell, shared=not elsewhere)
-        shipped, counters = Shipped(job, cache, environment), Counters(spark, None if elsewhere else _live_folder())
+        shipped = Shipped(job, cache, environment)
+        counters = SparkCounters(spark, None if elsewhere else _live_folder())
         metrics = JobMetrics(info, counters, checkpoint, tell, limits)
         notices = Notices(job.operators, cache.folder, tell)
         budget = None

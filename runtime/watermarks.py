@@ -20,11 +20,7 @@ from typing import Any, TypeAlias
 
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 
-MARK = -1
-"""Number of rows of a blob that holds a watermark and no rows."""
-
 _CODE = struct.Struct("<qi?")
-
 
 READER = -1
 """In place of an operator: a step without state that reads watermarks, whose number stands for the input."""
@@ -41,11 +37,11 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Received:
-    """A watermark that has arrived.
+class PartWatermark:
+    """A watermark as an input receives it.
 
     Attributes:
-        channel: on which.
+        channel: on which it comes.
         value: ms; :data:`NO_WATERMARK` of a part that has none so far.
         part: of the source; empty for a source without parts.
         rows: whether the part had rows, or has some that wait.
@@ -56,16 +52,15 @@ class Received:
     part: str = ""
     rows: bool = True
 
+    def packed(self) -> bytes:
+        """As a blob has it."""
+        return _CODE.pack(self.value, self.channel, self.rows) + self.part.encode()
 
-def encode_mark(mark: Received) -> bytes:
-    """What a blob with a watermark holds."""
-    return _CODE.pack(mark.value, mark.channel, mark.rows) + mark.part.encode()
-
-
-def decode_mark(data: bytes) -> Received:
-    """What :func:`encode_mark` was given."""
-    value, channel, rows = _CODE.unpack(data[: _CODE.size])
-    return Received(channel, value, data[_CODE.size :].decode(), rows)
+    @staticmethod
+    def unpacked(data: bytes) -> PartWatermark:
+        """What :meth:`packed` was made of."""
+        value, channel, rows = _CODE.unpack(data[: _CODE.size])
+        return PartWatermark(channel, value, data[_CODE.size :].decode(), rows)
 
 
 Channel: TypeAlias = tuple[int, int]
@@ -89,7 +84,7 @@ class EventTime:
 
     def advance(
         self,
-        received: Iterable[tuple[int, Received]],
+        received: Iterable[tuple[int, PartWatermark]],
         channels: Sequence[int],
         now: int,
         idle_timeout: int = 0,

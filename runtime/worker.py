@@ -1,52 +1,48 @@
-"""What runs inside Spark's Python workers: sources, levels of stateful operators, and sinks, all over blobs."""
+"""What runs inside Spark's Python workers: a micro-batch of one key group of a stateful operator, over blobs."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from stateplan.common.changelog import KIND, RowKind
-from stateplan.common.errors import DataError, Place, StateplanError
-from stateplan.common.files import bytes_taken, local_path, plain_path
+from stateplan.common.errors import StateplanError
 from stateplan.common.roots import hold
-from stateplan.connectors.protocol import Split
-from stateplan.connectors.rejects import Reject, collecting
-from stateplan.runtime.exchange import Blob, blob_batch, decode, encode, split
+from stateplan.runtime.delivery import Clock, count_rows, deliver, marks_of, send_marks, side_blobs
+from stateplan.runtime.exchange import Blob, Touch, decode, rows_of
 from stateplan.runtime.hashing import slot_label
-from stateplan.runtime.jobgraph import (
-    JobGraph,
-    OperatorSpec,
-    Pipeline,
-    SourceSpec,
-    ToOperator,
-    ToReader,
-    ToSink,
-    targets,
-)
-from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading, Watermark
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.metrics.ages import age_figures
-from stateplan.runtime.metrics.figures import PART_WATERMARK, WAITING
-from stateplan.runtime.side_outputs import SplitLate
+from stateplan.runtime.metrics.figures import UNCOUNTED, WAITING, TaskCounters
 from stateplan.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.runtime.state.run_cache import RunCache
-from stateplan.runtime.watermarks import MARK, READER, Mark, Received, decode_mark, encode_mark
+from stateplan.runtime.watermarks import Mark, PartWatermark
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Count = Callable[[str, dict[str, float]], None]
-"""Adds figures to the counters of the operator with the given uid."""
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The micro-batch that a task is part of.
+
+    Attributes:
+        graph: the job, with the TTLs and watermarks of this micro-batch.
+        number: its id; None where that is not known.
+        touches: whether state is dropped and rewritten in it.
+        counters: what its tasks count with.
+    """
+
+    graph: JobGraph
+    number: int | None = None
+    touches: bool = False
+    counters: TaskCounters = UNCOUNTED
 
 
 class WorkerError(RuntimeError):
@@ -70,440 +66,123 @@ def coded(function: Callable[P, Iterator[T]], operator: str | None = None) -> Ca
     return run
 
 
-_KINDS = tuple(kind.short for kind in RowKind)
-
-
-def count_rows(figures: dict[str, float], name: str, frame: pl.DataFrame) -> None:
-    """Adds the rows of a frame of changes to the figures ``name.<row kind>``."""
-    if frame.height == 0:
-        return
-    if KIND not in frame.columns:
-        counts = [frame.height]
-    else:
-        counts = np.bincount(frame[KIND].to_numpy(), minlength=len(_KINDS)).tolist()
-    for kind, count in zip(_KINDS, counts, strict=False):
-        if count:
-            figures[f"{name}.{kind}"] = figures.get(f"{name}.{kind}", 0) + count
-
-
-@dataclass
-class Clock:
-    """Event time in a task: the watermarks it makes; and what it delivers to sinks.
+@dataclass(frozen=True)
+class _Step:
+    """A micro-batch of one key group of an operator.
 
     Attributes:
-        marks: the largest watermark made for each channel of an operator or a reader.
-        made: per place in a pipeline that makes watermarks, and part of the source, the largest one so far.
-        delivered: per sink, figures of the rows that go there.
-        part: of the source that the rows come from.
-        late: per operator, the rows that were taken out in front of it because they were late.
+        number: of the operator.
+        group: the key group.
+        now: the time of the micro-batch, ms.
+        watermark: how far event time has come.
     """
 
-    marks: dict[Mark, int] = field(default_factory=dict)
-    made: dict[tuple[int, str], int] = field(default_factory=dict)
-    delivered: dict[int, dict[str, float]] = field(default_factory=dict)
-    part: str = ""
-    late: Counter[int] = field(default_factory=Counter)
+    number: int
+    group: int
+    now: int
+    watermark: Watermark
 
-    def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
-        """Notes a watermark made in ``pipeline``, for all it leads to."""
-        made = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
-        self.made[place, self.part] = made
-        for key in marks_of(pipeline, self.part):
-            self.marks[key] = max(self.marks.get(key, NO_WATERMARK), made)
-
-    def seen(self, place: int) -> int:
-        """The largest watermark made at a place of the part that the rows come from."""
-        return self.made.get((place, self.part), NO_WATERMARK)
-
-    def least(self) -> int:
-        """The least watermark of the parts, of each the largest one that was made."""
-        parts: dict[str, int] = {}
-        for (_, part), value in self.made.items():
-            parts[part] = max(parts.get(part, NO_WATERMARK), value)
-        return min(parts.values(), default=NO_WATERMARK)
-
-
-def marks_of(pipeline: Pipeline, part: str = "") -> Iterator[Mark]:
-    """Where the watermarks of a part of a source go that are made in front of a pipeline."""
-    for to in targets(pipeline):
-        if isinstance(to, ToOperator) and to.event_time:
-            yield Mark(to.operator, to.input, to.channel, part)
-        elif isinstance(to, ToReader):
-            yield Mark(READER, to.reader, to.channel, part)
-
-
-def deliver(
-    graph: JobGraph,
-    pipeline: Pipeline,
-    frame: pl.DataFrame,
-    now: int,
-    seq: str,
-    clock: Clock | None = None,
-    way: str = "",
-) -> Iterator[Blob]:
-    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``. ``way`` tells
-    the pipeline from others that get the same frame."""
-    clock = clock or Clock()
-    for step, transform in enumerate(pipeline.transforms):
-        if frame.height == 0:
-            return
-        if transform.makes_watermarks:
-            frame = transform(frame, now)
-            if transform.aligned or _asked(pipeline):
-                clock.take(pipeline, id(transform), transform.watermark(frame, now))
-        elif isinstance(transform, Reading) and isinstance(transform.transform, SplitLate):
-            split_, mark = transform.transform, graph.watermarks.get(transform.reader)
-            frame, late = split_.split(frame, mark)
-            clock.late.update({to.operator: late.height for to in targets(pipeline) if isinstance(to, ToOperator)})
-            yield from side_blobs(graph, split_.late.sink, late, now, seq, clock)
-        elif isinstance(transform, Reading):
-            read = transform.of_piece(f"{seq}{way}.{step}")
-            frame = read.at_watermark(frame, now, graph.watermarks.get(transform.reader))
-        else:
-            frame = transform.of_piece(f"{seq}{way}.{step}")(frame, now)
-    if frame.height == 0:
-        return
-    for number, output in enumerate(pipeline.outputs):
-        if isinstance(output, ToOperator):
-            for group, rows in split(frame, output.keys, graph.key_groups):
-                label = slot_label(graph.slot(output.operator, group))
-                yield Blob(label, output.input, seq, now, rows.height, encode(rows))
-        elif isinstance(output, ToSink):
-            yield from _to_sink(graph, output.sink, output.count_only, frame, now, seq, clock)
-        elif isinstance(output, Pipeline):
-            yield from deliver(graph, output, frame, now, seq, clock, f"{way}/{number}")
-
-
-def _to_sink(
-    graph: JobGraph, sink: int, count_only: bool, frame: pl.DataFrame, now: int, seq: str, clock: Clock
-) -> Iterator[Blob]:
-    data = b"" if count_only else encode(frame)
-    count_rows(clock.delivered.setdefault(sink, {}), "rows_in.0", frame)
-    yield Blob(slot_label(graph.sink_slot(sink)), 0, seq, now, frame.height, data)
-
-
-def side_blobs(graph: JobGraph, sink: int, frame: pl.DataFrame, now: int, seq: str, clock: Clock) -> Iterator[Blob]:
-    """The rows of a side output, for its sink."""
-    if frame.height:
-        yield from _to_sink(graph, sink, not graph.sinks[sink].writer.needs_rows, frame, now, f"{seq}\0side", clock)
-
-
-def name_part(pipeline: Pipeline, clock: Clock) -> None:
-    """Notes that there is the part ``clock.part``, wherever watermarks are made, should it have no rows."""
-    for transform in pipeline.transforms:
-        if transform.makes_watermarks and (transform.aligned or _asked(pipeline)):
-            clock.take(pipeline, id(transform), None)
-    for output in pipeline.outputs:
-        if isinstance(output, Pipeline):
-            name_part(output, clock)
-
-
-def _asked(pipeline: Pipeline) -> bool:
-    """Whether the watermarks made in a pipeline are of use to anyone."""
-    return any(True for _ in marks_of(pipeline))
-
-
-def send_marks(graph: JobGraph, marks: Mapping[Mark, int], now: int, silent: Container[str] = ()) -> Iterator[Blob]:
-    """Watermarks, to every key group of the operators they are for, and to the driver; ``silent`` are parts that had no
-    rows."""
-    for to, value in marks.items():
-        data = encode_mark(Received(to.channel, value, to.part, to.part not in silent))
-        if to.operator == READER:
-            yield Blob(slot_label(graph.driver_slot), to.input, "", now, MARK, data)
-            continue
-        for group in range(graph.key_groups):
-            yield Blob(slot_label(graph.slot(to.operator, group)), to.input, "", now, MARK, data)
-
-
-def closing_marks(graph: JobGraph) -> dict[Mark, int]:
-    """The watermarks that end bounded input, of all sources."""
-    return {mark: END_OF_TIME for source in graph.sources for mark in marks_of(source.pipeline)}
-
-
-TOUCH = -2
-"""``rows`` of a blob that only has its receiver look at its state."""
-
-
-def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
-    """What has every slot look at its state whose state is to be dropped or rewritten."""
-    firsts = [d.first for d in graph.dropped]
-    firsts += [graph.slot(i, 0) for i, o in enumerate(graph.operators) if o.rewrite is not None]
-    for first in firsts:
-        for group in range(graph.key_groups):
-            yield Blob(slot_label(first + group), 0, "", now, TOUCH, b"")
-
-
-SWEPT_WITHIN = 256
-"""A key group that gets no rows looks at its state once in at most so many micro-batches."""
-
-
-def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Blob]:
-    """What has a few key groups drop state that has expired, in turn: mostly one, whatever they get besides.
-
-    Args:
-        batch: the id of the micro-batch; says whose turn it is.
-        level: the first level that these blobs come to.
-    """
-    slots = [
-        (spec.level, graph.slot(i, group))
-        for i, spec in enumerate(graph.operators)
-        if any(config.ttl for config in spec.ttl) and (not spec.kernel.by_event_time or spec.kernel.by_clock)
-        for group in range(graph.key_groups)
-    ]
-    turns = -(-len(slots) // SWEPT_WITHIN)
-    for turn in range(batch * turns, (batch + 1) * turns):
-        at, slot = slots[turn % len(slots)]
-        if at >= level:
-            yield Blob(slot_label(slot), 0, "", now, TOUCH, b"")
-
-
-def alarms(graph: JobGraph, now: int, level: int = 1) -> Iterator[Blob]:
-    """What has operators by processing time look at what is due, in every key group, and, where the input ends, tell
-    what is not due yet.
-
-    Args:
-        now: the micro-batch's time, ms.
-        level: the first level that these blobs come to.
-    """
-    for number, spec in enumerate(graph.operators):
-        tells = graph.bounded and spec.kernel.awaits is not None
-        if (tells or spec.kernel.alarms is not None) and spec.level >= level:
-            for group in range(graph.key_groups):
-                yield Blob(slot_label(graph.slot(number, group)), 0, "", now, TOUCH, b"")
-
-
-def read_source(
-    graph: JobGraph, index: int, count: Count | None, touch: bool = False, number: int | None = None, level: int = 1
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` that turns the splits of source ``index`` into blobs.
-
-    A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits. With ``touch``
-    the blobs are followed by :func:`touches`; else by the :func:`sweeps` of micro-batch ``number``, and in any case by
-    :func:`alarms`, both from ``level`` on.
-    """
-    reader = graph.sources[index].reader
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        splits = (split for batch in batches for split in reader.splits(batch))
-        return read_splits(graph, index, splits, blob_batch, count, touch, number, level)
-
-    return run
-
-
-def read_splits(
-    graph: JobGraph,
-    index: int,
-    splits: Iterable[Split],
-    pack: Callable[[list[Blob]], T],
-    count: Count | None,
-    touch: bool = False,
-    number: int | None = None,
-    level: int = 1,
-) -> Iterator[T]:
-    """What :func:`read_source` gives, of splits.
-
-    Args:
-        pack: makes what is given of some blobs.
-    """
-    source = graph.sources[index]
-
-    def run() -> Iterator[T]:
-        hold(graph.roots)
-        figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
-        clock, now, some, ended, size = Clock(), 0, False, False, 0
-        rows_of: Counter[str] = Counter()
-        waiting: set[str] = set()
-        so_far = getattr(count, "so_far", None)
-        for part in splits:
-            now = max(now, part["now"])
-            if part.get("ends"):
-                ended = True
-                continue
-            some = True
-            started = time.perf_counter()
-            before, own = bytes_taken(), _size_of(part)
-            clock.part = part.get("part", "")
-            if clock.part:
-                rows_of[clock.part] += 0
-                if part.get("waits"):
-                    waiting.add(clock.part)
-                name_part(source.pipeline, clock)
-            rows_before = 0
-            for n, (frame, rejects) in enumerate(_read(source, part)):
-                read = time.perf_counter()
-                figures["rows_in"] += frame.height
-                rows_of[clock.part] += frame.height
-                count_rows(figures, "rows_out", frame)
-                seq = f"{part['seq']}\0{n:08d}"
-                try:
-                    blobs = list(deliver(graph, source.pipeline, frame, part["now"], seq, clock))
-                except DataError as error:
-                    _locate(error, graph, source, frame, part, rows_before)
-                    raise
-                rows_before += frame.height
-                if rejects and source.errors is not None:
-                    rows = source.errors.of(rejects)
-                    blobs += side_blobs(graph, source.errors.sink, rows, part["now"], seq, clock)
-                out = pack(blobs) if blobs else None
-                figures["bytes_out"] += sum(len(b.data) for b in blobs)
-                figures["read_ms"] += 1000 * (read - started)
-                figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
-                if own:
-                    figures["bytes_read"] = size + min(own, bytes_taken() - before)
-                if so_far is not None:
-                    so_far(source.uid, figures)
-                if out is not None:
-                    yield out
-                started = time.perf_counter()
-            size += own
-        if size:
-            figures["bytes_read"] = size
-        if clock.marks:
-            silent = {part for part, rows in rows_of.items() if part and not rows} - waiting
-            yield pack(list(send_marks(graph, clock.marks, now, silent)))
-        if ended:
-            yield pack(list(send_marks(graph, closing_marks(graph), now)))
-        if touch and (some or ended):
-            yield pack(list(touches(graph, now)))
-        elif number is not None and some and (swept := list(sweeps(graph, number, now, level))):
-            yield pack(swept)
-        if some and (woken := list(alarms(graph, now, level))):
-            yield pack(woken)
-        if count and some:
-            figures["rows_out"] = figures["rows_in"]
-            made = clock.least()
-            figures |= _aligned(source.pipeline, clock)
-            _count_all(count, graph, source.uid, figures, clock, now, made)
-
-    return coded(run, f"table {source.name}")()
-
-
-def _locate(
-    error: DataError, graph: JobGraph, source: SourceSpec, frame: pl.DataFrame, part: Split, before: int
-) -> None:
-    """Adds to an error of a row in which file the row is, and its number there.
-
-    Args:
-        frame: the row is in it.
-        before: rows of the same file before the frame.
-    """
-    place = error.place or Place()
-    if place.file is not None or "path" not in part:
-        return
-    low, high = 0, frame.height
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            for _ in deliver(graph, source.pipeline, frame[low:middle], part["now"], str(part["seq"])):
-                pass
-            low = middle
-        except StateplanError:
-            high = middle
-    error.place = replace(place, file=plain_path(part["path"]), row=before + low + 1)
-
-
-def _read(source: SourceSpec, part: Split) -> Iterator[tuple[pl.DataFrame, list[Reject]]]:
-    """The frames of a split, and with each what was skipped since the one before; the last one may have no rows."""
-    frames = iter(source.reader.read(part))
-    if source.errors is None:
-        yield from ((frame, []) for frame in frames)
-        return
-    while True:
-        with collecting() as found:
-            frame = next(frames, None)
-        if frame is not None:
-            yield frame, found
-        else:
-            if found:
-                yield pl.DataFrame(), found
-            return
-
-
-def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
-    """The watermarks of the parts of an aligned source, as figures."""
-    places = {id(t) for t in pipeline.transforms if t.aligned}
-    made = {part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK}
-    return {f"{PART_WATERMARK}{part}": value for part, value in made.items()}
-
-
-def _size_of(split: Split) -> int:
-    """Bytes of the file that a split is; 0 for one that is none, or whose size is not known here."""
-    if "size" in split:
-        return int(split["size"])
-    if "data" in split:
-        return len(split["data"])
-    path = plain_path(split.get("path", ""))
-    with contextlib.suppress(OSError):
-        return os.path.getsize(path) if path and local_path(path) else 0
-    return 0
+    @property
+    def seq(self) -> str:
+        """What orders its blobs among those of others."""
+        return f"{self.number:04d}\0{self.group:06d}"
 
 
 def run_operator(
-    graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache, count: Count | None
+    batch: MicroBatch, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache
 ) -> Iterator[Blob]:
     """One micro-batch of one key group of a stateful operator."""
-    hold(graph.roots)
-    spec: OperatorSpec = graph.operators[operator]
+    hold(batch.graph.roots)
+    spec = batch.graph.operators[operator]
     began = time.perf_counter()
     blobs.sort(key=lambda b: b.seq)
     now = max(b.now for b in blobs)
-    inputs = []
-    for number in range(spec.inputs):
-        mine = [b.data for b in blobs if b.input == number and b.rows >= 0]
-        inputs.append(decode(mine) if mine else pl.DataFrame(schema=spec.input_schemas[number]))
+    inputs = _inputs(spec, blobs)
     figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
-    watermark = Watermark()
-    if spec.event_time:
-        received = ((b.input, decode_mark(b.data)) for b in blobs if b.rows == MARK)
-        watermark = state.time.advance(received, spec.channels, now, spec.idle_timeout, spec.idle_timeouts)
-        state.touch_time()
-    if spec.kernel.by_event_time or any(f.height for f in inputs):
-        time_of_kernel = Watermark(NO_WATERMARK, now) if spec.kernel.by_clock else watermark
-        output = state.step(spec.kernel, inputs, now, spec.ttl, time_of_kernel, spec.fields)
-    else:
-        output = pl.DataFrame()
-        if any(b.rows == TOUCH for b in blobs):
-            state.sweep(now, spec.ttl)
-        else:
-            state.flush()
+    step = _Step(operator, group, now, _advance(spec, state, blobs, now))
+    output = _stepped(spec, state, inputs, step, any(isinstance(b.content, Touch) for b in blobs))
     clock = Clock()
-    stepped = time.perf_counter()
-    out = list(deliver(graph, spec.pipeline, output, now, f"{operator:04d}\0{group:06d}", clock))
-    figures["deliver_ms"] = 1000 * (time.perf_counter() - stepped)
+    delivered = time.perf_counter()
+    out = list(deliver(batch.graph, spec.pipeline, output, now, step.seq, clock))
+    figures["deliver_ms"] = 1000 * (time.perf_counter() - delivered)
     yield from out
+    yield from _late_blobs(batch.graph, spec, state, step, clock)
+    if spec.event_time:
+        yield from send_marks(batch.graph, _passed_on(spec, group, step.watermark, clock), now)
+    figures["bytes_in"] = sum(b.size for b in blobs)
+    figures["bytes_out"] = sum(b.size for b in out)
+    figures |= _row_figures(inputs, output) | _state_figures(state.stats)
+    if batch.graph.bounded and spec.kernel.awaits is not None:
+        figures[WAITING] = state.waiting(spec.kernel, now, spec.ttl)
+    count_all(batch, spec.uid, figures, clock, now, step.watermark.now)
+
+
+def _inputs(spec: OperatorSpec, blobs: list[Blob]) -> list[pl.DataFrame]:
+    """Per input of an operator, the changes that blobs bring, in the order of the blobs."""
+    inputs = []
+    for number in range(spec.inputs):
+        mine = rows_of(blob for blob in blobs if blob.input == number)
+        schema = spec.input_schemas[number]
+        inputs.append(decode([rows.data for rows in mine]) if mine else pl.DataFrame(schema=schema))
+    return inputs
+
+
+def _advance(spec: OperatorSpec, state: KeyedState, blobs: list[Blob], now: int) -> Watermark:
+    """How far event time has come with the watermarks that blobs bring."""
+    if not spec.event_time:
+        return Watermark()
+    marks = ((blob.input, blob.content) for blob in blobs if isinstance(blob.content, PartWatermark))
+    watermark = state.time.advance(marks, spec.channels, now, spec.idle_timeout, spec.idle_timeouts)
+    state.touch_time()
+    return watermark
+
+
+def _stepped(
+    spec: OperatorSpec, state: KeyedState, inputs: list[pl.DataFrame], step: _Step, touched: bool
+) -> pl.DataFrame:
+    """The output of an operator that takes a step over its inputs; without rows and event time, it has none to take."""
+    if spec.kernel.by_event_time or any(frame.height for frame in inputs):
+        time_of_kernel = Watermark(NO_WATERMARK, step.now) if spec.kernel.by_clock else step.watermark
+        return state.step(spec.kernel, inputs, step.now, spec.ttl, time_of_kernel, spec.fields)
+    if touched:
+        state.sweep(step.now, spec.ttl)
+    else:
+        state.flush()
+    return pl.DataFrame()
+
+
+def _late_blobs(graph: JobGraph, spec: OperatorSpec, state: KeyedState, step: _Step, clock: Clock) -> Iterator[Blob]:
+    """The rows that came too late, for the sinks that ask for them."""
     for late, rows in zip(spec.late, state.late_rows, strict=False):
         if late is not None and rows.height:
-            seq = f"{operator:04d}\0{group:06d}\0{late.input}"
-            yield from side_blobs(graph, late.sink, late.of(rows, watermark.before), now, seq, clock)
-    if spec.event_time:
-        yield from send_marks(graph, _passed_on(spec, group, watermark, clock), now)
-    if count:
-        for number, frame in enumerate(inputs):
-            count_rows(figures, f"rows_in.{number}", frame)
-        figures["rows_in"] = sum(f.height for f in inputs)
-        figures["rows_out"] = output.height
-        figures["key_groups"] = 1 if figures["rows_in"] else 0
-        count_rows(figures, "rows_out", output)
-        figures["bytes_in"] = sum(len(b.data) for b in blobs)
-        figures["bytes_out"] = sum(len(b.data) for b in out)
-        figures |= _state_figures(state.stats)
-        if graph.bounded and spec.kernel.awaits is not None:
-            figures[WAITING] = state.waiting(spec.kernel, now, spec.ttl)
-        _count_all(count, graph, spec.uid, figures, clock, now, watermark.now)
+            found = late.of(rows, step.watermark.before)
+            yield from side_blobs(graph, late.sink, found, step.now, f"{step.seq}\0{late.input}", clock)
 
 
 def step_operator(
-    graph: JobGraph, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache, count: Count | None
+    batch: MicroBatch, operator: int, group: int, blobs: list[Blob], store: RunStore, cache: RunCache
 ) -> Iterator[Blob]:
     """:func:`run_operator` whose errors find their way to the driver, and say for the log where they are from."""
-    name = graph.operators[operator].name
+    name = batch.graph.operators[operator].name
     try:
-        yield from coded(run_operator, name)(graph, operator, group, blobs, store, cache, count)
+        yield from coded(run_operator, name)(batch, operator, group, blobs, store, cache)
     except Exception as error:
         error.add_note(f"in {name}, key group {group}")
         raise
+
+
+def _row_figures(inputs: list[pl.DataFrame], output: pl.DataFrame) -> dict[str, float]:
+    """The rows that went into a step, and those that came out of it, in figures."""
+    figures: dict[str, float] = {}
+    for number, frame in enumerate(inputs):
+        count_rows(figures, f"rows_in.{number}", frame)
+    figures["rows_in"] = sum(frame.height for frame in inputs)
+    figures["rows_out"] = output.height
+    figures["key_groups"] = 1 if figures["rows_in"] else 0
+    count_rows(figures, "rows_out", output)
+    return figures
 
 
 def _state_figures(stats: StepStats) -> dict[str, float]:
@@ -532,10 +211,9 @@ def _state_figures(stats: StepStats) -> dict[str, float]:
     return figures
 
 
-def _count_all(
-    count: Count, graph: JobGraph, uid: str, figures: dict[str, float], clock: Clock, now: int, watermark: int
-) -> None:
+def count_all(batch: MicroBatch, uid: str, figures: dict[str, float], clock: Clock, now: int, watermark: int) -> None:
     """Counts the figures of a source or an operator, and those of the sinks that got rows from it."""
+    count, graph = batch.counters.add, batch.graph
     figures["busy_ms"] = sum(ms for name, ms in figures.items() if name.endswith("_ms") and "." not in name)
     figures["now_ms"] = now
     if watermark != NO_WATERMARK:

@@ -8,7 +8,7 @@ from stateplan.runtime.metrics.figures import Figures, add_all, add_figures
 
 
 class LocalCounters:
-    """Adds up figures; :class:`runtime.metrics.counters.Counters` does so for Spark."""
+    """Adds up figures; :class:`runtime.metrics.counters.SparkCounters` does so for Spark."""
 
     def __init__(self) -> None:
         self._current: Figures = {}
@@ -18,6 +18,9 @@ class LocalCounters:
         """Adds figures to those of an operator."""
         with self._lock:
             add_figures(self._current.setdefault(uid, {}), figures)
+
+    def so_far(self, uid: str, figures: dict[str, float]) -> None:
+        """Nothing: nobody looks at a task that runs."""
 
     def begin(self) -> None:
         """A micro-batch begins."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Callable, Mapping
 
 from stateplan.common.errors import RunError, find_encoded
 from stateplan.common.roots import hold
@@ -20,13 +18,13 @@ from stateplan.connectors.retries import interruptible
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.runtime.clocks import instants
-from stateplan.runtime.exchange import Blob
+from stateplan.runtime.delivery import closing_marks, send_marks
 from stateplan.runtime.job import Job, OnProgress, Progress
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.local.counters import LocalCounters
 from stateplan.runtime.local.eligible import is_small, may_run_here
 from stateplan.runtime.local.levels import LocalLevels
-from stateplan.runtime.local.splits import end_of_time, micro_batches
+from stateplan.runtime.local.splits import BatchInput, end_of_time, micro_batches
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.runtime.metrics.view import JobView
@@ -36,7 +34,7 @@ from stateplan.runtime.progress import progress_of
 from stateplan.runtime.readers import Readers
 from stateplan.runtime.sinks import SinkDriver, for_driver, write_blobs
 from stateplan.runtime.translate import translate
-from stateplan.runtime.worker import WorkerError, closing_marks, send_marks
+from stateplan.runtime.worker import WorkerError
 
 _KEY_GROUPS = 1
 """Key groups are there to be spread over tasks."""
@@ -58,7 +56,7 @@ class LocalJob(Job):
         super().__init__(str(uuid.uuid4()), True, None, on_progress)
         counters = LocalCounters()
         self._graph = graph
-        self._levels = LocalLevels(graph, counters.add, self._check)
+        self._levels = LocalLevels(graph, counters, self._check)
         self._sinks = SinkDriver(graph.sinks)
         self._readers = Readers(graph.readers)
         self._metrics = JobMetrics(info, counters, None, tell)
@@ -101,13 +99,10 @@ class LocalJob(Job):
         number, ended = -1, False
         try:
             for number, part in enumerate(micro_batches(graph)):
-                read = (self._levels.read(source, splits, number) for source, splits in part.splits.items())
-                blobs = (blob for blobs in read for blob in blobs)
-                ends = send_marks(graph, closing_marks(graph), part.now) if part.ends else ()
-                self._batch(number, chain(blobs, ends))
+                self._batch(number, part)
                 ended = part.ends
             if graph.event_time and not ended:
-                self._batch(number + 1, send_marks(graph, closing_marks(graph), end_of_time(graph)))
+                self._batch(number + 1, BatchInput(end_of_time(graph), {}, True))
             self._notices.at_end(self._metrics.waiting, kept=False)
         except _StoppedError:
             return
@@ -115,15 +110,18 @@ class LocalJob(Job):
             text = str(failure)
             raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
 
-    def _batch(self, number: int, blobs: Iterable[Blob]) -> None:
+    def _batch(self, number: int, given: BatchInput) -> None:
         """Runs one micro-batch."""
         self._check()
         self._metrics.begin(number, None)
-        self._levels.graph = replace(self._graph, watermarks=self._readers.begin(number))
+        self._levels.begin(number, self._readers.begin(number))
         self._sinks.prepare(number)
+        blobs = [blob for source, splits in given.splits.items() for blob in self._levels.read(source, splits)]
+        if given.ends:
+            blobs += send_marks(self._graph, closing_marks(self._graph), given.now)
         writers = [(s.writer, s.name, s.uid) for s in self._graph.sinks]
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
-        reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.count)
+        reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.micro_batch.counters)
         self._sinks.commit(reports, number)
         self._readers.end(number, for_driver(reports))
         self._metrics.end(number)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from stateplan.connectors.protocol import Split
 from stateplan.runtime.exchange import Blob
 from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.metrics.figures import UNCOUNTED, TaskCounters
+from stateplan.runtime.source_tasks import read_splits
 from stateplan.runtime.state.keyed_state import MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from stateplan.runtime.worker import Count, read_splits, step_operator, unslot
+from stateplan.runtime.worker import MicroBatch, step_operator, unslot
 
 
 class LocalLevels:
@@ -18,32 +21,47 @@ class LocalLevels:
 
     Args:
         graph: the job graph.
-        count: gets the figures of operators.
+        counters: get the figures of operators.
         check: called now and then; what it raises ends the micro-batch in hand.
 
     Attributes:
+        micro_batch: the one in hand.
         stores: per slot, the state of a key group.
     """
 
-    def __init__(self, graph: JobGraph, count: Count | None = None, check: Callable[[], None] = lambda: None) -> None:
-        self.graph = graph
-        self.count = count
+    def __init__(
+        self, graph: JobGraph, counters: TaskCounters = UNCOUNTED, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.micro_batch = MicroBatch(graph, counters=counters)
         self.cache = RunCache(None)
         self.stores: dict[int, MemoryRunStore] = defaultdict(MemoryRunStore)
         self.slots = unslot(graph)
         self._check = check
 
-    def read(self, source: int, splits: Sequence[Split], batch: int) -> list[Blob]:
+    @property
+    def graph(self) -> JobGraph:
+        return self.micro_batch.graph
+
+    def begin(self, number: int, watermarks: Mapping[int, int]) -> None:
+        """Goes to a micro-batch.
+
+        Args:
+            number: its id.
+            watermarks: what each reader reads in it, ms.
+        """
+        self.micro_batch = replace(self.micro_batch, number=number, graph=replace(self.graph, watermarks=watermarks))
+
+    def read(self, source: int, splits: Sequence[Split]) -> list[Blob]:
         """What reaches the operators and sinks behind a source.
 
         Args:
             source: its number.
-            splits: of micro-batch ``batch``.
+            splits: of the micro-batch in hand.
 
         Raises:
             WorkerError: with the coded error.
         """
-        parts = read_splits(self.graph, source, splits, list, self.count, number=batch)
+        parts = read_splits(self.micro_batch, source, splits, list)
         return self._checked(blob for some in parts for blob in some)
 
     def play(self, blobs: Iterable[Blob]) -> list[Blob]:
@@ -65,7 +83,7 @@ class LocalLevels:
                 else:
                     later.append(blob)
             for slot, received in sorted(mine.items()):
-                task = step_operator(self.graph, *self.slots[slot], received, self.stores[slot], self.cache, self.count)
+                task = step_operator(self.micro_batch, *self.slots[slot], received, self.stores[slot], self.cache)
                 later.extend(self._checked(task))
             waiting = later
         return waiting

@@ -17,7 +17,7 @@ _BATCH_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
-class MicroBatch:
+class BatchInput:
     """What a micro-batch reads.
 
     Attributes:
@@ -31,7 +31,7 @@ class MicroBatch:
     ends: bool
 
 
-def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
+def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
     """The micro-batches of a job, each made at its time; none is without splits.
 
     Raises:
@@ -66,7 +66,7 @@ def micro_batches(graph: JobGraph) -> Iterator[MicroBatch]:
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
                 splits[index] = [{"start": 0, "stop": reader.total, "seq": order, "now": at}]
-        yield MicroBatch(now, splits, ends and number == count - 1)
+        yield BatchInput(now, splits, ends and number == count - 1)
 
 
 def end_of_time(graph: JobGraph) -> int:

@@ -34,8 +34,8 @@ class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
         return value1
 
 
-class Counting:
-    """Adds figures to those of an operator: what workers are given. Picklable.
+class SparkTaskCounters:
+    """Brings figures from a worker of Spark to the driver. Picklable.
 
     Args:
         accumulator: brings them to the driver.
@@ -48,21 +48,22 @@ class Counting:
         self._live = None if folder is None else LiveFigures(folder)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Counting, (self._accumulator, self._folder)
+        return SparkTaskCounters, (self._accumulator, self._folder)
 
-    def __call__(self, uid: str, figures: dict[str, float]) -> None:
+    def add(self, uid: str, figures: dict[str, float]) -> None:
+        """Adds figures to those of an operator."""
         attempt = _this_attempt()
         self._accumulator.add({attempt: {uid: figures}})
         if self._live is not None:
             self._live.add(attempt, uid, figures)
 
     def so_far(self, uid: str, figures: dict[str, float]) -> None:
-        """Tells what this task is going to add when it has ended, as far as it is known."""
+        """Tells what this task is going to add for an operator when it has ended, as far as it is known."""
         if self._live is not None:
             self._live.replace(_this_attempt(), uid, figures)
 
 
-class Counters:
+class SparkCounters:
     """The driver's side.
 
     Args:
@@ -70,13 +71,13 @@ class Counters:
         folder: where workers leave the figures of running tasks, if they run on this machine.
 
     Attributes:
-        add: what workers call.
+        tasks: what workers count with.
     """
 
     def __init__(self, spark: SparkSession, folder: str | None = None) -> None:
         self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
         self._folder = folder
-        self.add = Counting(self._accumulator, folder)
+        self.tasks = SparkTaskCounters(self._accumulator, folder)
 
     def begin(self) -> None:
         """A micro-batch begins: what came before is no longer of interest."""

@@ -6,6 +6,7 @@ Workers import this module, so it imports no library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 Figures = dict[str, dict[str, float]]
 """Operator uid -> name of a figure -> value."""
@@ -45,6 +46,29 @@ of such an operator tells it in each micro-batch with input."""
 
 PART_WATERMARK = "watermark_ms."
 """What the names of figures begin with that are watermarks of parts of an aligned source; then comes the part."""
+
+
+class TaskCounters(Protocol):
+    """What the tasks of a micro-batch count with."""
+
+    def add(self, uid: str, figures: dict[str, float]) -> None:
+        """Adds figures to those of an operator."""
+
+    def so_far(self, uid: str, figures: dict[str, float]) -> None:
+        """Tells what this task is going to add for an operator when it has ended, as far as it is known."""
+
+
+class Uncounted:
+    """Counters of tasks that nobody asks for."""
+
+    def add(self, uid: str, figures: dict[str, float]) -> None:
+        """Counts nothing."""
+
+    def so_far(self, uid: str, figures: dict[str, float]) -> None:
+        """Tells nobody."""
+
+
+UNCOUNTED = Uncounted()
 
 
 def split_name(name: str) -> tuple[str, tuple[str, ...]]:

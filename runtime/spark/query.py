@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from stateplan.common.secrets import Environment
     from stateplan.runtime.jobgraph import JobGraph
     from stateplan.runtime.memory import CacheSettings
+    from stateplan.runtime.metrics.figures import TaskCounters
     from stateplan.runtime.scratch import JointScratch
     from stateplan.runtime.sinks import SinkDriver
     from stateplan.runtime.state.run_cache import RunCache
+    from stateplan.runtime.worker import MicroBatch
 
-Count = Callable[[str, dict[str, float]], None]
 Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """What Spark's ``mapInArrow`` runs over a partition."""
 
@@ -180,10 +181,10 @@ class SparkRunStore:
 class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
     """Runs every operator of one level and passes on what is for later ones."""
 
-    def __init__(self, shipped: Shipped, level: int, count: Count | None) -> None:
+    def __init__(self, shipped: Shipped, level: int, counters: TaskCounters) -> None:
         self.shipped = shipped
         self.level = level
-        self.count = count
+        self.counters = counters
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         _settle()
@@ -193,17 +194,17 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         from stateplan.runtime.exchange import Blob
         from stateplan.runtime.worker import step_operator
 
-        graph = self.shipped.graph()
+        batch = _micro_batch(self.shipped, self.counters)
         slot = int(key[0])
         owner = self.shipped.slots().get(slot)
-        if owner is None or self._level(graph, owner[0]) != self.level:
+        if owner is None or self._level(batch.graph, owner[0]) != self.level:
             yield from rows
             return
         if owner[0] < 0:
             self.store.clear()
             return
         blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
-        for blob in step_operator(graph, *owner, blobs, self.store, self.shipped.cache(), self.count):
+        for blob in step_operator(batch, *owner, blobs, self.store, self.shipped.cache()):
             yield Row(slot=blob.slot, blob=blob.packed())
 
     @staticmethod
@@ -214,38 +215,43 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def _touches(graph: JobGraph) -> bool:
-    """Whether this task is of the micro-batch that drops and rewrites state; doing so once more does no harm."""
-    return graph.touches_state and micro_batch() in (None, graph.first_batch)
+def _micro_batch(shipped: Shipped, counters: TaskCounters) -> MicroBatch:
+    """The micro-batch of this task. Where its number is not known it drops and rewrites state: doing so once more does
+    no harm."""
+    from stateplan.runtime.worker import MicroBatch
+
+    graph, number = shipped.graph(), micro_batch()
+    return MicroBatch(graph, number, graph.touches_state and number in (None, graph.first_batch), counters)
 
 
-def _source_reader(shipped: Shipped, index: int, count: Count | None, level: int = 1) -> Task:
+def _source_reader(shipped: Shipped, index: int, counters: TaskCounters, level: int = 1) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from stateplan.runtime.worker import read_source
+        from stateplan.runtime.source_tasks import read_source
 
         _settle()
-        graph = shipped.graph()
-        yield from read_source(graph, index, count, _touches(graph), micro_batch(), level)(batches)
+        yield from read_source(_micro_batch(shipped, counters), index, level)(batches)
 
     return run
 
 
-def _closing_reader(shipped: Shipped) -> Task:
+def _closing_reader(shipped: Shipped, counters: TaskCounters) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from stateplan.runtime.delivery import closing_marks, send_marks
         from stateplan.runtime.exchange import blob_batch
-        from stateplan.runtime.worker import closing_marks, send_marks, touches
+        from stateplan.runtime.wakeups import touches
 
-        graph = shipped.graph()
-        for batch in batches:
-            for now in batch.column("now").to_pylist():
+        batch = _micro_batch(shipped, counters)
+        graph = batch.graph
+        for rows in batches:
+            for now in rows.column("now").to_pylist():
                 yield blob_batch(list(send_marks(graph, closing_marks(graph), now)))
-                if _touches(graph):
+                if batch.touches:
                     yield blob_batch(list(touches(graph, now)))
 
     return run
 
 
-def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Task | None) -> Task:
+def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read: Task | None) -> Task:
     """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
     writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
     slots = [job.sink_slot(i) for i in range(len(job.sinks))]
@@ -257,7 +263,9 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, count: Count | None, read: Ta
         _settle()
         number = micro_batch()
         assert number is not None
-        yield from write_sinks(writers, number, slots, count, shared, roots)(batches if read is None else read(batches))
+        yield from write_sinks(writers, number, slots, counters, shared, roots)(
+            batches if read is None else read(batches)
+        )
 
     return run
 
@@ -267,7 +275,7 @@ def build(
     shipped: Shipped,
     source_frames: Callable[[int], DataFrame],
     sinks: SinkDriver,
-    count: Count | None,
+    counters: TaskCounters,
     closing: Callable[[], DataFrame] | None = None,
 ) -> DataFrame:
     """The chain of sources, levels and sinks; its rows are what the driver has to know of the sinks.
@@ -281,7 +289,7 @@ def build(
     from stateplan.runtime.sinks import SINK_SCHEMA
 
     if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
-        alone = _sink_writer(graph, sinks, count, _source_reader(shipped, 0, count))
+        alone = _sink_writer(graph, sinks, counters, _source_reader(shipped, 0, counters))
         return source_frames(0).mapInArrow(alone, SINK_SCHEMA)
     order = graph.order or natural_order(graph)
     # Spark counts sources in the order of the chain: none may enter it behind the next one.
@@ -294,15 +302,15 @@ def build(
             if entry != level:
                 continue
             if index is not None:
-                part = source_frames(index).mapInArrow(_source_reader(shipped, index, count, level), BLOB_SCHEMA)
+                part = source_frames(index).mapInArrow(_source_reader(shipped, index, counters, level), BLOB_SCHEMA)
             else:
                 assert closing is not None
-                part = closing().mapInArrow(_closing_reader(shipped), BLOB_SCHEMA)
+                part = closing().mapInArrow(_closing_reader(shipped, counters), BLOB_SCHEMA)
             chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None
             chain = chain.groupBy("slot").transformWithState(
-                LevelProcessor(shipped, level, count), BLOB_SCHEMA, "Append", "None"
+                LevelProcessor(shipped, level, counters), BLOB_SCHEMA, "Append", "None"
             )
     assert chain is not None
-    return chain.mapInArrow(_sink_writer(graph, sinks, count, None), SINK_SCHEMA)
+    return chain.mapInArrow(_sink_writer(graph, sinks, counters, None), SINK_SCHEMA)

@@ -26,7 +26,7 @@ from stateplan.connectors.kafka.planning import offsets_of, shares, splits_betwe
 from stateplan.connectors.kafka.source import KafkaSource, merged
 from stateplan.connectors.protocol import Offset, SourceTable
 from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
-from stateplan.runtime.watermarks import EventTime, Received
+from stateplan.runtime.watermarks import EventTime, PartWatermark
 from tests.support.kafka import Kafka, running
 
 EARLIEST = {"scan.startup.mode": "earliest-offset"}
@@ -540,8 +540,8 @@ def test_a_partition_that_is_ahead_waits(kafka: Kafka, tmp_path: Path) -> None:
 
 def test_a_source_may_have_an_idle_timeout_of_its_own() -> None:
     event_time = EventTime()
-    marks = [(0, Received(0, 100, "t/0")), (0, Received(0, 900, "t/1"))]
+    marks = [(0, PartWatermark(0, 100, "t/0")), (0, PartWatermark(0, 900, "t/1"))]
     assert event_time.advance(marks, [1], 0, 0, {(0, 0): 50}).now == 100
-    later = [(0, Received(0, 100, "t/0", rows=False)), (0, Received(0, 950, "t/1"))]
+    later = [(0, PartWatermark(0, 100, "t/0", rows=False)), (0, PartWatermark(0, 950, "t/1"))]
     assert event_time.advance(later, [1], 40, 0, {(0, 0): 50}).now == 100
     assert event_time.advance(later, [1], 60, 0, {(0, 0): 50}).now == 950

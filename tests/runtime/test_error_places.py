@@ -14,14 +14,15 @@ from stateplan.common.types import parse_type
 from stateplan.connectors.protocol import SinkTable, SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
 from stateplan.functions.rex import InputRef
-from stateplan.runtime.exchange import Blob, blob_batch, encode
+from stateplan.runtime.exchange import Blob, Rows, blob_batch, encode
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.kernel import Transform
 from stateplan.runtime.sinks import write_sinks
+from stateplan.runtime.source_tasks import read_source
 from stateplan.runtime.transforms.calc import WatermarkTransform
 from stateplan.runtime.translate import translate
-from stateplan.runtime.worker import WorkerError, read_source
+from stateplan.runtime.worker import MicroBatch, WorkerError
 from stateplan.session.environment import TableEnvironment
 from tests.support.local import LocalRun
 
@@ -45,7 +46,7 @@ def read(path: Path, *transforms: Transform) -> StateplanError:
     table = SourceTable("orders", FILES, options, fields, FORMATS["json"], projection=(0, 1))
     source = SourceSpec("u", "orders", "filesystem", FILES.source(table), Pipeline(transforms, ()))
     batch = pa.RecordBatch.from_pylist([{"path": str(path), "now": 0, "seq": "0"}])
-    return raised(read_source(JobGraph((source,), (), (), 8), 0, None), batch)
+    return raised(read_source(MicroBatch(JobGraph((source,), (), (), 8)), 0), batch)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     entry = pl.List(pl.Struct({"key": pl.String, "value": pl.Int32}))
     frame = pl.DataFrame({"c0": pl.Series([[{"key": None, "value": 1}]], dtype=entry)})
     task = write_sinks([(FILES.sink(table), "totals", "u")], 0, [3])
-    error = raised(task, blob_batch([Blob(slot_label(3), 0, "", 0, 1, encode(frame))]))
+    error = raised(task, blob_batch([Blob(slot_label(3), 0, "", 0, Rows(1, encode(frame)))]))
     assert (error.code, str(error.place)) == ("DATA201", "table totals")
     assert "'m'" in error.message
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from stateplan.common.changelog import KIND
+from stateplan.runtime.delivery import count_rows
 from stateplan.runtime.metrics.figures import FIGURES, LATEST, split_name
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.translate import translate
-from stateplan.runtime.worker import count_rows
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_statement
 from tests.support.local import LocalRun

@@ -18,12 +18,13 @@ from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.metrics import live
-from stateplan.runtime.metrics.counters import Counting
+from stateplan.runtime.metrics.counters import SparkTaskCounters
 from stateplan.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
 from stateplan.runtime.outlook import Forecast
+from stateplan.runtime.source_tasks import read_source
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.translate import translate
-from stateplan.runtime.worker import read_source
+from stateplan.runtime.worker import MicroBatch
 from stateplan.session.environment import TableEnvironment
 
 FILES = CONNECTORS["filesystem"]
@@ -138,23 +139,23 @@ def test_a_running_task_leaves_its_figures(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_short_task_leaves_nothing(tmp_path: Path) -> None:
-    counting: Counting = pickle.loads(pickle.dumps(Counting({}, str(tmp_path))))
-    counting.so_far("scan", {"rows_in": 5})
+    counters: SparkTaskCounters = pickle.loads(pickle.dumps(SparkTaskCounters({}, str(tmp_path))))
+    counters.so_far("scan", {"rows_in": 5})
     assert list(tmp_path.iterdir()) == []
     time.sleep(live.EVERY)
-    counting.so_far("scan", {"rows_in": 6})
+    counters.so_far("scan", {"rows_in": 6})
     assert [p.name for p in tmp_path.iterdir()] == ["-1-0-0-0"]
 
 
 def test_a_source_tells_how_far_it_is(tmp_path: Path) -> None:
     told: list[tuple[float, float]] = []
 
-    class Count:
-        def __call__(self, uid: str, figures: dict[str, float]) -> None:
+    class Told:
+        def add(self, uid: str, figures: dict[str, float]) -> None:
             told.append((figures["rows_in"], figures["bytes_read"]))
 
         def so_far(self, uid: str, figures: dict[str, float]) -> None:
-            self(uid, figures)
+            self.add(uid, figures)
 
     files(tmp_path / "in", 2, 3)
     fields = (("k", parse_type("INT")),)
@@ -162,7 +163,8 @@ def test_a_source_tells_how_far_it_is(tmp_path: Path) -> None:
     table = SourceTable("t", FILES, options, fields, FORMATS["json"], projection=(0,))
     source = SourceSpec("u", "t", "filesystem", FILES.source(table), Pipeline((), ()))
     rows = [{"path": str(tmp_path / "in" / f"{n}.json"), "now": 0, "seq": str(n)} for n in (0, 1)]
-    list(read_source(JobGraph((source,), (), (), 8), 0, Count())([pa.RecordBatch.from_pylist(rows)]))
+    batch = MicroBatch(JobGraph((source,), (), (), 8), counters=Told())
+    list(read_source(batch, 0)([pa.RecordBatch.from_pylist(rows)]))
     assert told == [(2, 18), (5, 45), (5, 45)]
 
 

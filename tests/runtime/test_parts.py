@@ -13,7 +13,7 @@ import pytest
 
 from stateplan.common.errors import OptionError
 from stateplan.connectors.protocol import Sink
-from stateplan.runtime.exchange import Blob, blob_batch, encode
+from stateplan.runtime.exchange import Blob, Rows, blob_batch, encode
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import SinkSpec
 from stateplan.runtime.sinks import Left, Report, SinkDriver, reports, write_sinks
@@ -59,10 +59,10 @@ def driver(sink: Filler) -> Iterator[SinkDriver]:
 def reported(sink: Sink, sizes: list[int], epoch: int, shared: Path | None) -> list[Report]:
     """What a task reports that writes a part of each size."""
     blobs = [
-        Blob(slot_label(3), 0, f"{i}", 0, 1, encode(pl.DataFrame({"c0": pl.Series([size], dtype=pl.Int64)})))
+        Blob(slot_label(3), 0, f"{i}", 0, Rows(1, encode(pl.DataFrame({"c0": pl.Series([size], dtype=pl.Int64)}))))
         for i, size in enumerate(sizes)
     ]
-    made = write_sinks([(sink, "out", "u")], epoch, [3], None, shared)([blob_batch(blobs)])
+    made = write_sinks([(sink, "out", "u")], epoch, [3], shared=shared)([blob_batch(blobs)])
     return reports(value.as_py() for batch in made for value in batch.column(0))
 
 

@@ -10,10 +10,12 @@ import polars as pl
 
 from stateplan.common.ttl import TtlConfig
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.exchange import Touch
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.state.runs import RunInfo
 from stateplan.runtime.translate import translate
-from stateplan.runtime.worker import SWEPT_WITHIN, TOUCH, sweeps, unslot
+from stateplan.runtime.wakeups import SWEPT_WITHIN, sweeps
+from stateplan.runtime.worker import unslot
 from stateplan.session.environment import TableEnvironment
 from tests.support.local import LocalRun
 
@@ -61,7 +63,7 @@ def test_every_key_group_has_its_turn_within_so_many_micro_batches() -> None:
             blobs = list(sweeps(graph, batch, 5))
             assert blobs == list(sweeps(graph, batch, 5))
             assert len(blobs) == 8
-            assert {b.rows for b in blobs} == {TOUCH}
+            assert {b.content for b in blobs} == {Touch()}
             seen.update(b.slot for b in blobs)
         assert seen == set(unslot(graph))
 

@@ -17,7 +17,8 @@ from stateplan.common.ttl import TtlConfig
 from stateplan.common.types import LogicalType
 from stateplan.connectors.protocol import OffsetSource
 from stateplan.functions.rex import InputRef
-from stateplan.runtime.exchange import Blob, encode
+from stateplan.runtime.delivery import Clock, deliver, send_marks
+from stateplan.runtime.exchange import Blob, Rows, encode
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ReaderSpec, SourceSpec, ToOperator
 from stateplan.runtime.kernel import (
@@ -33,11 +34,12 @@ from stateplan.runtime.kernel import (
 from stateplan.runtime.local.counters import LocalCounters
 from stateplan.runtime.metrics.figures import take_parts
 from stateplan.runtime.readers import KeptReaders, Readers
+from stateplan.runtime.source_tasks import read_splits
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.transforms.calc import WatermarkTransform
-from stateplan.runtime.watermarks import MARK, EventTime, Mark, Received, decode_mark, encode_mark
-from stateplan.runtime.worker import Clock, deliver, read_splits, run_operator, send_marks
+from stateplan.runtime.watermarks import EventTime, Mark, PartWatermark
+from stateplan.runtime.worker import MicroBatch, run_operator
 from tests.support.memory_state import MemoryState
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
@@ -48,7 +50,7 @@ def test_the_watermark_is_the_least_of_the_channels_and_never_goes_back(batches)
     time, best = EventTime(), Counter()
     for now, marks in enumerate(batches):
         before = time.watermark
-        got = time.advance([(i, Received(c, value)) for i, c, value in marks], (2, 2), now)
+        got = time.advance([(i, PartWatermark(c, value)) for i, c, value in marks], (2, 2), now)
         for i, c, value in marks:
             best[i, c] = max(best[i, c], value)
         least = min(best[i, c] or NO_WATERMARK for i in (0, 1) for c in (0, 1))
@@ -58,25 +60,27 @@ def test_the_watermark_is_the_least_of_the_channels_and_never_goes_back(batches)
 
 def test_the_end_of_input_is_not_remembered() -> None:
     time = EventTime()
-    time.advance([(0, Received(0, 10))], (1,), 1)
-    assert time.advance([(0, Received(0, END_OF_TIME))], (1,), 2) == Watermark(10, END_OF_TIME)
-    assert time.advance([(0, Received(0, 12))], (1,), 3) == Watermark(10, 12)
+    time.advance([(0, PartWatermark(0, 10))], (1,), 1)
+    assert time.advance([(0, PartWatermark(0, END_OF_TIME))], (1,), 2) == Watermark(10, END_OF_TIME)
+    assert time.advance([(0, PartWatermark(0, 12))], (1,), 3) == Watermark(10, 12)
 
 
 def test_all_inputs_must_end() -> None:
     time = EventTime()
-    assert time.advance([(0, Received(0, END_OF_TIME))], (1, 1), 1) == Watermark()
-    assert time.advance([(0, Received(0, END_OF_TIME)), (1, Received(0, 7))], (1, 1), 2) == Watermark(NO_WATERMARK, 7)
+    assert time.advance([(0, PartWatermark(0, END_OF_TIME))], (1, 1), 1) == Watermark()
+    assert time.advance([(0, PartWatermark(0, END_OF_TIME)), (1, PartWatermark(0, 7))], (1, 1), 2) == Watermark(
+        NO_WATERMARK, 7
+    )
 
 
 def test_a_silent_channel_holds_back_the_others_until_it_is_idle() -> None:
     time = EventTime()
-    assert time.advance([(0, Received(0, 10))], (1, 1), 0, 100).now == NO_WATERMARK
-    assert time.advance([(0, Received(0, 20))], (1, 1), 99, 100).now == NO_WATERMARK
-    assert time.advance([(0, Received(0, 30))], (1, 1), 100, 100).now == 30
-    assert time.advance([(1, Received(0, 5))], (1, 1), 120, 100).now == 30, "never back"
-    assert time.advance([(0, Received(0, 40))], (1, 1), 130, 100).now == 30, "the other one is back"
-    assert time.advance([(0, Received(0, 50)), (1, Received(0, 45))], (1, 1), 140, 100).now == 45
+    assert time.advance([(0, PartWatermark(0, 10))], (1, 1), 0, 100).now == NO_WATERMARK
+    assert time.advance([(0, PartWatermark(0, 20))], (1, 1), 99, 100).now == NO_WATERMARK
+    assert time.advance([(0, PartWatermark(0, 30))], (1, 1), 100, 100).now == 30
+    assert time.advance([(1, PartWatermark(0, 5))], (1, 1), 120, 100).now == 30, "never back"
+    assert time.advance([(0, PartWatermark(0, 40))], (1, 1), 130, 100).now == 30, "the other one is back"
+    assert time.advance([(0, PartWatermark(0, 50)), (1, PartWatermark(0, 45))], (1, 1), 140, 100).now == 45
 
 
 PART_MARKS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.booleans()), max_size=5)
@@ -86,7 +90,7 @@ PART_MARKS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50), st.b
 def test_the_watermark_of_a_channel_is_the_least_of_its_parts(batches, idle_timeout) -> None:
     time, best, rows, parts, least = EventTime(), {}, {}, set(), NO_WATERMARK
     for now, marks in enumerate(batches):
-        got = time.advance([(0, Received(0, v, p, some)) for p, v, some in marks], (1,), now, idle_timeout)
+        got = time.advance([(0, PartWatermark(0, v, p, some)) for p, v, some in marks], (1,), now, idle_timeout)
         for part, value, some in marks:
             before = best.get(part, NO_WATERMARK) if part in parts else NO_WATERMARK
             best[part] = max(before, value, *(v for p, v, _ in marks if p == part))
@@ -103,18 +107,18 @@ def test_the_watermark_of_a_channel_is_the_least_of_its_parts(batches, idle_time
 
 def test_a_part_without_rows_is_known_and_holds_back_the_others() -> None:
     time = EventTime()
-    silent = Received(0, NO_WATERMARK, "b", rows=False)
-    assert time.advance([(0, Received(0, 10, "a")), (0, silent)], (1,), 0, 100).now == NO_WATERMARK
-    assert time.advance([(0, Received(0, 20, "a")), (0, silent)], (1,), 99, 100).now == NO_WATERMARK
-    assert time.advance([(0, Received(0, 30, "a")), (0, silent)], (1,), 100, 100).now == 30, "it is idle"
-    assert time.advance([(0, Received(0, 40, "a"))], (1,), 101).now == 40, "it is gone"
+    silent = PartWatermark(0, NO_WATERMARK, "b", rows=False)
+    assert time.advance([(0, PartWatermark(0, 10, "a")), (0, silent)], (1,), 0, 100).now == NO_WATERMARK
+    assert time.advance([(0, PartWatermark(0, 20, "a")), (0, silent)], (1,), 99, 100).now == NO_WATERMARK
+    assert time.advance([(0, PartWatermark(0, 30, "a")), (0, silent)], (1,), 100, 100).now == 30, "it is idle"
+    assert time.advance([(0, PartWatermark(0, 40, "a"))], (1,), 101).now == 40, "it is gone"
 
 
 def test_marks_survive_the_exchange() -> None:
     for channel, value in ((0, 1), (3, NO_WATERMARK), (7, END_OF_TIME)):
         for part, rows in (("", True), ("orders-1", False)):
-            mark = Received(channel, value, part, rows)
-            assert decode_mark(encode_mark(mark)) == mark
+            mark = PartWatermark(channel, value, part, rows)
+            assert PartWatermark.unpacked(mark.packed()) == mark
 
 
 class _Due(EventTimeKernel):
@@ -178,9 +182,9 @@ def test_one_key_group_passes_the_watermark_on_to_all() -> None:
     assert [b.slot for b in sent] == [slot_label(graph.slot(0, g)) for g in range(3)]
     onward = []
     for group, blob in enumerate(sent):
-        out = run_operator(graph, 0, group, [blob], MemoryRunStore(), RunCache(None), None)
-        onward += [(group, b.slot, decode_mark(b.data)) for b in out]
-    assert onward == [(0, slot_label(graph.slot(1, g)), Received(0, 9)) for g in range(3)]
+        out = run_operator(MicroBatch(graph), 0, group, [blob], MemoryRunStore(), RunCache(None))
+        onward += [(group, b.slot, b.content) for b in out]
+    assert onward == [(0, slot_label(graph.slot(1, g)), PartWatermark(0, 9)) for g in range(3)]
 
 
 def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
@@ -189,9 +193,9 @@ def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
     label = slot_label(graph.slot(0, 0))
 
     def play(rows, mark, now):
-        blobs = [Blob(label, 0, "s", now, len(rows), encode(_rows(rows)))] if rows else []
-        blobs.append(Blob(label, 0, "", now, MARK, encode_mark(Received(0, mark))))
-        assert not list(run_operator(graph, 0, 0, blobs, store, RunCache(None), None))
+        blobs = [Blob(label, 0, "s", now, Rows(len(rows), encode(_rows(rows))))] if rows else []
+        blobs.append(Blob(label, 0, "", now, PartWatermark(0, mark)))
+        assert not list(run_operator(MicroBatch(graph), 0, 0, blobs, store, RunCache(None)))
         return json.loads(store.manifest())
 
     assert play([(1, 5), (1, 9)], 5, 1)["time"] == {"watermark": 5, "since": 1, "channels": [[0, 0, 5, 1]]}
@@ -235,11 +239,15 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
     graph = JobGraph((source,), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
     times = {"a": [5, 30], "b": [7], "c": []}
     splits = [{"part": part, "times": some, "seq": part, "now": 1} for part, some in times.items()]
-    blobs = [b for some in read_splits(graph, 0, splits, lambda blobs: blobs, None) for b in some]
-    marks = [decode_mark(b.data) for b in blobs if b.rows == MARK]
-    assert marks == [Received(0, 30, "a"), Received(0, 7, "b"), Received(0, NO_WATERMARK, "c", rows=False)]
-    blobs = [b for some in read_splits(graph, 0, [{**splits[2], "waits": True}], lambda b: b, None) for b in some]
-    assert decode_mark(blobs[0].data) == Received(0, NO_WATERMARK, "c"), "it is not idle"
+    blobs = [b for some in read_splits(MicroBatch(graph), 0, splits, list) for b in some]
+    marks = [b.content for b in blobs if isinstance(b.content, PartWatermark)]
+    assert marks == [
+        PartWatermark(0, 30, "a"),
+        PartWatermark(0, 7, "b"),
+        PartWatermark(0, NO_WATERMARK, "c", rows=False),
+    ]
+    blobs = [b for some in read_splits(MicroBatch(graph), 0, [{**splits[2], "waits": True}], list) for b in some]
+    assert blobs[0].content == PartWatermark(0, NO_WATERMARK, "c"), "it is not idle"
 
 
 def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -> None:
@@ -248,8 +256,9 @@ def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -
         stamp = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts", aligned=aligned)
         graph = JobGraph((SourceSpec("s", "t", "c", _Parts(), Pipeline((stamp,), ())),), (), (), 1)
         counters = LocalCounters()
+        batch = MicroBatch(graph, counters=counters)
         for _ in range(2):
-            assert not [b for some in read_splits(graph, 0, splits, lambda b: b, counters.add) for b in some]
+            assert not [b for some in read_splits(batch, 0, splits, list) for b in some]
         figures = counters.end(0)
         assert figures["s"]["busy_ms"] < 1000, "a watermark is no time of work"
         assert take_parts(figures) == ({"s": {"a.b_ms": 30}} if aligned else {})
@@ -257,7 +266,7 @@ def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -
 
 
 def _told(reader: int, channel: int, value: int, now: int = 0) -> Blob:
-    return Blob(0, reader, "", now, MARK, encode_mark(Received(channel, value)))
+    return Blob(0, reader, "", now, PartWatermark(channel, value))
 
 
 TWO = (ReaderSpec("one", 1, 1), ReaderSpec("two", 2, 2))

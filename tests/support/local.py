@@ -12,23 +12,30 @@ import polars as pl
 
 from stateplan.connectors.print import format_rows
 from stateplan.connectors.protocol import Sink
-from stateplan.runtime.exchange import Blob, decode
+from stateplan.runtime.delivery import Clock, closing_marks, deliver, send_marks
+from stateplan.runtime.exchange import Blob, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, SinkSpec
+from stateplan.runtime.local.counters import LocalCounters
 from stateplan.runtime.local.job import LocalJob
 from stateplan.runtime.local.levels import LocalLevels
-from stateplan.runtime.metrics.figures import Figures, add_figures
+from stateplan.runtime.metrics.figures import Figures
 from stateplan.runtime.metrics.records import JobInfo
-from stateplan.runtime.worker import Clock, alarms, closing_marks, deliver, send_marks, sweeps, touches
+from stateplan.runtime.wakeups import alarms, sweeps, touches
 
 
 class LocalRun(LocalLevels):
     """A job graph that is given its rows. One :meth:`batch` is one micro-batch; its figures are in ``figures``."""
 
     def __init__(self, graph: JobGraph) -> None:
-        super().__init__(graph, self._add)
-        self.figures: Figures = {}
+        self.counters = LocalCounters()
+        super().__init__(graph, self.counters)
         self.batches = 0
+
+    @property
+    def figures(self) -> Figures:
+        """Those of the last micro-batch."""
+        return self.counters.current(self.batches)
 
     def continue_with(self, graph: JobGraph) -> LocalRun:
         """Another plan over the same state."""
@@ -36,16 +43,13 @@ class LocalRun(LocalLevels):
         other.stores = self.stores
         return other
 
-    def _add(self, uid: str, figures: dict[str, float]) -> None:
-        add_figures(self.figures.setdefault(uid, {}), figures)
-
     def batch(self, rows: dict[int, Iterable[pl.DataFrame]], now: int) -> list[list[pl.DataFrame]]:
         """Per sink, the frames that a micro-batch delivers.
 
         Args:
             rows: source number -> frames of changes.
         """
-        self.figures = {}
+        self.counters.begin()
         blobs: list[Blob] = []
         for source, frames in sorted(rows.items()):
             clock = Clock()
@@ -65,7 +69,7 @@ class LocalRun(LocalLevels):
         out: list[list[pl.DataFrame]] = [[] for _ in self.graph.sinks]
         labels = {slot_label(self.graph.sink_slot(i)): i for i in range(len(out))}
         for blob in sorted(self.play(blobs), key=lambda b: b.seq):
-            out[labels[blob.slot]].append(decode([blob.data]))
+            out[labels[blob.slot]] += [decode([rows.data]) for rows in rows_of([blob])]
         return out
 
 

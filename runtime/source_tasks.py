@@ -1,0 +1,246 @@
+"""What a task of a source does: it reads splits, and sends on what the pipelines behind it make of their rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import polars as pl
+import pyarrow as pa
+
+from stateplan.common.errors import DataError, Place, StateplanError
+from stateplan.common.files import bytes_taken, local_path, plain_path
+from stateplan.common.roots import hold
+from stateplan.connectors.protocol import Split
+from stateplan.connectors.rejects import Reject, collecting
+from stateplan.runtime.delivery import Clock, closing_marks, count_rows, deliver, name_part, send_marks, side_blobs
+from stateplan.runtime.exchange import Blob, blob_batch
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
+from stateplan.runtime.kernel import NO_WATERMARK
+from stateplan.runtime.metrics.figures import PART_WATERMARK
+from stateplan.runtime.wakeups import alarms, sweeps, touches
+from stateplan.runtime.worker import MicroBatch, coded, count_all
+
+T = TypeVar("T")
+
+
+def read_source(
+    batch: MicroBatch, index: int, level: int = 1
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow`` that turns the splits of a source into blobs.
+
+    A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits.
+
+    Args:
+        batch: the micro-batch.
+        index: number of the source.
+        level: the first one that its blobs come to.
+    """
+    reader = batch.graph.sources[index].reader
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        splits = (split for rows in batches for split in reader.splits(rows))
+        return read_splits(batch, index, splits, blob_batch, level)
+
+    return run
+
+
+def read_splits(
+    batch: MicroBatch, index: int, splits: Iterable[Split], pack: Callable[[list[Blob]], T], level: int = 1
+) -> Iterator[T]:
+    """What :func:`read_source` gives, of splits. Raises WorkerError.
+
+    Args:
+        pack: makes what is given of some blobs.
+    """
+    task = _SourceTask(batch, index, level, pack)
+    return coded(task.run, f"table {task.source.name}")(splits)
+
+
+class _SourceTask(Generic[T]):
+    """A task that reads splits of a source.
+
+    Args:
+        batch, index, level: as for :func:`read_source`.
+        pack: as for :func:`read_splits`.
+
+    Attributes:
+        clock: the watermarks that its rows make.
+        now: the time of the micro-batch, ms; known with the first split.
+        figures: what the task counts.
+        size: bytes of the splits that have been read.
+        reads: whether it has any split to read.
+        ended: whether it is told that bounded input ends.
+        rows_of: part of the source -> rows.
+        waiting: parts that have more rows than are read now.
+    """
+
+    def __init__(self, batch: MicroBatch, index: int, level: int, pack: Callable[[list[Blob]], T]) -> None:
+        self.batch = batch
+        self.graph = batch.graph
+        self.source = batch.graph.sources[index]
+        self.level = level
+        self.pack = pack
+        self.clock = Clock()
+        self.now = 0
+        self.figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
+        self.size = 0
+        self.reads = False
+        self.ended = False
+        self.rows_of: Counter[str] = Counter()
+        self.waiting: set[str] = set()
+
+    def run(self, splits: Iterable[Split]) -> Iterator[T]:
+        """Reads the splits, and then sends what belongs to the end of the task."""
+        hold(self.graph.roots)
+        for split in splits:
+            self.now = max(self.now, split["now"])
+            if split.get("ends"):
+                self.ended = True
+            else:
+                yield from self._read(split)
+        yield from (self.pack(some) for blobs in (self._marks(), self._wakeups()) if (some := list(blobs)))
+        if self.reads:
+            self._count()
+
+    def _read(self, split: Split) -> Iterator[T]:
+        """Sends the rows of a split on, frame by frame."""
+        self.reads = True
+        started, before, size = time.perf_counter(), bytes_taken(), _size_of(split)
+        self._begin_part(split)
+        rows = 0
+        for number, (frame, rejects) in enumerate(_frames(self.source, split)):
+            read = time.perf_counter()
+            blobs = self._delivered(split, number, frame, rejects, rows)
+            rows += frame.height
+            out = self.pack(blobs) if blobs else None
+            self.figures["read_ms"] += 1000 * (read - started)
+            self.figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
+            if size:
+                self.figures["bytes_read"] = self.size + min(size, bytes_taken() - before)
+            self.batch.counters.so_far(self.source.uid, self.figures)
+            if out is not None:
+                yield out
+            started = time.perf_counter()
+        self.size += size
+        if self.size:
+            self.figures["bytes_read"] = self.size
+
+    def _begin_part(self, split: Split) -> None:
+        """Goes to the part of the source that a split belongs to."""
+        part = self.clock.part = split.get("part", "")
+        if part:
+            self.rows_of[part] += 0
+            if split.get("waits"):
+                self.waiting.add(part)
+            name_part(self.source.pipeline, self.clock)
+
+    def _delivered(
+        self, split: Split, number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
+    ) -> list[Blob]:
+        """The blobs of a frame.
+
+        Args:
+            number: of the frame in its split.
+            rejects: what was skipped in front of it.
+            before: rows of the split in front of it.
+        """
+        count_rows(self.figures, "rows_out", frame)
+        seq = f"{split['seq']}\0{number:08d}"
+        try:
+            blobs = list(deliver(self.graph, self.source.pipeline, frame, split["now"], seq, self.clock))
+        except DataError as error:
+            _locate(error, self.graph, self.source, frame, split, before)
+            raise
+        if rejects and self.source.errors is not None:
+            rows = self.source.errors.of(rejects)
+            blobs += side_blobs(self.graph, self.source.errors.sink, rows, split["now"], seq, self.clock)
+        self.figures["rows_in"] += frame.height
+        self.rows_of[self.clock.part] += frame.height
+        self.figures["bytes_out"] += sum(blob.size for blob in blobs)
+        return blobs
+
+    def _marks(self) -> Iterator[Blob]:
+        """The watermarks that the rows made, and those that end bounded input."""
+        silent = {part for part, rows in self.rows_of.items() if part and not rows} - self.waiting
+        yield from send_marks(self.graph, self.clock.marks, self.now, silent)
+        if self.ended:
+            yield from send_marks(self.graph, closing_marks(self.graph), self.now)
+
+    def _wakeups(self) -> Iterator[Blob]:
+        """What has operators look at their state."""
+        if self.batch.touches and (self.reads or self.ended):
+            yield from touches(self.graph, self.now)
+        elif self.batch.number is not None and self.reads:
+            yield from sweeps(self.graph, self.batch.number, self.now, self.level)
+        if self.reads:
+            yield from alarms(self.graph, self.now, self.level)
+
+    def _count(self) -> None:
+        figures = {**self.figures, "rows_out": self.figures["rows_in"], **_aligned(self.source.pipeline, self.clock)}
+        count_all(self.batch, self.source.uid, figures, self.clock, self.now, self.clock.least())
+
+
+def _locate(
+    error: DataError, graph: JobGraph, source: SourceSpec, frame: pl.DataFrame, split: Split, before: int
+) -> None:
+    """Adds to an error of a row in which file the row is, and its number there.
+
+    Args:
+        frame: the row is in it.
+        before: rows of the same file before the frame.
+    """
+    place = error.place or Place()
+    if place.file is not None or "path" not in split:
+        return
+    low, high = 0, frame.height
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            for _ in deliver(graph, source.pipeline, frame[low:middle], split["now"], str(split["seq"])):
+                pass
+            low = middle
+        except StateplanError:
+            high = middle
+    error.place = replace(place, file=plain_path(split["path"]), row=before + low + 1)
+
+
+def _frames(source: SourceSpec, split: Split) -> Iterator[tuple[pl.DataFrame, list[Reject]]]:
+    """The frames of a split, and with each what was skipped since the one before; the last one may have no rows."""
+    frames = iter(source.reader.read(split))
+    if source.errors is None:
+        yield from ((frame, []) for frame in frames)
+        return
+    while True:
+        with collecting() as found:
+            frame = next(frames, None)
+        if frame is not None:
+            yield frame, found
+        else:
+            if found:
+                yield pl.DataFrame(), found
+            return
+
+
+def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
+    """The watermarks of the parts of an aligned source, as figures."""
+    places = {id(t) for t in pipeline.transforms if t.aligned}
+    made = {part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK}
+    return {f"{PART_WATERMARK}{part}": value for part, value in made.items()}
+
+
+def _size_of(split: Split) -> int:
+    """Bytes of the file that a split is; 0 for one that is none, or whose size is not known here."""
+    if "size" in split:
+        return int(split["size"])
+    if "data" in split:
+        return len(split["data"])
+    path = plain_path(split.get("path", ""))
+    with contextlib.suppress(OSError):
+        return os.path.getsize(path) if path and local_path(path) else 0
+    return 0
