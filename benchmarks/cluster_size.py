@@ -19,7 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 from stateplan import TableEnvironment
-from stateplan.runtime import streaming
+from stateplan.runtime import spark_run
 from stateplan.runtime.spark.collect import run_batch
 from stateplan.runtime.spark.query import Shipped
 
@@ -29,7 +29,7 @@ def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[s
     seen: dict[str, list[float]] = {name: [] for name in ("driver_ms", "reports", "report_bytes")}
     graphs: list[int] = []
     in_spark = [0.0]
-    on_batch, ship = streaming._Run.on_batch, Shipped.__init__  # noqa: SLF001 - it is measured
+    on_batch, ship = spark_run.Run.on_batch, Shipped.__init__
 
     def timed_run(*arguments: Any) -> list[bytes]:
         began = time.perf_counter()
@@ -66,8 +66,8 @@ def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[s
         env.execute_sql(f"CREATE TABLE arrivals (id BIGINT, v BIGINT) WITH ({table})")
         env.execute_sql("CREATE TABLE totals (id BIGINT, n BIGINT, v BIGINT) WITH ('connector' = 'blackhole')")
         with (
-            patch.object(streaming, "run_batch", timed_run),
-            patch.object(streaming._Run, "on_batch", timed_batch),  # noqa: SLF001
+            patch.object(spark_run, "run_batch", timed_run),
+            patch.object(spark_run.Run, "on_batch", timed_batch),
             patch.object(Shipped, "__init__", shipped),
         ):
             result = env.execute_sql("INSERT INTO totals SELECT id, COUNT(*), SUM(v) FROM arrivals GROUP BY id")

@@ -160,7 +160,7 @@ class JobStarter:
             secrets: of its tables.
             is_query: whether it is a SELECT, for which budgets of states do not count.
         """
-        from stateplan.runtime.streaming import execute
+        from stateplan.runtime.start import Submission, execute
         from stateplan.runtime.user_functions import bind_functions
         from stateplan.session.budgets import limits_of
         from stateplan.session.restart import continue_from
@@ -177,19 +177,20 @@ class JobStarter:
                 self.host.check_start()
                 begins(job_id, checkpoint)
 
-            job = execute(
+            submission = Submission(
                 graph,
                 settings,
-                plan_text=document.text,
+                document.text,
+                lambda old_text: continue_from(old_text, document, options, notes),
                 console=self.console,
                 on_progress=self.on_progress,
-                check_restart=lambda old_text: continue_from(old_text, document, options, notes),
                 spark=self.spark,
                 job_id=record.id,
                 secrets=secrets,
                 on_start=on_start,
                 limits=limits,
             )
+            job = execute(submission)
         self.jobs.add(job, record)
         return job
 

@@ -148,7 +148,7 @@ def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         raise CutOffError
 
     with monkeypatch.context() as patched, pytest.raises(CutOffError):
-        patched.setattr("stateplan.runtime.streaming.repartition", cut_off)
+        patched.setattr("stateplan.runtime.start.repartition", cut_off)
         job.start("scaled", **{"parallelism.default": "3"})
     job.start("scaled").wait()
     assert job.results("scaled") == expected

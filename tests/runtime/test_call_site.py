@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stateplan.runtime.streaming import _Run
+from stateplan.runtime.spark_run import Run
 from stateplan.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ def test_it_is_there_after_a_micro_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: str
 ) -> None:
     seen: list[str | None] = []
-    run = _Run.on_batch
+    run = Run.on_batch
 
-    def on_batch(self: _Run, frame: DataFrame, batch_id: int) -> None:
+    def on_batch(self: Run, frame: DataFrame, batch_id: int) -> None:
         run(self, frame, batch_id)
         seen.append(spark.sparkContext.getLocalProperty("callSite.short"))
 
-    monkeypatch.setattr(_Run, "on_batch", on_batch)
+    monkeypatch.setattr(Run, "on_batch", on_batch)
     (tmp_path / "a.json").write_text('{"k": 1}\n')
     environment = TableEnvironment.create({"pipeline.name": "named"})
     environment.execute_sql(

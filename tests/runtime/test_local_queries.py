@@ -19,7 +19,7 @@ from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.connectors import filesystem, results
 from stateplan.planner.catalog.udf import udf
-from stateplan.runtime import streaming
+from stateplan.runtime import start
 from stateplan.runtime.job import Job, JobStatus, Progress
 from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
@@ -39,7 +39,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise SparkError
 
-    monkeypatch.setattr(streaming, "execute", refuse)
+    monkeypatch.setattr(start, "execute", refuse)
     if "pyspark" in sys.modules:  # a Spark that another test of this process started
         monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
 
