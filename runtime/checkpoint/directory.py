@@ -12,7 +12,8 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,10 @@ it."""
 _BEGUN = {WRITER_LOCK, WRITERS, "stateplan.tmp"}
 """What a start that was killed at once leaves in an empty directory."""
 
-_FORMAT = 2
+_FORMAT = 3
+_READABLE = (2, 3)
+"""Formats that are read. Format 2 has the types of state columns as Polars describes them."""
+
 _ADOPTIONS = 5
 """How often a checkpoint is looked at again whose plan is being replaced."""
 
@@ -143,49 +147,47 @@ class Checkpoint:
         """
         tell = tell or (lambda text: None)
         given = options.get(CHECKPOINT_DIR)
-        wanted = int(options.get("pipeline.max-parallelism") or 0)
-        groups = wanted if wanted > 0 else default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
         folder = checkpoint_path(given, options) if given else scratch("checkpoint")
-        lock: FileLock | Lease | None = None
-        try:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                entries = {p.name for p in folder.iterdir()}
-                if entries - _BEGUN and entries.isdisjoint((FACTS, RECOVERING)):
-                    raise _no_checkpoint(folder)
-                lock = writer_lock(folder, tell)
-                if options.get(RECOVERY_PATH):
-                    recover(options[RECOVERY_PATH], folder, options, tell)
-                new = not (folder / FACTS).exists()
-            except OSError as cause:
-                raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
-            if new:
-                check_parallelism(options, groups, resumed=False)
-                fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, not given, False, plan_text)
-                fresh.lock = lock
-                fresh.parallelism = min(cores, groups) if cores else None
-                if given:
-                    fresh.record = BatchRecord.of(folder, fresh.id)
-                fresh._write_facts(())
-                write_whole(folder / "plan.json", plan_text)
-                return fresh
-            known = _read(folder, plan_text)
-            if known.savepoint:
-                raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
-            known._compare()  # noqa: SLF001 - of the same class
-            known._settle_in()  # noqa: SLF001 - of the same class
-            if 0 < wanted != known.key_groups:
-                raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
-            check_parallelism(options, known.key_groups, resumed=True)
-            known.lock = lock
-            known.continuation = known._go_on(graph, check)  # noqa: SLF001 - of the same class
-            known._scale(wanted_parallelism(options))  # noqa: SLF001
-            known.parallelism = known.parallelism or (min(cores, known.key_groups) if cores else None)
-            return known
-        except BaseException:
-            if lock is not None:
-                lock.release()
-            raise
+        with ExitStack() as undo:
+            lock = _locked(folder, tell)
+            undo.callback(lock.release)
+            if _is_new(folder, options, tell):
+                opened = Checkpoint._begun(folder, options, plan_text, cores)
+            else:
+                opened = Checkpoint._resumed(folder, options, plan_text)
+                opened.continuation = opened._go_on(graph, check)  # noqa: SLF001 - of the same class
+                opened._scale(options, cores)  # noqa: SLF001 - of the same class
+            opened.lock = lock
+            undo.pop_all()
+        return opened
+
+    @staticmethod
+    def _begun(folder: AnyPath, options: Mapping[str, str], plan_text: str, cores: int | None) -> Checkpoint:
+        """A new checkpoint. Raises CheckpointError CKPT001, CKPT050."""
+        groups = _wanted_groups(options) or default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
+        check_parallelism(options, groups, resumed=False)
+        temporary = not options.get(CHECKPOINT_DIR)
+        fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary, False, plan_text)
+        fresh.parallelism = min(cores, groups) if cores else None
+        if not temporary:
+            fresh.record = BatchRecord.of(folder, fresh.id)
+        fresh._write_facts(())
+        write_whole(folder / "plan.json", plan_text)
+        return fresh
+
+    @staticmethod
+    def _resumed(folder: AnyPath, options: Mapping[str, str], plan_text: str) -> Checkpoint:
+        """A checkpoint that an earlier run wrote to, all of whose parts are there. Raises as :meth:`open`."""
+        known = _read(folder, plan_text)
+        if known.savepoint:
+            raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
+        known._compare()  # noqa: SLF001 - of the same class
+        known._settle_in()  # noqa: SLF001
+        wanted = _wanted_groups(options)
+        if wanted and wanted != known.key_groups:
+            raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
+        check_parallelism(options, known.key_groups, resumed=True)
+        return known
 
     def settings(self, options: Mapping[str, str]) -> dict[str, str]:
         """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
@@ -195,10 +197,8 @@ class Checkpoint:
         """Compares the parts of the directory with each other. Raises CheckpointError CKPT001, CKPT005, CKPT014,
         CKPT016, CKPT031."""
         self.record = BatchRecord.of(self.folder, self.id)
-        try:
+        with _usable(self.folder):
             self.record.check(self.spark, self._facts, read_ttls(self.folder).written, last_known(self.folder))
-        except OSError as cause:
-            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
 
     def begin(self, epoch: int, ttls: LiveTtls, readers: KeptReaders) -> str:
         """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
@@ -213,19 +213,19 @@ class Checkpoint:
     def _settle_in(self) -> None:
         """Rewrites recorded paths where the directory was moved, copied, or rescaled under another name, or that were
         damaged; removes what a killed job had begun to plan. Raises CheckpointError CKPT001."""
-        try:
+        with _usable(self.folder):
             local = isinstance(self.folder, Path)
             if local or self.place != str(self.folder) or not self.spark.is_plainly_named:
                 self.spark.relocate()
             self.spark.forget_unplanned()
-        except OSError as cause:
-            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
 
-    def _scale(self, wanted: int | None) -> None:
+    def _scale(self, options: Mapping[str, str], cores: int | None) -> None:
+        """Says with which parallelism the job runs. Raises CheckpointError CKPT005."""
         try:
-            self.parallelism, rescale = planned(self.spark, wanted)
+            wanted, rescale = planned(self.spark, wanted_parallelism(options))
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
+        self.parallelism = wanted or (min(cores, self.key_groups) if cores else None)
         self.rescale = rescale if any(x.levels for x in self.layouts) else None
 
     @staticmethod
@@ -317,10 +317,8 @@ class Checkpoint:
         before = self.layouts[0] if self.layouts else None
         continuation = None if before is None else self.continuation
         job, self.layout = laid_out(job, before, continuation, self.next_batch(), str(self.folder))
-        try:
+        with _usable(self.folder):
             check_blocks(self.spark, job.operators)
-        except OSError as cause:
-            raise CheckpointError("CKPT001", folder=self.folder, strerror=cause.strerror or cause) from cause
         return job
 
     def next_batch(self) -> int:
@@ -399,13 +397,46 @@ class Checkpoint:
             remove_tree(self.folder)
 
 
+def _locked(folder: AnyPath, tell: Callable[[str], None]) -> FileLock | Lease:
+    """The right to write to a directory, which is made if need be. Raises CheckpointError CKPT001, CKPT002, CKPT030."""
+    with _usable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        entries = {p.name for p in folder.iterdir()}
+        if entries - _BEGUN and entries.isdisjoint((FACTS, RECOVERING)):
+            raise _no_checkpoint(folder)
+        return writer_lock(folder, tell)
+
+
+def _is_new(folder: AnyPath, options: Mapping[str, str], tell: Callable[[str], None]) -> bool:
+    """Whether a directory holds no checkpoint, once it has become a copy of the savepoint that the options name. Raises
+    CheckpointError CKPT001, CKPT070 to CKPT073."""
+    with _usable(folder):
+        if options.get(RECOVERY_PATH):
+            recover(options[RECOVERY_PATH], folder, options, tell)
+        return not (folder / FACTS).exists()
+
+
+@contextmanager
+def _usable(folder: AnyPath) -> Iterator[None]:
+    """Raises CheckpointError CKPT001 for what the file system refuses within."""
+    try:
+        yield
+    except OSError as cause:
+        raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
+
+
+def _wanted_groups(options: Mapping[str, str]) -> int:
+    """The number of key groups that the session asks for; 0 for any."""
+    return max(0, int(options.get("pipeline.max-parallelism") or 0))
+
+
 def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
     """The checkpoint in ``folder``, without a look at its plan."""
     file = folder / FACTS
     try:
         facts = json.loads(file.read_text())
         version = facts["format"]
-        if version != _FORMAT:
+        if version not in _READABLE:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
         layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])

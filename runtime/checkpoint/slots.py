@@ -10,14 +10,16 @@ Codes: CKPT021 to CKPT024.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
 from stateplan.common.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.checkpoint.state_columns import StateColumns
 from stateplan.runtime.jobgraph import CLOCK, DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
 from stateplan.runtime.kernel import Kernel, StateColumn, StateTable
 
@@ -58,6 +60,35 @@ class Continuation:
 
 
 @dataclass(frozen=True)
+class TableEntry:
+    """A state table as it is laid out.
+
+    Attributes:
+        slot: the state of the operator that it belongs to.
+        columns: column to its Polars type.
+        lookup, identity: columns by which rows are found, and told apart.
+        labels: what people call the columns.
+    """
+
+    slot: int
+    columns: StateColumns
+    lookup: tuple[str, ...]
+    identity: tuple[str, ...]
+    labels: Mapping[str, str]
+
+    @staticmethod
+    def of(kernel: Kernel, table: StateTable) -> TableEntry:
+        """The entry of a table of an operator."""
+        return TableEntry(
+            table.slot, dict(table.schema), tuple(table.lookup), tuple(table.identity), kernel.labels(table)
+        )
+
+    def keeps_the_same(self, other: TableEntry) -> bool:
+        """Whether another one is laid out alike, whatever people call its columns."""
+        return self == replace(other, labels=self.labels)
+
+
+@dataclass(frozen=True)
 class OperatorEntry:
     """The state of an operator.
 
@@ -77,7 +108,7 @@ class OperatorEntry:
     name: str
     first: int
     level: int
-    tables: Mapping[str, Any]
+    tables: Mapping[str, TableEntry]
     channels: tuple[int, ...]
     version: int = 0
     rewrite: Mapping[str, Mapping[str, str]] | None = None
@@ -144,62 +175,98 @@ def laid_out(
         CheckpointError: CKPT021, more levels than the checkpoint has; CKPT022, other sources; CKPT024, state that is
             laid out otherwise.
     """
-    groups = job.key_groups
     if before is None or continuation is None:
-        known: dict[int, OperatorEntry] = {}
-        pending: list[DroppedEntry] = []
-        levels = job.levels
-        sources = _in_natural_order(job, {s.node: s.node for s in job.sources})
+        held = _Held(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}))
     else:
-        known = {o.node: o for o in before.operators}
-        pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
-        levels = before.levels
-        if job.levels > levels:
-            raise _too_deep(job, levels, folder)
-        sources = _sources(job, before, continuation, folder)
-    used = {new: known[old] for new, old in (continuation.operators if continuation else {}).items() if old in known}
+        held = _held(job, before, continuation, next_batch, folder)
+    entries = _entries(job, held, next_batch, folder)
+    sinks = tuple(replace(s, uid=held.sinks.get(s.node, s.uid)) for s in job.sinks)
+    layout = Layout(
+        held.levels,
+        entries,
+        held.sources,
+        {str(s.node): s.uid for s in sinks},
+        held.dropped,
+        readers=tuple(reader.uid for reader in job.readers),
+    )
+    return _with_slots(replace(job, sinks=sinks), layout, next_batch), layout
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a job finds in its checkpoint.
+
+    Attributes:
+        levels: Spark's stateful operators.
+        sources: those of the job, in Spark's order.
+        operators: for each operator of the job that uses existing state, the entry of that state.
+        moves: for those of them whose state has to be rewritten, how.
+        dropped: ranges that hold state of nobody.
+        sinks: for each sink that writes in the place of another one, the name under which that one wrote.
+    """
+
+    levels: int
+    sources: tuple[SourceEntry, ...]
+    operators: Mapping[int, OperatorEntry] = field(default_factory=dict)
+    moves: Mapping[int, Move] = field(default_factory=dict)
+    dropped: tuple[DroppedEntry, ...] = ()
+    sinks: Mapping[int, str] = field(default_factory=dict)
+
+
+def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch: int, folder: str) -> _Held:
+    """What a job goes on from. Raises as :func:`laid_out`."""
+    if job.levels > before.levels:
+        raise _too_deep(job, before.levels, folder)
+    sources = _sources(job, before, continuation, folder)
+    known = {o.node: o for o in before.operators}
+    operators: dict[int, OperatorEntry] = {}
     for spec in job.operators:
-        if before is not None and continuation is not None and spec.node in continuation.operators.keys() - used.keys():
-            raise _otherwise(spec, folder, "it holds nothing of it")
-    kept = {used[o.node].first for o in job.operators if o.node in used}
-    pending += [DroppedEntry(o.first, o.level, next_batch) for o in known.values() if o.first not in kept]
-    taken = sorted({*kept, *(d.first for d in pending)})
-    operators: list[OperatorSpec] = []
+        if spec.node in continuation.operators:
+            old = known.get(continuation.operators[spec.node])
+            if old is None:
+                raise _otherwise(spec, folder, "it holds nothing of it")
+            operators[spec.node] = old
+    kept = {entry.first for entry in operators.values()}
+    pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
+    pending += [DroppedEntry(o.first, o.level, next_batch) for o in before.operators if o.first not in kept]
+    sinks = {new: before.sinks[str(old)] for new, old in continuation.sinks.items() if str(old) in before.sinks}
+    return _Held(before.levels, sources, operators, continuation.moves, tuple(pending), sinks)
+
+
+def _entries(job: JobGraph, held: _Held, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
+    """The entries of the operators of a job: an operator that starts empty gets a free range of slots."""
+    taken = sorted({o.first for o in held.operators.values()} | {d.first for d in held.dropped})
     entries: list[OperatorEntry] = []
     for spec in job.operators:
-        tables = {t.name: _described(spec.kernel, t) for t in spec.kernel.tables}
-        old = used.get(spec.node)
+        tables = {table.name: TableEntry.of(spec.kernel, table) for table in spec.kernel.tables}
+        old = held.operators.get(spec.node)
         if old is None:
-            first = _free(taken, groups)
-            taken = sorted([*taken, first])
-            entry = OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels)
+            first = _free(taken, job.key_groups)
+            insort(taken, first)
+            entries.append(OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels))
         else:
-            move = continuation.moves.get(spec.node) if continuation else None
-            entry = _continued(spec, old, tables, move, next_batch, folder)
-        entries.append(entry)
-        pair = None if entry.rewrite is None else Rewrite(entry.rewrite)
-        operators.append(replace(spec, version=entry.version, rewrite=pair))
-    names = {} if before is None or continuation is None else before.sinks
-    came = continuation.sinks if continuation else {}
-    sinks = tuple(replace(s, uid=names.get(str(came.get(s.node)), s.uid)) for s in job.sinks)
-    layout = Layout(levels, tuple(entries), sources, {str(s.node): s.uid for s in sinks}, tuple(pending))
-    layout = replace(layout, readers=tuple(reader.uid for reader in job.readers))
+            entries.append(_continued(spec, old, tables, held.moves.get(spec.node), next_batch, folder))
+    return tuple(entries)
+
+
+def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
+    """The job with the slots of a layout."""
     places = {s.node: i for i, s in enumerate(job.sources)}
-    marks = {s.node: s.markers for s in sources}
-    return (
-        replace(
-            job,
-            sources=tuple(replace(s, marks=marks[s.node]) for s in job.sources),
-            operators=tuple(operators),
-            sinks=sinks,
-            slots=tuple(e.first for e in entries),
-            sink_slots=max((first + groups for first in taken), default=0),
-            dropped=tuple(DroppedRange(d.first, d.level) for d in pending),
-            least_levels=levels,
-            order=tuple(None if s.node is None else places[s.node] for s in sources),
-            first_batch=next_batch,
+    marks = {s.node: s.markers for s in layout.sources}
+    taken = [o.first for o in layout.operators] + [d.first for d in layout.dropped]
+    return replace(
+        job,
+        sources=tuple(replace(s, marks=marks[s.node]) for s in job.sources),
+        operators=tuple(
+            replace(spec, version=entry.version, rewrite=None if entry.rewrite is None else Rewrite(entry.rewrite))
+            for spec, entry in zip(job.operators, layout.operators, strict=True)
         ),
-        layout,
+        slots=tuple(entry.first for entry in layout.operators),
+        sink_slots=max((first + job.key_groups for first in taken), default=0),
+        dropped=tuple(DroppedRange(d.first, d.level) for d in layout.dropped),
+        least_levels=layout.levels,
+        order=tuple(None if s.node is None else places[s.node] for s in layout.sources),
+        first_batch=next_batch,
     )
 
 
@@ -213,25 +280,10 @@ def _free(taken: Sequence[int], groups: int) -> int:
     return at
 
 
-def _described(kernel: Kernel, table: StateTable) -> dict[str, Any]:
-    return {
-        "slot": table.slot,
-        "columns": {name: str(dtype) for name, dtype in table.schema.items()},
-        "lookup": list(table.lookup),
-        "identity": list(table.identity),
-        "labels": kernel.labels(table),
-    }
-
-
-def _kept(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept, whatever people call it."""
-    return {name: {k: v for k, v in table.items() if k != "labels"} for name, table in tables.items()}
-
-
 def _continued(
     spec: OperatorSpec,
     old: OperatorEntry,
-    tables: Mapping[str, Any],
+    tables: Mapping[str, TableEntry],
     move: Move | None,
     next_batch: int,
     folder: str,
@@ -242,13 +294,17 @@ def _continued(
         raise _otherwise(spec, folder, "it stands elsewhere in the job")
     left = old.rewrite if old.since >= next_batch else None
     if move is None:
-        if _kept(old.tables) != _kept(tables):
+        if not _keep_the_same(old.tables, tables):
             raise _otherwise(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
         return replace(entry, rewrite=left, since=next_batch if left else old.since)
     columns = _moved(spec, old, tables, move, folder)
     if left is not None:
         columns = {t: {new: left[t][was] for new, was in names.items()} for t, names in columns.items()}
     return replace(entry, version=old.version + (left is None), rewrite=columns, since=next_batch)
+
+
+def _keep_the_same(old: Mapping[str, TableEntry], new: Mapping[str, TableEntry]) -> bool:
+    return old.keys() == new.keys() and all(table.keeps_the_same(new[name]) for name, table in old.items())
 
 
 def _name_before(name: str, column_: StateColumn, move: Move) -> str:
@@ -262,7 +318,7 @@ def _name_before(name: str, column_: StateColumn, move: Move) -> str:
 
 
 def _moved(
-    spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, Any], move: Move, folder: str
+    spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move, folder: str
 ) -> dict[str, dict[str, str]]:
     """Per table, for each column the one that holds it in the state of ``old``."""
     out: dict[str, dict[str, str]] = {}
@@ -270,9 +326,9 @@ def _moved(
         was, now = old.tables.get(table.name), tables[table.name]
         names = {name: _name_before(name, c, move) for name, c in table.columns.items()}
         fits = was is not None and (
-            all(was["columns"].get(names[n]) == dtype for n, dtype in now["columns"].items())
-            and [names[n] for n in now["lookup"]] == was["lookup"]
-            and {names[n] for n in now["identity"]} == set(was["identity"])
+            all(was.columns.get(names[n]) == dtype for n, dtype in now.columns.items())
+            and tuple(names[n] for n in now.lookup) == was.lookup
+            and {names[n] for n in now.identity} == set(was.identity)
         )
         if not fits:
             raise _otherwise(spec, folder, f"{table.name} cannot be rewritten from what it holds")
@@ -311,8 +367,8 @@ def _otherwise(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
     return CheckpointError("CKPT024", name=spec.name, folder=folder, why=why)
 
 
-def _columns(tables: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name}({', '.join(table['labels'].values())})" for name, table in tables.items())
+def _columns(tables: Mapping[str, TableEntry]) -> str:
+    return "; ".join(f"{name}({', '.join(table.labels.values())})" for name, table in tables.items())
 
 
 def _in_natural_order(job: JobGraph, nodes: Mapping[int, int]) -> tuple[SourceEntry, ...]:

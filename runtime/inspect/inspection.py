@@ -216,10 +216,6 @@ def _configs(
 def _tables(snapshot: Snapshot, entry: OperatorEntry) -> tuple[TableState, ...]:
     """The tables of an operator as the checkpoint notes them: functions that its kernel needs may be those of another
     session."""
-    try:
-        tables = noted_tables(entry.tables)
-        labels = {name: dict(facts["labels"]) for name, facts in entry.tables.items()}
-    except (ValueError, KeyError, TypeError) as cause:
-        raise CheckpointError("CKPT024.other", name=entry.name, folder=snapshot.folder) from cause
+    tables = noted_tables(entry.tables)
     names = short_names(tables)
-    return tuple(TableState(t, names[t.name], labels[t.name]) for t in tables)
+    return tuple(TableState(t, names[t.name], dict(entry.tables[t.name].labels)) for t in tables)

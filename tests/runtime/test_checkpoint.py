@@ -118,7 +118,7 @@ def test_after_it_another_plan_may_not(there: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
-        ({"format": 3}, "CKPT005"),
+        ({"format": 4}, "CKPT005"),
         ({"layouts": 5}, "CKPT005"),
         ({"layouts": [5]}, "CKPT005"),
         ({"layouts": [{}]}, "CKPT005"),

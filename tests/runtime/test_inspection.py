@@ -25,7 +25,7 @@ from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
 from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation
 from stateplan.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
 from stateplan.runtime.inspect.inspection import TableState
-from stateplan.runtime.inspect.noted_tables import noted_tables, parse_dtype
+from stateplan.runtime.inspect.noted_tables import noted_tables
 from stateplan.runtime.inspect.state_figures import Aged, TableFigures
 from stateplan.runtime.kernel import StateTable, own_columns
 from stateplan.runtime.translate import translate
@@ -279,12 +279,6 @@ def test_an_operator_whose_function_this_session_does_not_know(tmp_path: Path) -
     found = labels(CheckpointReader.read(checkpoint(tmp_path, query)))
     (tables,) = found.values()
     assert tables["rows"][:3] == ["customer", "COUNT(*)", "spread(id)"]
-
-
-@pytest.mark.parametrize("text", ["", "Int64(", "open('x')", "__import__('os')", "Nonsense", "7", "Int64.x", "[Int64]"])
-def test_what_is_no_type(text: str) -> None:
-    with pytest.raises(ValueError, match="type"):
-        parse_dtype(text)
 
 
 # ---- selectors --------------------------------------------------------------------------------------------------
