@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -85,11 +84,6 @@ class TtlConfig:
     def by_event_time(self) -> bool:
         """Whether times of access are event times, also while state never expires: it may get a TTL."""
         return self.time_characteristic is TtlTimeCharacteristic.EVENT_TIME
-
-
-def ttl_configs(ttls: Iterable[int | TtlConfig]) -> tuple[TtlConfig, ...]:
-    """Lifetimes with everything else at its default, where they are given in milliseconds only."""
-    return tuple(t if isinstance(t, TtlConfig) else TtlConfig(t) for t in ttls)
 
 
 _NS_PER_MS = 1_000_000

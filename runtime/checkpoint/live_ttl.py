@@ -27,6 +27,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.common.ttl import MAX_TTL, format_ttl
+from stateplan.runtime.batch_ttls import ttls_text
 from stateplan.runtime.checkpoint.locks import locked
 
 if TYPE_CHECKING:
@@ -330,13 +331,10 @@ class LiveTtls:
         self._record = record
 
     def _text(self, batch: int) -> str:
-        found = {}
-        for number, spec in enumerate(self.operators):
-            states = [self._record.get((spec.uid, index)) for index in range(len(spec.ttl))]
-            ttls = [c.ttl if s is None else s.during(batch) for c, s in zip(spec.ttl, states, strict=True)]
-            if any(c.ttl != ttl for c, ttl in zip(spec.ttl, ttls, strict=True)):
-                found[number] = ttls
-        return json.dumps(found, separators=(",", ":")) if found else ""
+        """The TTLs of a micro-batch that differ from those of the plan."""
+        planned = {(spec.uid, index): config.ttl for spec in self.operators for index, config in enumerate(spec.ttl)}
+        held = {key: self._record[key].during(batch) for key in planned if key in self._record}
+        return ttls_text({key: ttl for key, ttl in held.items() if ttl != planned[key]})
 
 
 def _words(ttl: int) -> str:

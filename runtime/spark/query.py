@@ -26,7 +26,6 @@ from stateplan.runtime.spark.tasks import (
     WATERMARKS,
     local_property,
     micro_batch,
-    with_ttls,
     with_watermarks,
 )
 
@@ -79,6 +78,8 @@ class Shipped:
         key = (self.key, ttls, marks)
         if key not in _live:
             _live.clear()
+            from stateplan.runtime.batch_ttls import with_ttls
+
             graph = with_ttls(graph, ttls) if ttls else graph
             _live[key] = with_watermarks(graph, marks) if marks else graph
         return _live[key]

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from stateplan.runtime.jobgraph import JobGraph
 
 TTLS = "stateplan.ttl"
-"""A local property: JSON, operator number -> TTLs of its states in milliseconds; missing or empty where the plan's
-hold."""
+"""A local property: the TTLs of states that differ from the plan; see :mod:`runtime.batch_ttls`. Missing or empty where
+the plan's hold."""
 
 WATERMARKS = "stateplan.watermarks"
 """A local property: JSON, number of a reader -> how far event time had come before the micro-batch, ms."""
@@ -29,16 +29,6 @@ def micro_batch() -> int | None:
     """The id of the micro-batch; None outside of one."""
     text = local_property("streaming.sql.batchId")
     return None if text is None else int(text)
-
-
-def with_ttls(graph: JobGraph, text: str) -> JobGraph:
-    """The job with the TTLs that :data:`TTLS` says."""
-    operators = list(graph.operators)
-    for number, ttls in json.loads(text).items():
-        spec = operators[int(number)]
-        configs = tuple(replace(config, ttl=ttl) for config, ttl in zip(spec.ttl, ttls, strict=True))
-        operators[int(number)] = replace(spec, ttl=configs)
-    return replace(graph, operators=tuple(operators))
 
 
 def with_watermarks(graph: JobGraph, text: str) -> JobGraph:

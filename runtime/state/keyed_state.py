@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.ttl import TtlConfig, ttl_configs
+from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.jobgraph import Rewrite
 from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, Frames, Kernel, StateTable, Watermark
 from stateplan.runtime.metrics.ages import Use
@@ -192,9 +192,9 @@ class KeyedState:
         """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
         return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
 
-    def waiting(self, kernel: Kernel, now: int, ttl: Sequence[int | TtlConfig]) -> int:
+    def waiting(self, kernel: Kernel, now: int, ttl: Sequence[TtlConfig]) -> int:
         """How much waits for the clock; see :meth:`Kernel.waiting`."""
-        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         return kernel.waiting(
             [
                 self.due(t, t.due, END_OF_TIME, *clocks[t.slot]) if t.due else pl.DataFrame(schema=state_schema(t))
@@ -213,13 +213,13 @@ class KeyedState:
             self._changed = True
         self._changed |= runs.tend(now, ttl)
 
-    def sweep(self, now: int, ttl: Sequence[int | TtlConfig]) -> None:
+    def sweep(self, now: int, ttl: Sequence[TtlConfig]) -> None:
         """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
 
         Args:
             now, ttl: as for :meth:`step`.
         """
-        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl_configs(ttl)]
+        clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         for table in self._tables:
             runs = self._runs[table.name]
             self._changed |= runs.drop_expired(*clocks[table.slot])
@@ -231,7 +231,7 @@ class KeyedState:
         kernel: Kernel,
         inputs: Frames,
         now: int,
-        ttl: Sequence[int | TtlConfig],
+        ttl: Sequence[TtlConfig],
         watermark: Watermark | None = None,
         fields: InputFields | None = None,
     ) -> pl.DataFrame:
@@ -240,7 +240,7 @@ class KeyedState:
         Args:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
-            ttl: per ``state`` entry of the plan; of one given in milliseconds everything else is the default.
+            ttl: per ``state`` entry of the plan.
             watermark: how far event time has come.
             fields: what is known of the rows of the inputs; for states with other than default TTL semantics.
 
@@ -252,7 +252,7 @@ class KeyedState:
             kernel,
             inputs,
             now,
-            ttl_configs(ttl),
+            ttl,
             time,
             fields or InputFields(),
             self._find,

@@ -21,6 +21,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.support import CLOCK, changes_of, split
 from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
+from tests.support.memory_state import ttls as ttl_configs
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 LEFT = row_type([("k", STRING), ("v", INT), ("t", ROWTIME)])
@@ -149,7 +150,7 @@ def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) 
             assert KIND not in out.columns
             assert plain(changes_of(out)) == Counter(expected)
             runs = KeyedState(store, cache, kernel.tables, "here")
-            assert plain(changes_of(runs.step(kernel, inputs, 1, (0, 0), watermark))) == Counter(expected)
+            assert plain(changes_of(runs.step(kernel, inputs, 1, ttl_configs((0, 0)), watermark))) == Counter(expected)
     assert not state.tables[0] and not state.tables[1]
 
 
@@ -173,7 +174,8 @@ def test_with_a_ttl_for_each_side(segments, join_type, keyed, bounds, ttls, cloc
         mark = after
         assert plain(changes_of(state.step(inputs, flink.now, ttls, watermark))) == Counter(expected)
         runs = KeyedState(store, cache, kernel.tables, "here")
-        assert plain(changes_of(runs.step(kernel, inputs, flink.now, ttls, watermark))) == Counter(expected)
+        theirs = changes_of(runs.step(kernel, inputs, flink.now, ttl_configs(ttls), watermark))
+        assert plain(theirs) == Counter(expected)
 
 
 @fewer(0.25)

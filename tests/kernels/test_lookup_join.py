@@ -23,7 +23,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, frame, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 LEFT = row_type([("id", INT), ("k", INT), ("v", INT)])
 TABLE = row_type([("k", INT), ("n", STRING), ("w", INT)])
@@ -134,7 +134,7 @@ def test_what_was_found_is_taken_back(changes, one, other, outer, ttl, clock, cu
         expected = [o for c in part for o in flink.add(c, (one, other)[now % 2], now, ttl)]
         assert changes_of(state.step([frame(LEFT, part, True)], now, [ttl])) == expected
         runs = KeyedState(store, cache, kernel.tables, "here")
-        assert changes_of(runs.step(kernel, [frame(LEFT, part, True)], now, [ttl])) == expected
+        assert changes_of(runs.step(kernel, [frame(LEFT, part, True)], now, ttls([ttl]))) == expected
 
 
 def source(path: Path, **options: str) -> DynamicTableSource:

@@ -31,7 +31,7 @@ from tests.kernels.over_functions import ANY_FRAME, Function, there
 from tests.kernels.reference import UPDATE_AFTER
 from tests.kernels.support import CLOCK, CUTS, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", STRING), ("ts", ROWTIME), ("v", INT), ("d", DOUBLE)])
@@ -327,7 +327,7 @@ def test_event_time_over_sorted_runs(events, keys, given_frame, ttl, cuts, clock
         before, mark = mark, mark + steps[n % len(steps)]
         runs = KeyedState(store, RunCache(None), kernel.tables, "test")
         mine = memory.step([frame(batch)], now, [ttl], Watermark(before, mark))
-        theirs = runs.step(kernel, [frame(batch)], now, [ttl], Watermark(before, mark))
+        theirs = runs.step(kernel, [frame(batch)], now, ttls([ttl]), Watermark(before, mark))
         assert sorted(rows_of(mine), key=repr) == sorted(rows_of(theirs), key=repr)
 
 

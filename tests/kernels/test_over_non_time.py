@@ -22,7 +22,7 @@ from tests.kernels.over_functions import ANY_FRAME, Function
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, fold, retracts
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, legal, retracting, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 ROW = row_type([("k", STRING), ("o", INT), ("v", INT), ("d", DOUBLE)])
 COUNTS = [Function(name, BIGINT, None, len) for name in ("ROW_NUMBER", "RANK", "DENSE_RANK")]
@@ -139,7 +139,7 @@ def test_over_sorted_runs(changes, keys, rows, ttl, cuts, clock) -> None:
         now += clock[n % len(clock)]
         runs = KeyedState(store, RunCache(None), made.tables, "test")
         mine = hashable(changes_of(memory.step([frame(ROW, batch)], now, [ttl])))
-        theirs = hashable(changes_of(runs.step(made, [frame(ROW, batch)], now, [ttl])))
+        theirs = hashable(changes_of(runs.step(made, [frame(ROW, batch)], now, ttls([ttl]))))
         assert sorted(mine, key=repr) == sorted(theirs, key=repr)
 
 

@@ -37,6 +37,7 @@ from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Cells
 from tests.kernels.support import CLOCK, CUTS, split
 from tests.support.memory_state import MemoryState
+from tests.support.memory_state import ttls as ttl_configs
 
 STAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", BIGINT), ("op", INT), ("arg", INT), ("ts", STAMP)])
@@ -265,7 +266,8 @@ def test_runs_hold_what_dictionaries_hold(
         after = max(before, 0) + marks[i % len(marks)]
         mark = Watermark(before, after)
         mine = memory.step([frame_of(batch)], i, [0, 5, 0], mark)
-        runs = KeyedState(store, cache, kernel.tables, "a test").step(kernel, [frame_of(batch)], i, [0, 5, 0], mark)
+        theirs = KeyedState(store, cache, kernel.tables, "a test")
+        runs = theirs.step(kernel, [frame_of(batch)], i, ttl_configs([0, 5, 0]), mark)
         assert by_key(rows_of(runs)) == by_key(rows_of(mine))
         before = after
 

@@ -16,7 +16,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import INSERT, Change, Row, retracts
 from tests.kernels.support import CUTS, anything, changes_of, frame, row_of, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))
@@ -57,13 +57,15 @@ def test_rows_come_out_in_order_when_the_input_ends(runs, ascending, nulls_last)
             flink.take(batch)
             for out in (
                 state.step([frame(ROW, batch)], 1, (0,), Watermark()),
-                KeyedState(store, cache, made.tables, "here").step(made, [frame(ROW, batch)], 1, (0,), Watermark()),
+                KeyedState(store, cache, made.tables, "here").step(
+                    made, [frame(ROW, batch)], 1, ttls([0]), Watermark()
+                ),
             ):
                 assert out.height == 0
         keyed = KeyedState(store, cache, made.tables, "here")
         for out in (
             state.step([frame(ROW, [])], 1, (0,), END),
-            keyed.step(made, [frame(ROW, [])], 1, (0,), END),
+            keyed.step(made, [frame(ROW, [])], 1, ttls([0]), END),
         ):
             got = changes_of(out)
             assert Counter(got) == Counter({(INSERT, r): n for r, n in flink.rows.items() if n})

@@ -34,7 +34,7 @@ from tests.kernels.reference import INSERT, Row
 from tests.kernels.support import call, changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_group_table_aggregate import BEST
 from tests.kernels.test_user_aggregates import user
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(
@@ -88,7 +88,7 @@ def test_same_output(name: str, tmp_path: Path, data: st.DataObject) -> None:
         batch = [frame(ROW, s[:size], kind=retract) for s in streams]
         streams = [s[size:] for s in streams]
         runs = KeyedState(store, RunCache(tmp_path), kernel.tables, "test")
-        mine, theirs = memory.step(batch, now, [ttl, ttl]), runs.step(kernel, batch, now, [ttl, ttl])
+        mine, theirs = memory.step(batch, now, [ttl, ttl]), runs.step(kernel, batch, now, ttls([ttl, ttl]))
         if inputs == 1:
             assert changes_of(mine) == changes_of(theirs)
         else:

@@ -21,7 +21,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.kernels.support import CLOCK, changes_of, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 LEFT = row_type([("k", STRING), ("v", INT), ("t", ROWTIME)])
@@ -151,7 +151,7 @@ def test_row_by_row(segments, join_type, condition, ttl, clock, cuts) -> None:
             expected = flink.play(lefts, rights, now, watermark, ttl)
             assert plain(changes_of(state.step(inputs, now, ttl, watermark))) == expected
             runs = KeyedState(store, cache, kernel.tables, "here")
-            assert plain(changes_of(runs.step(kernel, inputs, now, ttl, watermark))) == expected
+            assert plain(changes_of(runs.step(kernel, inputs, now, ttls(ttl), watermark))) == expected
 
 
 @fewer(0.5)

@@ -25,7 +25,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.kernels.reference import Call, Change, GroupAggregate, Row, fold, retracts
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, legal, retracting, split
 from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 EPOCH = datetime(1970, 1, 1)
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
@@ -212,7 +212,7 @@ def test_over_sorted_runs(changes, slicing, emission, cuts, clock, steps) -> Non
         rows = sliced(frame(ROW, batch), now)
         runs = KeyedState(store, RunCache(None), made.tables, "test")
         mine = changes_of(memory.step([rows], now, [0], Watermark(before, mark)))
-        theirs = changes_of(runs.step(made, [rows], now, [0], Watermark(before, mark)))
+        theirs = changes_of(runs.step(made, [rows], now, ttls([0]), Watermark(before, mark)))
         assert sorted(mine, key=repr) == sorted(theirs, key=repr)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, ttl_configs
+from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType
 from stateplan.execnodes.specs import StateMetadata
 
 
@@ -39,4 +39,3 @@ def test_state_that_never_expires_notes_event_times_only() -> None:
         TtlTimeCharacteristic.EVENT_TIME,
     )
     assert not (config.reads_refresh or config.finds_expired or config.is_plain) and config.by_event_time
-    assert ttl_configs([5, config]) == (TtlConfig(5), config)

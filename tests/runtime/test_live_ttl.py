@@ -11,10 +11,10 @@ import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.ttl import TtlConfig, UpdateType
+from stateplan.runtime.batch_ttls import with_ttls
 from stateplan.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
 from stateplan.runtime.checkpoint.locks import locked
 from stateplan.runtime.jobgraph import JobGraph
-from stateplan.runtime.spark.tasks import with_ttls
 from tests.runtime.test_state_slots import job
 
 PLAN = 1000

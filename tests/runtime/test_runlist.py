@@ -19,6 +19,7 @@ from stateplan.runtime.state import run_list as runlist
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import LAST_PREFIX, RunInfo
+from tests.support.memory_state import ttls
 
 MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()}))
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
@@ -94,7 +95,7 @@ def test_state_is_that_of_a_dictionary_whatever_merges_and_sweeps_do(
             state = KeyedState(store, cache, [MANY], "test")
             must, may = reference.look(now, ttl)
             if idle:
-                state.sweep(now, (ttl,))
+                state.sweep(now, ttls([ttl]))
             else:
                 # Times of access need not ascend: by event time a later change may be of an earlier time.
                 new = {(k, e): (v, now - back) for k, e, v, back in upserts}
@@ -189,10 +190,10 @@ def test_a_sweep_drops_what_has_expired_without_reading_it() -> None:
         write(store, np.arange(n * 10, n * 10 + 10), 100 * n)
     store.values = dict.fromkeys(store.values, b"not to be read")
     state = KeyedState(store, RunCache(None), [POINT], "test")
-    state.sweep(600, (250,))
+    state.sweep(600, ttls([250]))
     assert [p.newest for p in parts_of(store, POINT)] == [400]
     assert (state.stats.expired_rows[0], state.stats.expired_runs, state.stats.merged_rows) == (40, 4, 0)
-    KeyedState(store, RunCache(None), [POINT], "test").sweep(600, (0,))
+    KeyedState(store, RunCache(None), [POINT], "test").sweep(600, ttls([0]))
     assert len(parts_of(store, POINT)) == 1
 
 
@@ -205,7 +206,7 @@ def test_a_sweep_rewrites_what_has_mostly_expired_part_by_part() -> None:
         moved = []
         for _ in range(200):
             state = KeyedState(store, RunCache(None), [POINT], "test")
-            state.sweep(60, (20,))
+            state.sweep(60, ttls([20]))
             moved.append(state.stats.merged_rows)
             check_structure(store, POINT)
     assert before == 1200
@@ -220,5 +221,5 @@ def test_a_sweep_drops_tombstones_that_hide_nothing() -> None:
     state = KeyedState(store, RunCache(None), [POINT], "test")
     state.write(POINT, None, pl.DataFrame({"k": list(range(10))}), 5, 0)
     state.flush()
-    KeyedState(store, RunCache(None), [POINT], "test").sweep(6, (0,))
+    KeyedState(store, RunCache(None), [POINT], "test").sweep(6, ttls([0]))
     assert store.values == {}

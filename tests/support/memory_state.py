@@ -4,17 +4,22 @@ and small local runs. It checks what a kernel gives it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import polars as pl
 
-from stateplan.common.ttl import TtlConfig, ttl_configs
+from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
 from stateplan.runtime.state.runs import WRITTEN
 from stateplan.runtime.state.ttl_access import InputFields, take_step
 
 Row = dict[str, Any]
+
+
+def ttls(given: Iterable[int | TtlConfig]) -> tuple[TtlConfig, ...]:
+    """TTLs with everything else at its default, where they are given in milliseconds."""
+    return tuple(t if isinstance(t, TtlConfig) else TtlConfig(t) for t in given)
 
 
 class MemoryState:
@@ -60,7 +65,7 @@ class MemoryState:
             reached = [r for r in self._rows(table).values() if r[name] is not None and r[name] <= upto]
             return self._framed(table, reached, at, lifetime)
 
-        taken = take_step(self.kernel, inputs, now, ttl_configs(ttl), time, fields or InputFields(), self._find, due)
+        taken = take_step(self.kernel, inputs, now, ttls(ttl), time, fields or InputFields(), self._find, due)
         self.missed += taken.step.missed
         for w in taken.written:
             self.write(w.table, w.upserts, w.deletes)

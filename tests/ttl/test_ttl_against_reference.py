@@ -22,7 +22,7 @@ from stateplan.runtime.state.ttl_access import InputFields
 from tests.kernels import reference
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.kernels.support import call, changes_of, frame, row_of
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 from tests.ttl.flip25 import CONFIGS, Aggregate, Entries, Moment, Side, config
 
 ROW = row_of("iil")
@@ -87,7 +87,7 @@ def compare(
         watermark = Watermark(before, mark)
         mine = memory.step(frames, now, configs, watermark, fields)
         runs = KeyedState(store, cache, kernel.tables, "test")
-        theirs = runs.step(kernel, frames, now, configs, watermark, fields)
+        theirs = runs.step(kernel, frames, now, ttls(configs), watermark, fields)
         assert fold(changes_of(mine)) == fold(expected), number
         if not cleaned:
             assert fold(changes_of(theirs)) == fold(expected), number

@@ -25,6 +25,7 @@ from stateplan.runtime.state.ttl_access import InputFields, expiry_clock
 from stateplan.runtime.translate import translate
 from tests.kernels.reference import DELETE, INSERT
 from tests.kernels.support import call, changes_of, frame, row_of
+from tests.support.memory_state import ttls
 from tests.ttl.ttl_plays import KINDS, Play, aged, compiled
 
 FIRST = KINDS["deduplicate first"]
@@ -95,7 +96,7 @@ def test_runs_with_and_without_times_of_writing_are_read_and_merged_together() -
         config = configs[number % 3]
         ttl = TtlConfig(1000, config.update_type, config.visibility, config.time_characteristic)
         rows = [(INSERT, (1, number)), (DELETE, (1, number - 4))] if number > 3 else [(INSERT, (1, number))]
-        out = state.step(kernel, [frame(ROW, rows, True)], number, [ttl], Watermark(), FIELDS)
+        out = state.step(kernel, [frame(ROW, rows, True)], number, ttls([ttl]), Watermark(), FIELDS)
         values = (values | {number}) - {number - 4}
         assert changes_of(out)[-1][1] == (1, len(values))
     assert any(WRITTEN in found.columns for table in kernel.tables for _, found in state.runs(table))

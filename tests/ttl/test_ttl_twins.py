@@ -20,7 +20,7 @@ from tests.kernels.reference import INSERT
 from tests.kernels.support import changes_of, frame, inserting, retracting, row_of
 from tests.kernels.test_state_twins import KERNELS as TWINS
 from tests.kernels.test_state_twins import ROW, ROWS, SPEC
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 from tests.ttl.flip25 import CONFIGS, config
 
 KERNELS: dict[str, tuple[Kernel, bool]] = {
@@ -55,7 +55,7 @@ def test_same_output(words: tuple[str, str, str], data: st.DataObject) -> None:
         time = Watermark(before, mark)
         runs = KeyedState(store, cache, kernel.tables, "test")
         mine = memory.step(batch, now, [lifetime] * 2, time, fields)
-        theirs = runs.step(kernel, batch, now, [lifetime] * 2, time, fields)
+        theirs = runs.step(kernel, batch, now, ttls([lifetime] * 2), time, fields)
         assert sorted(map(repr, changes_of(mine))) == sorted(map(repr, changes_of(theirs)))
         # Once merges have removed expired rows, runs find fewer of them.
         cleaned = lifetime.finds_expired and runs.stats.expired_rows.total() > 0
