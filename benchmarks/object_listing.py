@@ -17,7 +17,8 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 
 from stateplan.connectors.listing import FileEntry, table_files
-from stateplan.connectors.protocol import FileSource, Split
+from stateplan.connectors.protocol import FileSource
+from stateplan.connectors.splits import FileSplit
 from stateplan.runtime.file_lists import FileLists
 from stateplan.runtime.markers import Markers
 
@@ -54,7 +55,7 @@ class ManyObjects(AbstractFileSystem):  # type: ignore[misc]
 class _Many(FileSource):
     path: str = "many://bucket/table"
 
-    def read(self, split: Split) -> Any:
+    def read(self, split: FileSplit) -> Any:
         raise NotImplementedError
 
     def files(self) -> list[FileEntry]:

@@ -13,15 +13,16 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import RunError
 from stateplan.common.options import Option, OptionType, Role
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import counted
-from stateplan.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable, Split
+from stateplan.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable
 from stateplan.connectors.retries import Again
+from stateplan.connectors.splits import RangeSplit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +56,7 @@ class ArrowTable(Connector):
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return False
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         return self._rows(table)
 
     def lookup(self, table: SourceTable) -> Lookup:
@@ -89,8 +90,8 @@ class _Rows(RangeSource):
         """Bytes of the file."""
         return Path(self.path).stat().st_size
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        yield from self._slice(split["start"], split["stop"])
+    def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
+        yield from self._slice(split.start, split.stop)
 
     def _slice(self, start: int, stop: int) -> Iterator[pl.DataFrame]:
         import polars as pl

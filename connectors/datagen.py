@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import Place
 from stateplan.common.options import Option, OptionType, Role, parse_value
 from stateplan.common.types import LogicalType
 from stateplan.connectors.datagen_columns import FIELD_OPTIONS, column_plans
-from stateplan.connectors.protocol import Connector, RangeSource, Source, SourceTable, Split
+from stateplan.connectors.protocol import Connector, RangeSource, Source, SourceTable
+from stateplan.connectors.splits import RangeSplit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,7 +111,7 @@ class Datagen(Connector):
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return None
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         options = dict(table.options)
         if table.limit is not None:
             options["number-of-rows"] = str(min(table.limit, int(options.get("number-of-rows", table.limit))))
@@ -131,6 +132,6 @@ class DatagenSource(RangeSource):
     def size(self) -> int | None:
         return None if self.total is None else self.total * _ROW_BYTES
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        for start in range(split["start"], split["stop"], self.step):
-            yield self.generator.rows(start, min(start + self.step, split["stop"]))
+    def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
+        for start in range(split.start, split.stop, self.step):
+            yield self.generator.rows(start, min(start + self.step, split.stop))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
@@ -32,9 +32,9 @@ from stateplan.connectors.protocol import (
     SinkTable,
     Source,
     SourceTable,
-    Split,
 )
 from stateplan.connectors.retries import Again
+from stateplan.connectors.splits import FileSplit
 from stateplan.connectors.staging import Staging
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Filesystem(Connector):
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
         return list_partitions(options["path"], keys, self.value(options, "partition.default-name"))
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         return Files(
             table.options["path"],
             decoder_of(table),
@@ -245,12 +245,12 @@ class Files(FileSource):
     def files(self) -> list[FileEntry]:
         return table_files(self.path, self.pattern)
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        path = plain_path(split["path"])
+    def read(self, split: FileSplit) -> Iterator[pl.DataFrame]:
+        path = plain_path(split.path)
         if self.pattern is not None and not matches(path, self.pattern):
             return
-        if "data" in split:
-            with handed(path, split["data"], split["modified"].timestamp()):
+        if split.data is not None and split.modified is not None:
+            with handed(path, split.data, split.modified.timestamp()):
                 yield from self._frames(path)
         else:
             yield from self._frames(path)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
@@ -25,25 +25,17 @@ from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, 
 from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
 from stateplan.connectors.noted import Noting
 from stateplan.connectors.retries import Again
+from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.functions.rex import Rex
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+S = TypeVar("S", bound=Split)
+
 Partition: TypeAlias = Mapping[str, str | None]
 """Partition column to its value as text; None for NULL."""
-
-Split: TypeAlias = dict[str, Any]
-"""What a worker reads in one go. A source that plans its own gives JSON-ready values; ``seq`` (text) orders the splits
-of a micro-batch, ``now`` (ms) is its time.
-
-A source whose rows come in several streams, each with a watermark of its own, gives ``part`` (text), the name of the
-stream. The watermark of the source is the least of its parts. Such a source plans a split for every part in each
-micro-batch, also for parts that have no rows in it: parts that a micro-batch does not name are gone. ``waits`` (true)
-says of a part without rows that it has some to read later, and so is not idle.
-
-A split with ``ends`` (true) is not read. It says that the input of the job has ended."""
 
 Offset: TypeAlias = dict[str, Any]
 """How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
@@ -155,10 +147,11 @@ class SinkTable(Table):
 # ---- reading ---------------------------------------------------------------------------------------------------
 
 
-class Source(ABC):
+class Source(ABC, Generic[S]):
     """How a table is read. Picklable: made on the driver, used in workers.
 
-    A subclass of one of the four kinds below, which say where the splits of a micro-batch come from.
+    A subclass of one of the four kinds below, which say where the splits of a micro-batch come from, and which record a
+    split is.
 
     Attributes:
         bounded: whether it ends by itself.
@@ -168,7 +161,7 @@ class Source(ABC):
     bounded: bool = True
     interval: int | None = None
 
-    def check(self, name: str) -> None:  # noqa: B027 - nothing by default
+    def check(self, name: str) -> None:
         """On the driver, before the job starts, and in workers of a cluster: raises a StateplanError when the table
         ``name`` cannot be read."""
 
@@ -177,13 +170,12 @@ class Source(ABC):
         table always runs in Spark."""
         return None
 
-    def splits(self, batch: pa.RecordBatch) -> list[Split]:
+    @abstractmethod
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[S] | EndOfInput]:
         """In a worker: the splits that rows of the Spark source stand for."""
-        rows: list[Split] = batch.to_pylist()
-        return rows
 
     @abstractmethod
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: S) -> Iterator[pl.DataFrame]:
         """In a worker: the rows of a split, in order, in frames of bounded size.
 
         Frames have the projected columns, then the metadata columns, as ``c0, c1, ...`` with exactly the types of
@@ -192,13 +184,16 @@ class Source(ABC):
         """
 
 
-class OffsetSource(Source):
-    """A source that plans its own splits. The offsets between which a micro-batch reads are recorded before it reads
-    any row: one that runs again, after a failure or at another parallelism, reads the same.
+class OffsetSource(Source[S]):
+    """A source that plans its own splits: ``class LedgerSource(OffsetSource[LedgerSplit])``.
+
+    The offsets between which a micro-batch reads are recorded before it reads any row: one that runs again, after a
+    failure or at another parallelism, reads the same.
 
     The methods that plan run in a process of their own next to the driver.
 
     Attributes:
+        split_type: the record of a split.
         folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
             folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
         idle_timeout: a part without rows for so long does not hold back the watermark of the source, ms; 0 is never.
@@ -209,6 +204,7 @@ class OffsetSource(Source):
             while the job starts.
     """
 
+    split_type: type[S]
     modules: tuple[str, ...] = ()
     folder: AnyPath | None = None
     idle_timeout: int = 0
@@ -226,27 +222,27 @@ class OffsetSource(Source):
         """
 
     @abstractmethod
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
+    def plan(self, start: Offset, end: Offset) -> list[S]:
         """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows: the same whenever it is
-        asked. They are JSON-ready and without the keys ``seq`` and ``now``."""
+        asked."""
 
-    def for_planning(self) -> OffsetSource:
+    def for_planning(self) -> OffsetSource[S]:
         """This source for the process in which it plans, which starts sooner without what only :meth:`read` needs."""
         return self
 
     def committed(self, end: Offset) -> None:
         """Everything before ``end`` has been processed and will not be asked for again. At least once, maybe late."""
 
-    def splits(self, batch: pa.RecordBatch) -> list[Split]:
-        return [{**json.loads(row.pop("split")), **row} for row in batch.to_pylist()]
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[S]]:
+        read, rows = self.split_type.from_json, batch.to_pylist()
+        return [AssignedSplit(read(json.loads(row["split"])), row["seq"], row["now"]) for row in rows]
 
 
-class FileSource(Source):
-    """A source of whole files below a folder; a split has ``path``.
+class FileSource(Source[FileSplit]):
+    """A source of whole files below a folder.
 
     Spark lists and records files on local disk and in HDFS. Elsewhere the driver lists them, and Spark records markers
-    that stand for them; so it does for bounded input by event time. A split of a file that only Spark reaches has
-    ``data`` (bytes) and ``modified`` (datetime) too.
+    that stand for them; so it does for bounded input by event time.
 
     Attributes:
         path: folder or file, a plain path or URL.
@@ -264,25 +260,25 @@ class FileSource(Source):
         """Of the files; None where only Spark lists them."""
         return None if scheme_of(self.path) in HADOOP else sum(file.size for file in self.files())
 
-    def splits(self, batch: pa.RecordBatch) -> list[Split]:
-        if "content" not in batch.schema.names:
-            return super().splits(batch)
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[FileSplit] | EndOfInput]:
         rows = batch.to_pylist()
-        files: list[Split] = [
-            {
-                "path": file.path,
-                "size": file.size,
-                "seq": f"{row['seq']}{file.modified:016d}/{file.path}",
-                "now": row["now"],
-            }
+        if "content" not in batch.schema.names:
+            return [AssignedSplit(_file(row), row["seq"], row["now"]) for row in rows]
+        files = [
+            AssignedSplit(FileSplit(file.path, file.size), f"{row['seq']}{file.modified:016d}/{file.path}", row["now"])
             for row in rows
             for file in entries_in(row["content"])
         ]
-        return files + [{"ends": True, "now": row["now"]} for row in rows if says_end(row["content"])]
+        return [*files, *(EndOfInput(row["now"]) for row in rows if says_end(row["content"]))]
 
 
-class RangeSource(Source):
-    """A source of numbered rows; a split has ``start`` and ``stop`` (exclusive).
+def _file(row: Mapping[str, Any]) -> FileSplit:
+    """A file that Spark has listed, and read where only Spark reaches it."""
+    return FileSplit(row["path"], data=row.get("data"), modified=row.get("modified"))
+
+
+class RangeSource(Source[RangeSplit]):
+    """A source of numbered rows.
 
     Attributes:
         total: number of rows; None for a source that is not ``bounded``.
@@ -294,19 +290,22 @@ class RangeSource(Source):
     per_second: int = 1
     any_clock: bool = False
 
-    def splits(self, batch: pa.RecordBatch) -> list[Split]:
-        merged: list[Split] = []
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[RangeSplit]]:
+        merged: list[AssignedSplit[RangeSplit]] = []
         for row in sorted(batch.to_pylist(), key=lambda r: int(r["start"])):
-            if merged and merged[-1]["stop"] == row["start"]:
-                merged[-1]["stop"] = row["stop"]
+            if merged and merged[-1].split.stop == row["start"]:
+                merged[-1] = replace(merged[-1], split=replace(merged[-1].split, stop=row["stop"]))
             else:
-                merged.append(row)
+                merged.append(AssignedSplit(RangeSplit(row["start"], row["stop"]), row["seq"], row["now"]))
         return merged
 
 
-class InstantSource(Source):
+class InstantSource(Source[InstantSplit]):
     """A source on a virtual clock: each distinct instant of all such tables of a plan is one micro-batch, ascending,
-    and is the time that its operators see. A split has ``now`` alone."""
+    and is the time that its operators see."""
+
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[InstantSplit]]:
+        return [AssignedSplit(InstantSplit(row["now"]), row["seq"], row["now"]) for row in batch.to_pylist()]
 
     @abstractmethod
     def instants(self) -> list[int]:
@@ -584,7 +583,7 @@ class Connector:
         """The partitions that a table has now, for ``PartitionPushDown``; None when they cannot be listed."""
         return None
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         """How a table is read; for a connector whose roles have SOURCE."""
         raise NotImplementedError(self.name)
 

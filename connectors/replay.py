@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, column
 from stateplan.common.files import local_path
@@ -19,8 +19,9 @@ from stateplan.common.options import PATH, Role
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.connectors.formats.base import Format, StampedDecoder
 from stateplan.connectors.listing import file_entries, require_path
-from stateplan.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable, Split
+from stateplan.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable
 from stateplan.connectors.retries import Again
+from stateplan.connectors.splits import InstantSplit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +48,7 @@ class Replay(Connector):
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
         return local_path(options["path"]) is None
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         return ReplayTable.of(table)
 
     def lookup(self, table: SourceTable) -> Lookup:
@@ -116,8 +117,8 @@ class ReplayTable(InstantSource):
 
         return index_of(self.key, self.path, self.schema(), self.decoder).rows(at)
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        yield self.read_at(split["now"])
+    def read(self, split: InstantSplit) -> Iterator[pl.DataFrame]:
+        yield self.read_at(split.at)
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from stateplan.common.errors import RunError
-from stateplan.connectors.protocol import InstantSource, Offset, OffsetSource, RangeSource, Split
+from stateplan.connectors.protocol import InstantSource, Offset, OffsetSource, RangeSource
+from stateplan.connectors.splits import InstantSplit
 from stateplan.runtime.jobgraph import CLOCK, JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator
 from stateplan.runtime.kernel import Alarms
 
@@ -37,7 +38,7 @@ def instants(graph: JobGraph) -> list[int]:
     return sorted({at for r in readers for at in r.instants()})
 
 
-class ClockSource(OffsetSource):
+class ClockSource(OffsetSource[InstantSplit]):
     """The instants at which state of operators by processing time becomes due: no rows, but a micro-batch for each,
     should there be no input.
 
@@ -45,6 +46,7 @@ class ClockSource(OffsetSource):
         alarms: of the operators.
     """
 
+    split_type = InstantSplit
     bounded = False
 
     def __init__(self, alarms: Sequence[Alarms]) -> None:
@@ -60,10 +62,10 @@ class ClockSource(OffsetSource):
         now = time.time_ns() // 1_000_000
         return max(alarms.last(now) for alarms in self.alarms)
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
-        return [{"at": end["at"]}]
+    def plan(self, start: Offset, end: Offset) -> list[InstantSplit]:
+        return [InstantSplit(end["at"])]
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: InstantSplit) -> Iterator[pl.DataFrame]:
         yield from ()
 
 

@@ -9,7 +9,8 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.types import LogicalType
-from stateplan.connectors.protocol import RangeSource, Split
+from stateplan.connectors.protocol import RangeSource
+from stateplan.connectors.splits import RangeSplit
 from stateplan.functions.rex import Rex
 from stateplan.runtime.transforms.calc import CalcTransform
 
@@ -23,13 +24,7 @@ class ValuesSource(RangeSource):
     total = 1
     any_clock = True
 
-    def instants(self) -> list[int]:
-        """The instant of the rows."""
-        return [0]
-
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        if split["now"] and "start" not in split:
-            return
+    def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
         one = pl.DataFrame({"@one": [0]})
         if not self.types:
             yield pl.DataFrame(height=len(self.rows))

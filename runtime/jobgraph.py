@@ -83,7 +83,7 @@ class SourceSpec:
     uid: str
     name: str
     connector: str
-    reader: Source
+    reader: Source[Any]
     pipeline: Pipeline
     node: int = -1
     marks: str = ""

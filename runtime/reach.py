@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.roots import Roots, holding
@@ -29,7 +30,7 @@ class Reach:
         roots: of the job.
     """
 
-    sources: tuple[tuple[str, Source], ...]
+    sources: tuple[tuple[str, Source[Any]], ...]
     sinks: tuple[tuple[str, Sink], ...]
     checkpoint: str
     folder: Path | None

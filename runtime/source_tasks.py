@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import polars as pl
 import pyarrow as pa
 
 from stateplan.common.errors import DataError, Place, StateplanError
-from stateplan.common.files import bytes_taken, local_path, plain_path
+from stateplan.common.files import bytes_taken
 from stateplan.common.roots import hold
-from stateplan.connectors.protocol import Split
 from stateplan.connectors.rejects import Reject, collecting
+from stateplan.connectors.splits import AssignedSplit, EndOfInput, Split
 from stateplan.runtime.delivery import Clock, closing_marks, count_rows, deliver, name_part, send_marks, side_blobs
 from stateplan.runtime.exchange import Blob, blob_batch
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
@@ -34,8 +32,6 @@ def read_source(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` that turns the splits of a source into blobs.
 
-    A split is a row of the Spark source; it has ``now`` (ms) and ``seq``, a text that orders the splits.
-
     Args:
         batch: the micro-batch.
         index: number of the source.
@@ -51,7 +47,11 @@ def read_source(
 
 
 def read_splits(
-    batch: MicroBatch, index: int, splits: Iterable[Split], pack: Callable[[list[Blob]], T], level: int = 1
+    batch: MicroBatch,
+    index: int,
+    splits: Iterable[AssignedSplit[Any] | EndOfInput],
+    pack: Callable[[list[Blob]], T],
+    level: int = 1,
 ) -> Iterator[T]:
     """What :func:`read_source` gives, of splits. Raises WorkerError.
 
@@ -95,12 +95,12 @@ class _SourceTask(Generic[T]):
         self.rows_of: Counter[str] = Counter()
         self.waiting: set[str] = set()
 
-    def run(self, splits: Iterable[Split]) -> Iterator[T]:
+    def run(self, splits: Iterable[AssignedSplit[Any] | EndOfInput]) -> Iterator[T]:
         """Reads the splits, and then sends what belongs to the end of the task."""
         hold(self.graph.roots)
         for split in splits:
-            self.now = max(self.now, split["now"])
-            if split.get("ends"):
+            self.now = max(self.now, split.now)
+            if isinstance(split, EndOfInput):
                 self.ended = True
             else:
                 yield from self._read(split)
@@ -108,15 +108,16 @@ class _SourceTask(Generic[T]):
         if self.reads:
             self._count()
 
-    def _read(self, split: Split) -> Iterator[T]:
+    def _read(self, assigned: AssignedSplit[Any]) -> Iterator[T]:
         """Sends the rows of a split on, frame by frame."""
         self.reads = True
-        started, before, size = time.perf_counter(), bytes_taken(), _size_of(split)
+        split = assigned.split
+        started, before, size = time.perf_counter(), bytes_taken(), split.byte_count
         self._begin_part(split)
         rows = 0
         for number, (frame, rejects) in enumerate(_frames(self.source, split)):
             read = time.perf_counter()
-            blobs = self._delivered(split, number, frame, rejects, rows)
+            blobs = self._delivered(assigned, number, frame, rejects, rows)
             rows += frame.height
             out = self.pack(blobs) if blobs else None
             self.figures["read_ms"] += 1000 * (read - started)
@@ -133,15 +134,15 @@ class _SourceTask(Generic[T]):
 
     def _begin_part(self, split: Split) -> None:
         """Goes to the part of the source that a split belongs to."""
-        part = self.clock.part = split.get("part", "")
-        if part:
-            self.rows_of[part] += 0
-            if split.get("waits"):
-                self.waiting.add(part)
+        self.clock.part = split.part
+        if split.part:
+            self.rows_of[split.part] += 0
+            if split.waits:
+                self.waiting.add(split.part)
             name_part(self.source.pipeline, self.clock)
 
     def _delivered(
-        self, split: Split, number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
+        self, assigned: AssignedSplit[Any], number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
     ) -> list[Blob]:
         """The blobs of a frame.
 
@@ -151,15 +152,15 @@ class _SourceTask(Generic[T]):
             before: rows of the split in front of it.
         """
         count_rows(self.figures, "rows_out", frame)
-        seq = f"{split['seq']}\0{number:08d}"
+        seq = f"{assigned.seq}\0{number:08d}"
         try:
-            blobs = list(deliver(self.graph, self.source.pipeline, frame, split["now"], seq, self.clock))
+            blobs = list(deliver(self.graph, self.source.pipeline, frame, assigned.now, seq, self.clock))
         except DataError as error:
-            _locate(error, self.graph, self.source, frame, split, before)
+            _locate(error, self.graph, self.source, frame, assigned, before)
             raise
         if rejects and self.source.errors is not None:
             rows = self.source.errors.of(rejects)
-            blobs += side_blobs(self.graph, self.source.errors.sink, rows, split["now"], seq, self.clock)
+            blobs += side_blobs(self.graph, self.source.errors.sink, rows, assigned.now, seq, self.clock)
         self.figures["rows_in"] += frame.height
         self.rows_of[self.clock.part] += frame.height
         self.figures["bytes_out"] += sum(blob.size for blob in blobs)
@@ -187,27 +188,28 @@ class _SourceTask(Generic[T]):
 
 
 def _locate(
-    error: DataError, graph: JobGraph, source: SourceSpec, frame: pl.DataFrame, split: Split, before: int
+    error: DataError, graph: JobGraph, source: SourceSpec, frame: pl.DataFrame, at: AssignedSplit[Any], before: int
 ) -> None:
     """Adds to an error of a row in which file the row is, and its number there.
 
     Args:
         frame: the row is in it.
+        at: the split of the frame.
         before: rows of the same file before the frame.
     """
     place = error.place or Place()
-    if place.file is not None or "path" not in split:
+    if place.file is not None or at.split.origin is None:
         return
     low, high = 0, frame.height
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            for _ in deliver(graph, source.pipeline, frame[low:middle], split["now"], str(split["seq"])):
+            for _ in deliver(graph, source.pipeline, frame[low:middle], at.now, at.seq):
                 pass
             low = middle
         except StateplanError:
             high = middle
-    error.place = replace(place, file=plain_path(split["path"]), row=before + low + 1)
+    error.place = replace(place, file=at.split.origin, row=before + low + 1)
 
 
 def _frames(source: SourceSpec, split: Split) -> Iterator[tuple[pl.DataFrame, list[Reject]]]:
@@ -232,15 +234,3 @@ def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
     places = {id(t) for t in pipeline.transforms if t.aligned}
     made = {part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK}
     return {f"{PART_WATERMARK}{part}": value for part, value in made.items()}
-
-
-def _size_of(split: Split) -> int:
-    """Bytes of the file that a split is; 0 for one that is none, or whose size is not known here."""
-    if "size" in split:
-        return int(split["size"])
-    if "data" in split:
-        return len(split["data"])
-    path = plain_path(split.get("path", ""))
-    with contextlib.suppress(OSError):
-        return os.path.getsize(path) if path and local_path(path) else 0
-    return 0

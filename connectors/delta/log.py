@@ -59,14 +59,14 @@ class DataFile:
     was_masked: bool | None = None
     bounds: Bounds = field(default_factory=dict, compare=False, repr=False)
 
-    def to_split(self) -> dict[str, Any]:
-        """JSON-ready; see :meth:`of_split`."""
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; see :meth:`from_json`."""
         return {key: value for key, value in vars(self).items() if key != "bounds"}
 
     @staticmethod
-    def of_split(split: Mapping[str, Any]) -> DataFile:
-        """A file from :meth:`to_split`, in which other keys may have come."""
-        return DataFile(**{key: split[key] for key in DataFile.__dataclass_fields__ if key != "bounds"})
+    def from_json(data: Mapping[str, Any]) -> DataFile:
+        """What :meth:`to_json` was made of, without its bounds."""
+        return DataFile(**data)
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,21 @@ Source: ``DeltaSource`` of Delta's Flink connector, and of Spark for the rules o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import DataError, OptionError, nearest
+from stateplan.common.files import plain_path
 from stateplan.common.types import LogicalType
 from stateplan.connectors.delta.log import DELETE, GIVEN, TAKEN, Commit, DataFile, Log
 from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
-from stateplan.connectors.protocol import Offset, OffsetSource, Partition, Split
+from stateplan.connectors.protocol import Offset, OffsetSource, Partition
+from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex
 
 if TYPE_CHECKING:
@@ -110,7 +112,29 @@ class _Budget:
             self.bytes -= file.size
 
 
-class DeltaSource(OffsetSource):
+@dataclass(frozen=True)
+class DeltaSplit(Split):
+    """A file of a version of a table."""
+
+    file: DataFile
+
+    def to_json(self) -> dict[str, Any]:
+        return {"file": self.file.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DeltaSplit:
+        return cls(DataFile.from_json(data["file"]))
+
+    @property
+    def origin(self) -> str:
+        return plain_path(self.file.path)
+
+    @property
+    def byte_count(self) -> int:
+        return self.file.size
+
+
+class DeltaSource(OffsetSource[DeltaSplit]):
     """See the module.
 
     Args:
@@ -128,6 +152,7 @@ class DeltaSource(OffsetSource):
         limit: how many rows of a file are enough.
     """
 
+    split_type = DeltaSplit
     modules = ("deltalake", __name__)
 
     def __init__(
@@ -305,7 +330,7 @@ class DeltaSource(OffsetSource):
         if self._is_wanted(file):
             budget.take(file)
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
+    def plan(self, start: Offset, end: Offset) -> list[DeltaSplit]:
         found: list[DataFile] = []
         version, place = start["version"], start["file"]
         if start["snapshot"]:
@@ -321,8 +346,8 @@ class DeltaSource(OffsetSource):
             found += self._files(version)[place : end["file"]]
         return self._splits(found)
 
-    def _splits(self, files: Sequence[DataFile]) -> list[Split]:
-        return [file.to_split() for file in files if self._is_wanted(file)]
+    def _splits(self, files: Sequence[DataFile]) -> list[DeltaSplit]:
+        return [DeltaSplit(file) for file in files if self._is_wanted(file)]
 
     def _is_wanted(self, file: DataFile) -> bool:
         if self.partitions is not None and tuple(sorted(file.partition.items())) not in self.partitions:
@@ -428,13 +453,13 @@ class DeltaSource(OffsetSource):
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: DeltaSplit) -> Iterator[pl.DataFrame]:
         from stateplan.connectors.delta.rows import Reader
 
         changes = self.rules.change_feed
         reader = Reader(self.location, self.columns, self.metadata, changes)
         left = self.limit
-        for frame in reader.read(DataFile.of_split(split)):
+        for frame in reader.read(split.file):
             if left is None:
                 yield frame
                 continue

@@ -6,6 +6,7 @@ Source: Flink's ``JdbcDynamicTableFactory``, ``JdbcConnectorOptions`` and ``Look
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from stateplan.common.changelog import UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
@@ -306,7 +307,7 @@ class Jdbc(Connector):
         ranges = {key: text for key, text in options.items() if key.startswith("scan.partition.")}
         return {**(self.identity(options) or {}), **ranges}
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         from stateplan.connectors.jdbc.scan import source_of
 
         return source_of(table, self._server_of(table))

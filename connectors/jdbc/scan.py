@@ -35,7 +35,8 @@ from stateplan.connectors.jdbc.columns import (
 )
 from stateplan.connectors.jdbc.filters import condition_sql
 from stateplan.connectors.jdbc.postgres import Server, execute, persistent, quoted, receiving, rows
-from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
+from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex, input_refs
 
 if TYPE_CHECKING:
@@ -169,7 +170,26 @@ class TableReader:
             yield from cursor.fetch_record_batch()
 
 
-class JdbcSource(OffsetSource):
+@dataclass(frozen=True)
+class JdbcSplit(Split):
+    """A file of rows that were copied; or, of a job without a checkpoint, all rows.
+
+    Attributes:
+        number: of the file.
+        copy: name of the copy; None for a job without a checkpoint.
+        size: of the file in bytes.
+    """
+
+    number: int
+    copy: str | None = None
+    size: int = 0
+
+    @property
+    def byte_count(self) -> int:
+        return self.size
+
+
+class JdbcSource(OffsetSource[JdbcSplit]):
     """A table that is read once. An offset is how many files of the copy have been read.
 
     Args:
@@ -178,6 +198,7 @@ class JdbcSource(OffsetSource):
     """
 
     bounded = True
+    split_type = JdbcSplit
     modules = ("adbc_driver_postgresql.dbapi", __name__)
 
     def __init__(self, reader: TableReader, batch_bytes: int = _BATCH_BYTES) -> None:
@@ -217,21 +238,21 @@ class JdbcSource(OffsetSource):
             end += 1
         return {"files": end}
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
+    def plan(self, start: Offset, end: Offset) -> list[JdbcSplit]:
         if self.folder is None:
-            return [{"number": 0, "size": 0}]
+            return [JdbcSplit(0)]
         sizes = self._copied_for(start["files"])
         attempt = self._copy["attempt"]
-        return [{"copy": attempt, "number": n, "size": sizes[n]} for n in range(start["files"], end["files"])]
+        return [JdbcSplit(n, attempt, sizes[n]) for n in range(start["files"], end["files"])]
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        if "copy" not in split:
+    def read(self, split: JdbcSplit) -> Iterator[pl.DataFrame]:
+        if split.copy is None:
             yield from self._read_there()
             return
         import pyarrow as pa
 
         assert self.folder is not None
-        path = self.folder / split["copy"] / _file(split["number"])
+        path = self.folder / split.copy / _file(split.number)
         try:
             with pa.ipc.open_file(_opened(path)) as file:
                 for number in range(file.num_record_batches):

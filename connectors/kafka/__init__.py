@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
@@ -279,7 +280,7 @@ class _Topics(Connector):
         check_formats(self.name, options, primary_key, formats, place)
         layout_of(options, fields, primary_key if self.upsert else (), place)
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         from stateplan.connectors.kafka.source import KafkaSource
 
         check_group(table.options, not self.upsert)

@@ -25,8 +25,9 @@ from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes,
 from stateplan.connectors.kafka.limits import Limits
 from stateplan.connectors.kafka.peeking import Marks, Offsets, Place, mean_size, sample
 from stateplan.connectors.kafka.reading import lost
+from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.kafka.starts import Bound
-from stateplan.connectors.protocol import Offset, Split
+from stateplan.connectors.protocol import Offset
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
@@ -525,18 +526,18 @@ def shares(behind: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
     return out
 
 
-def splits_between(start: Offset, end: Offset) -> list[Split]:
+def splits_between(start: Offset, end: Offset) -> list[KafkaSplit]:
     """The splits of a micro-batch: one for each partition, also without rows, and several for many rows."""
     begins, ends = offsets_of(start) | offsets_of(end, "new"), offsets_of(end)
     waiting = offsets_of(end, "waiting")
     total = sum(at - begins[place] for place, at in ends.items())
     most = max(_LEAST, -(-total // _TASKS))
-    out: list[Split] = []
+    out: list[KafkaSplit] = []
     for (topic, number), stop in sorted(ends.items()):
         at = begins[topic, number]
         parts = max(1, -(-(stop - at) // most))
         edges = [at + (stop - at) * i // parts for i in range(parts + 1)]
         for one, other in pairwise(edges):
-            split = {"topic": topic, "partition": number, "part": part_of((topic, number)), "start": one, "stop": other}
-            out.append(split | ({"waits": True} if (topic, number) in waiting else {}))
+            place = topic, number
+            out.append(KafkaSplit(topic, number, one, other, part=part_of(place), waits=place in waiting))
     return out

@@ -6,11 +6,10 @@ Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
@@ -20,15 +19,16 @@ from stateplan.connectors.kafka.limits import Limits
 from stateplan.connectors.kafka.planning import Planner, splits_between
 from stateplan.connectors.kafka.reading import Range, read_range
 from stateplan.connectors.kafka.rows import Rows
+from stateplan.connectors.kafka.splits import KafkaSplit, merged, with_following
 from stateplan.connectors.kafka.starts import Bound
 from stateplan.connectors.kafka.tables import END, START, topics_of
-from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable, Split
+from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
+from stateplan.connectors.splits import AssignedSplit
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-_FOLLOWING = "following"
 """The key of the split that the same task reads next, or None."""
 
 _AT_START = 10.0
@@ -36,7 +36,7 @@ _AT_START = 10.0
 
 
 @dataclass
-class KafkaSource(OffsetSource):
+class KafkaSource(OffsetSource[KafkaSplit]):
     """The partitions of topics.
 
     Attributes:
@@ -58,6 +58,7 @@ class KafkaSource(OffsetSource):
     discovery: int
     limits: Limits
     _planner: Planner | None = field(default=None, repr=False, compare=False)
+    split_type = KafkaSplit
     modules = ("confluent_kafka.admin", __name__)
 
     @staticmethod
@@ -119,7 +120,7 @@ class KafkaSource(OffsetSource):
         with self._refusable():
             return self.planner.latest(start)
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
+    def plan(self, start: Offset, end: Offset) -> list[KafkaSplit]:
         if self.planner.marks is None:  # a micro-batch that an earlier run has planned
             with self._refusable():
                 self.planner.same_topics(start)
@@ -128,13 +129,12 @@ class KafkaSource(OffsetSource):
     def committed(self, end: Offset) -> None:
         self.planner.commit(end)
 
-    def splits(self, batch: pa.RecordBatch) -> list[Split]:
-        found = merged(super().splits(batch))
-        return [{**split, _FOLLOWING: following} for split, following in zip_longest(found, found[1:])]
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[KafkaSplit]]:
+        return with_following(merged(super().splits(batch)))
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: KafkaSplit) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
-        following = split.get(_FOLLOWING)
+        following = split.following
         with self._refusable():
             for batch in read_range(
                 self.brokers, _range(split), self.rows.wanted, None if following is None else _range(following)
@@ -157,17 +157,5 @@ class KafkaSource(OffsetSource):
         forget_consumers(self.brokers)
 
 
-def _range(split: Split) -> Range:
-    return Range(split["topic"], split["partition"], split["start"], split["stop"])
-
-
-def merged(splits: list[Split]) -> list[Split]:
-    """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
-    out: list[Split] = []
-    for split in splits:
-        last = out[-1] if out else None
-        if last is not None and last["part"] == split["part"] and last["stop"] == split["start"]:
-            last["stop"] = split["stop"]
-        else:
-            out.append(split)
-    return out
+def _range(split: KafkaSplit) -> Range:
+    return Range(split.topic, split.partition, split.start, split.stop)

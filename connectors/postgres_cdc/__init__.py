@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import CatalogError, OptionError, Place
@@ -234,7 +235,7 @@ class PostgresCdc(Connector):
         defaults = {"scan.startup.mode": "initial", "debezium.snapshot.mode": "initial"}
         return {**defaults, **{key: options[key] for key in (*_PLACE, "slot.name", *defaults) if key in options}}
 
-    def source(self, table: SourceTable) -> Source:
+    def source(self, table: SourceTable) -> Source[Any]:
         """Raises OptionError OPT122, ADBC is not installed; OPT155, upserts without a primary key."""
         require("postgres-cdc", "adbc_driver_postgresql", "the connector 'postgres-cdc'")
         from stateplan.connectors.jdbc.postgres import Server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,9 +32,27 @@ from stateplan.connectors.postgres_cdc.pgoutput import (
     truncated,
 )
 from stateplan.connectors.postgres_cdc.values import TYPES, fits, values
+from stateplan.connectors.splits import Split
 
 _ORDER = "order"
 _KINDS = np.array([kind.short for kind in RowKind])
+
+
+@dataclass(frozen=True)
+class ChangeSplit(Split):
+    """A file of rows.
+
+    Attributes:
+        name: of the file.
+        tables: OIDs of the tables of the source.
+        types: OID of a type that users created, as text, to the internal name that counts.
+        copied: whether they are rows that were there in the beginning; else changes.
+    """
+
+    name: str
+    tables: Sequence[str]
+    types: Mapping[str, str]
+    copied: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,10 +79,10 @@ class Reading:
     types: Mapping[int, str] = field(default_factory=dict)
     tables: frozenset[int] = frozenset()
 
-    def of(self, split: Mapping[str, Any]) -> Reading:
+    def of(self, split: ChangeSplit) -> Reading:
         """The same, with what a split says about the database."""
-        types = {int(oid): name for oid, name in split["types"].items()}
-        return replace(self, types=types, tables=frozenset(map(int, split["tables"])))
+        types = {int(oid): name for oid, name in split.types.items()}
+        return replace(self, types=types, tables=frozenset(map(int, split.tables)))
 
     # ---- changes -----------------------------------------------------------------------------------------------
 

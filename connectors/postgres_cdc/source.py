@@ -27,9 +27,9 @@ from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.paths import AnyPath, rename
 from stateplan.connectors.jdbc.postgres import persistent, quoted, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible
-from stateplan.connectors.postgres_cdc.rows import Reading
+from stateplan.connectors.postgres_cdc.rows import ChangeSplit, Reading
 from stateplan.connectors.postgres_cdc.slot import Captured, Origin, Slot, lsn_text, may_pass
-from stateplan.connectors.protocol import Offset, OffsetSource, Split
+from stateplan.connectors.protocol import Offset, OffsetSource
 
 _ROWS = 50_000
 """In a file, at most, and in a frame."""
@@ -42,7 +42,7 @@ _AS_WRITTEN = ("bool", "bpchar", "inet", "cidr")
 """Types whose cast to text differs from the text that the log has."""
 
 
-class ChangeSource(OffsetSource):
+class ChangeSource(OffsetSource[ChangeSplit]):
     """Rows and changes of tables.
 
     An offset has ``tables`` (OID to name) and ``types`` from the first micro-batch on; ``copy``, the files with the
@@ -61,6 +61,7 @@ class ChangeSource(OffsetSource):
         heartbeat: seconds after which a micro-batch without rows lets the server forget the log.
     """
 
+    split_type = ChangeSplit
     modules = ("adbc_driver_postgresql.dbapi", __name__)
 
     def __init__(
@@ -140,13 +141,14 @@ class ChangeSource(OffsetSource):
             return {**start, "copied": min(files, copied + max(1, self.max_changes // _ROWS))}
         return start if self.bounded else self._more(start)
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
-        about = {"tables": list(end["tables"]), "types": end["types"]}
+    def plan(self, start: Offset, end: Offset) -> list[ChangeSplit]:
+        tables, types = list(end["tables"]), end["types"]
         first, last = start.get("copied", 0), end.get("copied", 0)
         if first < last:
-            return [{"copy": _copy_name(end["copy"]["id"], i), **about} for i in range(first, last)]
+            copy = end["copy"]["id"]
+            return [ChangeSplit(_copy_name(copy, i), tables, types, copied=True) for i in range(first, last)]
         batch, count = end.get("batch") or ("", 0)
-        return [{"changes": _batch_name(start["lsn"], batch, i), **about} for i in range(count)]
+        return [ChangeSplit(_batch_name(start["lsn"], batch, i), tables, types) for i in range(count)]
 
     def committed(self, end: Offset) -> None:
         """Moves the slot on, and removes files that are no longer needed."""
@@ -354,20 +356,20 @@ class ChangeSource(OffsetSource):
                 "RUN165.write", file=path, reason=error.strerror or error
             ) from error
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: ChangeSplit) -> Iterator[pl.DataFrame]:
         """The rows of a file.
 
         Raises:
             RunError: RUN165, it is not there.
             DataError: DATA440 to DATA445.
         """
-        reading, copied = self.reading.of(split), "copy" in split
-        path = self._folder() / split["copy" if copied else "changes"]
+        reading = self.reading.of(split)
+        path = self._folder() / split.name
         try:
             table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
         except (OSError, pa.ArrowException) as error:
             raise RunError("RUN165", file=path, reason=getattr(error, "strerror", None) or error) from error
-        if copied:
+        if split.copied:
             facts: Mapping[bytes, bytes] = table.schema.metadata
             frame = reading.copied(table, facts[b"schema"].decode(), facts[b"table"].decode())
         else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from stateplan.connectors.protocol import Split
+from stateplan.connectors.splits import AssignedSplit
 from stateplan.runtime.exchange import Blob
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.metrics.figures import UNCOUNTED, TaskCounters
@@ -51,7 +52,7 @@ class LocalLevels:
         """
         self.micro_batch = replace(self.micro_batch, number=number, graph=replace(self.graph, watermarks=watermarks))
 
-    def read(self, source: int, splits: Sequence[Split]) -> list[Blob]:
+    def read(self, source: int, splits: Sequence[AssignedSplit[Any]]) -> list[Blob]:
         """What reaches the operators and sinks behind a source.
 
         Args:

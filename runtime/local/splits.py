@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from stateplan.connectors.listing import FileEntry
-from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Split
+from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
+from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import ends_with_files
 from stateplan.runtime.jobgraph import JobGraph
+
+S = TypeVar("S", bound=Split)
 
 _BATCH_BYTES = 128 << 20
 """Bytes of the files of a table in a micro-batch, where the table does not say how many files there may be."""
@@ -27,7 +31,7 @@ class BatchInput:
     """
 
     now: int
-    splits: dict[int, list[Split]]
+    splits: dict[int, list[AssignedSplit[Any]]]
     ends: bool
 
 
@@ -47,25 +51,25 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
     ends = ends_with_files(graph) and (len(graph.sources) == 1 or count == 1)
     for number in range(count):
         now = _now() if times is None else times[number] if times else 0
-        splits: dict[int, list[Split]] = {}
+        splits: dict[int, list[AssignedSplit[Any]]] = {}
         for index, source in enumerate(graph.sources):
             reader, order = source.reader, f"{index:04d}/"
             if isinstance(reader, InstantSource):
                 if times:
-                    splits[index] = [{"seq": f"{order}{number:010d}", "now": now}]
+                    splits[index] = [AssignedSplit(InstantSplit(now), f"{order}{number:010d}", now)]
             elif isinstance(reader, FileSource):
                 if number < len(files[index]):
                     splits[index] = [
-                        {"path": file.path, "seq": f"{order}{file.modified:016d}/{file.path}", "now": now}
+                        AssignedSplit(FileSplit(file.path), f"{order}{file.modified:016d}/{file.path}", now)
                         for file in files[index][number]
                     ]
             elif isinstance(reader, OffsetSource):
                 if number < len(planned[index]):
                     some = enumerate(planned[index][number])
-                    splits[index] = [{**split, "seq": f"{order}{n:010d}", "now": now} for n, split in some]
+                    splits[index] = [AssignedSplit(split, f"{order}{n:010d}", now) for n, split in some]
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
-                splits[index] = [{"start": 0, "stop": reader.total, "seq": order, "now": at}]
+                splits[index] = [AssignedSplit(RangeSplit(0, reader.total), order, at)]
         yield BatchInput(now, splits, ends and number == count - 1)
 
 
@@ -90,7 +94,7 @@ def _packs(source: FileSource) -> list[list[FileEntry]]:
     return packs
 
 
-def _planned(source: OffsetSource) -> list[list[Split]]:
+def _planned(source: OffsetSource[S]) -> list[list[S]]:
     """The splits of each micro-batch of a bounded source that plans them itself."""
     batches = []
     start = source.initial_offset()

@@ -43,7 +43,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def __init__(
         self,
-        source: OffsetSource,
+        source: OffsetSource[Any],
         tasks: int,
         environment: Environment | None = None,
         roots: Roots | None = None,
@@ -66,7 +66,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         splits = [] if start == end else self._coded(lambda: self.source.plan(start, end))
         tasks = max(1, min(self.tasks, len(splits)))
         edges = [len(splits) * i // tasks for i in range(tasks + 1)]
-        numbered = list(enumerate(map(json.dumps, splits)))
+        numbered = list(enumerate(json.dumps(split.to_json()) for split in splits))
         return [InputPartition(numbered[a:b]) for a, b in pairwise(edges) if a < b]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -89,7 +89,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
 
 def split_frame(
-    spark: SparkSession, name: str, source: OffsetSource, tasks: int, environment: Environment | None
+    spark: SparkSession, name: str, source: OffsetSource[Any], tasks: int, environment: Environment | None
 ) -> DataFrame:
     """The streaming frame of the splits of a source, with the columns :data:`SCHEMA`.
 

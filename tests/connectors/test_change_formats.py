@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError
 from stateplan.connectors.formats.change_formats import DebeziumJson
+from stateplan.connectors.splits import FileSplit
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
@@ -246,7 +247,7 @@ def test_metadata_of_events_in_a_query(tmp_path: Path) -> None:
     env.execute_sql("CREATE TABLE s (a INT, db STRING, file STRING, came STRING) WITH ('connector' = 'print')")
     plan = env.compile_plan_sql("INSERT INTO s SELECT a, db, file, CAST(came AS STRING) FROM t")
     graph = translate(PlanDocument.parse(plan.as_json_string()).graph, {}, key_groups=1)
-    rows = list(graph.sources[0].reader.read({"path": str(path)}))
+    rows = list(graph.sources[0].reader.read(FileSplit(str(path))))
     frame = graph.sources[0].pipeline.transforms[0](rows[0], 0)
     assert frame.rows() == [(1, "d", "t.json", "1970-01-01 00:00:01.000", 0)]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +24,11 @@ from stateplan.connectors.alignment import Alignment, PartWatermarks
 from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.kafka.limits import Limits
 from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
-from stateplan.connectors.kafka.source import KafkaSource, merged
+from stateplan.connectors.kafka.source import KafkaSource
+from stateplan.connectors.kafka.splits import merged
 from stateplan.connectors.protocol import Offset, SourceTable
 from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
+from stateplan.connectors.splits import AssignedSplit
 from stateplan.runtime.watermarks import EventTime, PartWatermark
 from tests.support.kafka import Kafka, running
 
@@ -78,7 +81,9 @@ def made(asked: SourceTable) -> KafkaSource:
 def frames(reader: KafkaSource, start: Offset, end: Offset) -> list[pl.DataFrame]:
     """What workers read of a micro-batch: the source and its splits reach them pickled, and as JSON."""
     worker = pickle.loads(pickle.dumps(reader))
-    return [f for s in merged(json.loads(json.dumps(reader.plan(start, end)))) for f in worker.read(s)]
+    texts = [json.dumps(split.to_json()) for split in reader.plan(start, end)]
+    planned = pa.RecordBatch.from_pylist([{"split": text, "seq": f"{n}", "now": 0} for n, text in enumerate(texts)])
+    return [f for at in merged(worker.splits(planned)) for f in worker.read(at.split)]
 
 
 def rows(reader: KafkaSource, start: Offset, end: Offset) -> list[Any]:
@@ -426,12 +431,12 @@ def test_splits_cover_the_offsets_of_each_partition_in_order(ranges: dict[int, t
     start = {"offsets": {"t": {str(p): at for p, (at, _) in ranges.items()}}}
     end = {"offsets": {"t": {str(p): at + count for p, (at, count) in ranges.items()}}}
     splits = splits_between(start, end)
-    assert {s["part"] for s in splits} == {f"t/{p}" for p in ranges}, "also of partitions without rows"
+    assert {s.part for s in splits} == {f"t/{p}" for p in ranges}, "also of partitions without rows"
     for p, (at, count) in ranges.items():
-        edges = [(s["start"], s["stop"]) for s in splits if s["partition"] == p]
+        edges = [(s.start, s.stop) for s in splits if s.partition == p]
         assert [edges[0][0], edges[-1][1]] == [at, at + count]
         assert all(a[1] == b[0] and a[0] < a[1] for a, b in pairwise(edges))
-    assert len(merged([dict(s) for s in splits])) == len(ranges)
+    assert len(merged([AssignedSplit(s, f"{n}", 0) for n, s in enumerate(splits)])) == len(ranges)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------
@@ -523,7 +528,7 @@ def test_a_partition_that_is_ahead_waits(kafka: Kafka, tmp_path: Path) -> None:
     assert job.next() == [12, 13, 14]
     assert start is not None and job.at is not None
     splits = job.reader.plan(start, job.at)
-    assert [s.get("waits", False) for s in splits] == [True, False]
+    assert [s.waits for s in splits] == [True, False]
     assert job.next() == [], "the other one has no more, and holds it back"
     at = job.at
     assert job.reader.latest_offset(at) is at, "no micro-batch for nothing"
@@ -531,7 +536,7 @@ def test_a_partition_that_is_ahead_waits(kafka: Kafka, tmp_path: Path) -> None:
     job = aligned(400, at)
     assert job.next() == []
     assert job.at != at, "a micro-batch that says that it waits, and is not idle"
-    assert [s.get("waits", False) for s in job.reader.plan(at, job.at)] == [True, False]
+    assert [s.waits for s in job.reader.plan(at, job.at)] == [True, False]
     assert wait_for(job.next) == [2, 3, 4], "the other one is idle"
 
     job = aligned(0, at, **{"scan.bounded.mode": "latest-offset"})

@@ -17,7 +17,7 @@ from stateplan.runtime.translate import translate
 from stateplan.runtime.user_functions import bind_functions
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restore import restore
-from tests.support.local import LocalRun, fold
+from tests.support.local import LocalRun, fold, rows_at
 
 MODULE = """
 from stateplan.planner.catalog.udf import TableAggregateFunction, udtaf
@@ -131,7 +131,7 @@ def test_hints_edited_plans_and_restarts(tmp_path: Path, monkeypatch: pytest.Mon
         made = translate(bind_functions(graph, env.functions.of_plan), {}, key_groups=2)
         local = LocalRun(made) if local is None else local.continue_with(made)
         readers: list[Any] = [s.reader for s in made.sources]
-        delivered = local.batch({i: list(r.read({"now": now})) for i, r in enumerate(readers)}, now)
+        delivered = local.batch({i: rows_at(r, now) for i, r in enumerate(readers)}, now)
         return [line for f in delivered[0] for line in format_rows(f, [t for _, t in made.sinks[0].columns], None)]
 
     hour = 3_600_000

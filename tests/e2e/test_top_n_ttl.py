@@ -14,7 +14,7 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
-from tests.support.local import LocalRun
+from tests.support.local import LocalRun, rows_at
 
 TOP = """SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}) AS n FROM {source})
 WHERE n {which}"""
@@ -52,7 +52,7 @@ def edited(plan: PlanDocument, ttl: str) -> JobGraph:
 def played(local: LocalRun, at: int) -> list[str]:
     """The lines that the rows of one instant print."""
     reader: Any = local.graph.sources[0].reader
-    (frames,) = local.batch({0: list(reader.read({"now": at}))}, at)
+    (frames,) = local.batch({0: rows_at(reader, at)}, at)
     (sink,) = local.graph.sinks
     return [line for frame in frames for line in format_rows(frame, [t for _, t in sink.columns], None)]
 

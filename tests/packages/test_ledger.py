@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -121,9 +122,10 @@ def test_a_micro_batch_that_is_planned_again_is_the_same(tmp_path: Path, ledger:
     books.enter(100)
     assert [t.value for t in reader.partitions(start, end)] == [t.value for t in tasks]
     assert [len(t.value) for t in tasks] == [1, 2]
-    splits = [s for t in tasks for batch in reader.read(t) for s in source.splits(batch)]
-    assert [s["seq"] for s in splits] == ["0000000000", "0000000001", "0000000002"]
-    assert [i for s in splits for frame in source.read(s) for i in frame["c0"]] == list(range(230))
+    read = [batch for task in tasks for batch in reader.read(task)]
+    splits = [s for b in read for s in source.splits(b.append_column("now", pa.repeat(0, b.num_rows)))]
+    assert [s.seq for s in splits] == ["0000000000", "0000000001", "0000000002"]
+    assert [i for s in splits for frame in source.read(s.split) for i in frame["c0"]] == list(range(230))
     assert reader.partitions(end, end) == []
 
 

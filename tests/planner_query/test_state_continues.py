@@ -15,6 +15,7 @@ import pytest
 
 from stateplan.connectors.print import format_rows
 from stateplan.connectors.protocol import FileSource
+from stateplan.connectors.splits import FileSplit
 from stateplan.plans.diff import compare
 from stateplan.plans.diff_report import to_text
 from stateplan.plans.document import PlanDocument
@@ -123,7 +124,7 @@ class Plan:
     def take(self, run: LocalRun, number: int) -> list[list[str]]:
         """What the sinks get of file ``number``: sorted lines for each."""
         rows = {
-            i: list(source.reader.read({"path": f"{source.reader.path}/{number}.json"}))
+            i: list(source.reader.read(FileSplit(f"{source.reader.path}/{number}.json")))
             for i, source in enumerate(self.job.sources)
             if isinstance(source.reader, FileSource)
         }

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, RunError, StateplanError
 from stateplan.connectors.listing import FileEntry, entries_in, listed, says_end
-from stateplan.connectors.protocol import FileSource, Split
+from stateplan.connectors.protocol import FileSource
+from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit
 from stateplan.runtime.file_lists import UNIT, FileLists, Watch
 from stateplan.runtime.markers import Markers
 
@@ -34,7 +35,7 @@ class Listed(FileSource):
             raise self.failure[0]
         return self.there
 
-    def read(self, split: Split) -> Iterator[Any]:
+    def read(self, split: FileSplit) -> Iterator[Any]:
         raise NotImplementedError
 
 
@@ -103,7 +104,7 @@ def test_splits_of_a_marker(tmp_path: Path) -> None:
     FileLists("t", source, markers, 1, 100).look()
     row = {"content": markers.content(markers.names()[0]), "seq": "0001/", "now": 9}
     assert source.splits(pa.RecordBatch.from_pylist([row])) == [
-        {"path": entry(n).path, "size": 10, "seq": f"0001/{7 - n:016d}/{entry(n).path}", "now": 9} for n in (1, 0)
+        AssignedSplit(FileSplit(entry(n).path, 10), f"0001/{7 - n:016d}/{entry(n).path}", 9) for n in (1, 0)
     ]
 
 
@@ -141,9 +142,10 @@ def test_the_split_of_a_last_marker(tmp_path: Path) -> None:
     lists.look()
     lists.end()
     (name,) = markers.names()
-    splits = Listed().splits(pa.RecordBatch.from_pylist([{"content": markers.content(name), "seq": "0001/", "now": 9}]))
-    assert [split.get("path") for split in splits] == [entry(0).path, None]
-    assert splits[1] == {"ends": True, "now": 9}
+    row = {"content": markers.content(name), "seq": "0001/", "now": 9}
+    file, end = Listed().splits(pa.RecordBatch.from_pylist([row]))
+    assert isinstance(file, AssignedSplit) and file.split.path == entry(0).path
+    assert end == EndOfInput(9)
 
 
 @pytest.mark.parametrize("root", ["/data/in", "in", "file:///data/in"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stateplan.connectors.splits import FileSplit
 from stateplan.runtime.jobgraph import SourceSpec
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
@@ -34,7 +35,7 @@ def test_no_more_rows_of_a_file_are_read_than_wanted(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text("".join(f'{{"a": {i}}}\n' for i in range(100)))
     reader: Any = source(files(tmp_path), "SELECT a FROM t LIMIT 3 OFFSET 2").reader
-    assert sum(f.height for f in reader.read({"path": str(path)})) == 5
+    assert sum(f.height for f in reader.read(FileSplit(str(path)))) == 5
 
 
 @pytest.mark.parametrize(

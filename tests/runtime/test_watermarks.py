@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from stateplan.common.errors import CheckpointError, DataError
 from stateplan.common.ttl import TtlConfig
 from stateplan.common.types import LogicalType
 from stateplan.connectors.protocol import OffsetSource
+from stateplan.connectors.splits import AssignedSplit, Split
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.delivery import Clock, deliver, send_marks
 from stateplan.runtime.exchange import Blob, Rows, encode
@@ -40,7 +42,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.transforms.calc import WatermarkTransform
 from stateplan.runtime.watermarks import EventTime, Mark, PartWatermark
 from stateplan.runtime.worker import MicroBatch, run_operator
-from tests.support.memory_state import MemoryState
+from tests.support.memory_state import MemoryState, ttls
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
 
@@ -154,7 +156,7 @@ def test_what_is_due_is_found_once(batches) -> None:
         expected = {r for r in (*pending, *rows) if r[1] <= watermark}
         pending = {r for r in (*pending, *rows) if r[1] > watermark}
         state = KeyedState(store, cache, kernel.tables, "here")
-        assert set(state.step(kernel, [_rows(rows)], now, [0], time).rows()) == expected
+        assert set(state.step(kernel, [_rows(rows)], now, ttls([0]), time).rows()) == expected
         assert set(twin.step([_rows(rows)], now, [0], time).rows()) == expected
 
 
@@ -215,8 +217,15 @@ def test_a_pipeline_notes_its_largest_watermark() -> None:
         assert clock.marks == ({Mark(0, 1, 2): 30} if asked else {})
 
 
-class _Parts(OffsetSource):
+@dataclass(frozen=True)
+class _Times(Split):
+    times: list[int]
+
+
+class _Parts(OffsetSource[_Times]):
     """Splits with the times of their rows."""
+
+    split_type = _Times
 
     def initial_offset(self):
         return {}
@@ -228,8 +237,8 @@ class _Parts(OffsetSource):
         return []
 
     def read(self, split):
-        if split["times"]:
-            yield pl.DataFrame({"c0": split["times"]}, schema={"c0": pl.Datetime("ms")})
+        if split.times:
+            yield pl.DataFrame({"c0": split.times}, schema={"c0": pl.Datetime("ms")})
 
 
 def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
@@ -238,7 +247,7 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
     source = SourceSpec("s", "t", "c", _Parts(), pipeline)
     graph = JobGraph((source,), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
     times = {"a": [5, 30], "b": [7], "c": []}
-    splits = [{"part": part, "times": some, "seq": part, "now": 1} for part, some in times.items()]
+    splits = [AssignedSplit(_Times(some, part=part), part, 1) for part, some in times.items()]
     blobs = [b for some in read_splits(MicroBatch(graph), 0, splits, list) for b in some]
     marks = [b.content for b in blobs if isinstance(b.content, PartWatermark)]
     assert marks == [
@@ -246,12 +255,14 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
         PartWatermark(0, 7, "b"),
         PartWatermark(0, NO_WATERMARK, "c", rows=False),
     ]
-    blobs = [b for some in read_splits(MicroBatch(graph), 0, [{**splits[2], "waits": True}], list) for b in some]
+    waits = AssignedSplit(_Times([], part="c", waits=True), "c", 1)
+    blobs = [b for some in read_splits(MicroBatch(graph), 0, [waits], list) for b in some]
     assert blobs[0].content == PartWatermark(0, NO_WATERMARK, "c"), "it is not idle"
 
 
 def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -> None:
-    splits = [{"part": p, "times": t, "seq": p, "now": 1} for p, t in {"a.b_ms": [5, 30], "b": [-1], "c": []}.items()]
+    times = {"a.b_ms": [5, 30], "b": [-1], "c": []}
+    splits = [AssignedSplit(_Times(some, part=part), part, 1) for part, some in times.items()]
     for aligned in (True, False):
         stamp = WatermarkTransform(InputRef(TIMESTAMP, 0), 0, "ts", aligned=aligned)
         graph = JobGraph((SourceSpec("s", "t", "c", _Parts(), Pipeline((stamp,), ())),), (), (), 1)

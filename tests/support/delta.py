@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from stateplan.common.changelog import KIND
-from stateplan.connectors.delta.source import DeltaSource
+from stateplan.connectors.delta.source import DeltaSource, DeltaSplit
 from stateplan.connectors.protocol import Offset, Sink, SinkTable
 from stateplan.connectors.registry import find_connector
 from tests.connectors.connector_tables import fields, source_table
@@ -42,7 +42,8 @@ def source_of(
 
 def rows_of(source: DeltaSource, start: Offset, end: Offset) -> list[tuple[Any, ...]]:
     """The rows between two offsets; the plan is the same when it is asked for again."""
-    splits = json.loads(json.dumps(source.plan(start, end)))
+    texts = [json.dumps(split.to_json()) for split in source.plan(start, end)]
+    splits = [DeltaSplit.from_json(json.loads(text)) for text in texts]
     assert splits == pickle.loads(pickle.dumps(source)).plan(start, end)
     return [row for split in splits for frame in source.read(split) for row in frame.rows()]
 

@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 import polars as pl
 
 from stateplan.connectors.print import format_rows
-from stateplan.connectors.protocol import Sink
+from stateplan.connectors.protocol import InstantSource, Sink, Source
+from stateplan.connectors.splits import InstantSplit, RangeSplit
 from stateplan.runtime.delivery import Clock, closing_marks, deliver, send_marks
 from stateplan.runtime.exchange import Blob, decode, rows_of
 from stateplan.runtime.hashing import slot_label
@@ -71,6 +73,18 @@ class LocalRun(LocalLevels):
         for blob in sorted(self.play(blobs), key=lambda b: b.seq):
             out[labels[blob.slot]] += [decode([rows.data]) for rows in rows_of([blob])]
         return out
+
+
+def instants_of(reader: Source[Any]) -> list[int]:
+    """The instants at which a table of a plan on the virtual clock has rows."""
+    return reader.instants() if isinstance(reader, InstantSource) else [0]
+
+
+def rows_at(reader: Source[Any], at: int) -> list[pl.DataFrame]:
+    """The rows that such a table has at an instant; constant rows are there from 0 on."""
+    if isinstance(reader, InstantSource):
+        return list(reader.read(InstantSplit(at)))
+    return list(reader.read(RangeSplit(0, 1))) if at == 0 else []
 
 
 @dataclass

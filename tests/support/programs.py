@@ -30,7 +30,7 @@ from stateplan.runtime.user_functions import bind_functions
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restore import restore
 from tests.support.flink_functions import statements
-from tests.support.local import LocalRun, fold, upsert_fold
+from tests.support.local import LocalRun, fold, instants_of, rows_at, upsert_fold
 
 CLASSES = (
     "AsyncCalc",
@@ -163,9 +163,9 @@ class Program:
             if local is None or restart or self.program_class == "LookupJoin":
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
             readers: list[Any] = [s.reader for s in graph.sources]
-            for at in sorted({i for r in readers for i in r.instants()}) or [0]:
+            for at in sorted({i for r in readers for i in instants_of(r)}) or [0]:
                 now += 1
-                rows = {i: list(r.read({"now": at})) for i, r in enumerate(readers)}
+                rows = {i: rows_at(r, at) for i, r in enumerate(readers)}
                 self._print(graph, local.batch(rows, now), printed)
             plan = later or plan
         if local is not None:

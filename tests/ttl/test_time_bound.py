@@ -27,7 +27,7 @@ from stateplan.plans.selectors import select_states
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from tests.support.examples import fewer
-from tests.support.local import LocalRun
+from tests.support.local import LocalRun, rows_at
 from tests.ttl.ttl_plays import COLUMNS, START, compiled
 
 Event = tuple[Any, ...]
@@ -144,7 +144,7 @@ class Timed:
                     row = {**dict(zip(COLUMNS[name], values, strict=True)), "ts": at, "@at": self.number}
                     lines.append(json.dumps(row) + "\n")
             (self.folder / f"{name}.json").write_text("".join(lines))
-            given[i] = list(reader.read({"now": self.number})) if lines else []
+            given[i] = rows_at(reader, self.number) if lines else []
         (frames,) = self.local.batch(given, 1_000_000 + int(second * 1000))
         (sink,) = self.local.graph.sinks
         found = [line for frame in frames for line in format_rows(frame, [t for _, t in sink.columns], None)]

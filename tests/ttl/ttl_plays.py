@@ -20,7 +20,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
-from tests.support.local import LocalRun
+from tests.support.local import LocalRun, rows_at
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TABLES = """
@@ -239,7 +239,7 @@ class Play:
                     body = {"before": None, "after": row, "op": "c"} if name == "ups" else row
                     lines.append(json.dumps({**body, "@at": self.number}) + "\n")
             (self.folder / f"{name}.json").write_text("".join(lines))
-            given[i] = list(reader.read({"now": self.number})) if lines else []
+            given[i] = rows_at(reader, self.number) if lines else []
         (frames,) = self.local.batch(given, now)
         (sink,) = self.local.graph.sinks
         return [line for frame in frames for line in format_rows(frame, [t for _, t in sink.columns], None)]

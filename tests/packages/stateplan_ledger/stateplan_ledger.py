@@ -27,8 +27,8 @@ from stateplan.connectors.protocol import (
     Sink,
     SinkTable,
     SourceTable,
-    Split,
 )
+from stateplan.connectors.splits import Split
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,8 +124,18 @@ def _open(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=60, isolation_level=None)
 
 
-class LedgerSource(OffsetSource):
+@dataclass(frozen=True)
+class LedgerSplit(Split):
+    """The rows with a ``rowid`` above ``after``, up to ``to``."""
+
+    after: int
+    to: int
+
+
+class LedgerSource(OffsetSource[LedgerSplit]):
     """Rows by their ``rowid``: the offset is the last one that has been read."""
+
+    split_type = LedgerSplit
 
     def __init__(self, rows: _Rows, bounded: bool, most: int, interval: int) -> None:
         self.rows = rows
@@ -148,12 +158,12 @@ class LedgerSource(OffsetSource):
             (last,) = database.execute(f'SELECT COALESCE(MAX(rowid), 0) FROM "{self.rows.table}"').fetchone()
         return {"row": max(start["row"], min(last, start["row"] + self.most))}
 
-    def plan(self, start: Offset, end: Offset) -> list[Split]:
+    def plan(self, start: Offset, end: Offset) -> list[LedgerSplit]:
         edges = [*range(start["row"], end["row"], _ROWS_OF_A_SPLIT), end["row"]]
-        return [{"after": a, "to": b} for a, b in pairwise(edges)]
+        return [LedgerSplit(a, b) for a, b in pairwise(edges)]
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
-        yield self.rows.frame("rowid > ? AND rowid <= ?", [split["after"], split["to"]])
+    def read(self, split: LedgerSplit) -> Iterator[pl.DataFrame]:
+        yield self.rows.frame("rowid > ? AND rowid <= ?", [split.after, split.to])
 
 
 @dataclass(frozen=True)

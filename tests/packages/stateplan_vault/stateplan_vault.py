@@ -22,9 +22,9 @@ from stateplan.connectors.protocol import (
     Sink,
     SinkTable,
     SourceTable,
-    Split,
     Table,
 )
+from stateplan.connectors.splits import RangeSplit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,11 +93,11 @@ class VaultSource(RangeSource):
     def size(self) -> int | None:
         return self.total
 
-    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+    def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
         import polars as pl
 
         _open(self.key, self.digest)
-        numbers = pl.Series(range(split["start"], split["stop"]), dtype=pl.Int32)
+        numbers = pl.Series(range(split.start, split.stop), dtype=pl.Int32)
         yield pl.DataFrame({f"c{i}": numbers for i in range(self.width)})
 
 
@@ -113,7 +113,7 @@ class VaultLookup(Lookup):
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
-        return pl.concat(self.source.read({"start": 0, "stop": self.source.total or 0}))
+        return pl.concat(self.source.read(RangeSplit(0, self.source.total or 0)))
 
 
 @dataclass

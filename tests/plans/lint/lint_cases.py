@@ -26,7 +26,7 @@ from stateplan.runtime.metrics.ages import Ages, Histogram, count_ages
 from stateplan.runtime.metrics.observed import Observed
 from stateplan.runtime.state.runs import RunInfo
 from stateplan.runtime.translate import translate
-from tests.support.local import LocalRun, upsert_fold
+from tests.support.local import LocalRun, instants_of, rows_at, upsert_fold
 
 FOLDER = Path(__file__).parent / "cases"
 _PLACE = re.compile(r"([a-z-]+)(?:#(\d+))?(?:\.([\w-]+))?")
@@ -196,11 +196,11 @@ class Example:
         lines: list[str] = []
         readers: list[Any] = [source.reader for source in local.graph.sources]
         now = 0
-        for now in sorted({at for reader in readers for at in reader.instants()}):
+        for now in sorted({at for reader in readers for at in instants_of(reader)}):
             if before is not None and now >= restart:
                 local, before = local.continue_with(self._runnable(document)), None
                 readers = [source.reader for source in local.graph.sources]
-            rows = {i: list(reader.read({"now": now})) for i, reader in enumerate(readers)}
+            rows = {i: rows_at(reader, now) for i, reader in enumerate(readers)}
             lines += _shown(local, local.batch(rows, now))
         if self.data.get("measure") == "state":
             return [f"{kept_rows(local)} rows in state"]

@@ -1,0 +1,48 @@
+"""The splits of a table of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stateplan.connectors.splits import AssignedSplit, Split
+
+
+@dataclass(frozen=True)
+class KafkaSplit(Split):
+    """Messages of a partition.
+
+    Attributes:
+        topic, partition: where they are.
+        start, stop: offset of the first one, and behind the last one.
+        following: what this worker reads next, so that it can be asked for meanwhile; not part of a plan.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    following: KafkaSplit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in super().to_json().items() if key != "following"}
+
+
+def merged(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
+    """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
+    out: list[AssignedSplit[KafkaSplit]] = []
+    for at in assigned:
+        last = out[-1].split if out else None
+        if last is not None and last.part == at.split.part and last.stop == at.split.start:
+            out[-1] = replace(out[-1], split=replace(last, stop=at.split.stop))
+        else:
+            out.append(at)
+    return out
+
+
+def with_following(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
+    """Splits that name the one behind them."""
+    ahead = [at.split for at in assigned[1:]]
+    pairs = zip(assigned, [*ahead, None], strict=True) if assigned else ()
+    return [replace(at, split=replace(at.split, following=following)) for at, following in pairs]
