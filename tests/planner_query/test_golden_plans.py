@@ -11,7 +11,7 @@ import pytest
 
 from tests.planner_query.conftest import compiled, plain
 from tests.support.cases import IN_SCOPE, Case
-from tests.support.golden import GoldenCase, golden_cases, plans, tree_of
+from tests.support.golden import FOLDER, GoldenCase, golden_cases, plans, tree_of
 
 LEFT_OUT = {"process_tables": {"state"}, "interval_join": {"state"}}
 """What is not compared, by subject. Flink gives a hint on an interval join, and the states of process table functions,
@@ -43,8 +43,7 @@ def test_plan_equals_flinks(case: GoldenCase) -> None:
 def test_the_files_are_whole() -> None:
     """No case is lost or without its plan, and the trees that people read are those of the plans."""
     cases = golden_cases()
-    assert len(cases) == 3125
-    assert sum(case.rows is not None for case in cases) == 520
+    assert {path.stem for path in FOLDER.glob("*.plans")} == {path.stem for path in FOLDER.glob("*.txt")}
     assert [name for name, count in Counter(case.name for case in cases).items() if count > 1] == []
     for subject in {case.subject for case in cases}:
         assert set(plans(subject)) == {case.title for case in cases if case.subject == subject}
