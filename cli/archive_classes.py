@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.common.readable import bytes_text
-from stateplan.runtime.spark.class_archive import archive_classes
 
 _JOB = """
 CREATE TABLE orders (id BIGINT, product INT, price DOUBLE) WITH ('connector' = 'datagen', 'number-of-rows' = '100');
@@ -19,13 +19,12 @@ SELECT p.name, COUNT(*), SUM(o.price) FROM orders AS o JOIN products AS p ON o.p
 """It reads, joins, aggregates and writes."""
 
 
-def run(console: Console) -> None:
-    """Makes the archive and says where it is.
+@command(formats=False)
+def archive_classes(console: Console) -> None:
+    """Archive the classes that Spark loads, so that jobs on this machine start faster. Once per Java and Spark."""
+    from stateplan.runtime.spark import class_archive
 
-    Raises:
-        RunError: RUN017, no archive could be written.
-    """
     console.note("running a small job whose Spark archives its classes")
-    command = [sys.executable, "-m", "stateplan", "sql", "--no-config", "--execute", _JOB]
-    path = archive_classes(command, os.environ)
+    arguments = [sys.executable, "-m", "stateplan", "sql", "--no-config", "--execute", _JOB]
+    path = class_archive.archive_classes(arguments, os.environ)
     console.show(f"{path} ({bytes_text(path.stat().st_size)})", {"file": str(path), "bytes": path.stat().st_size})

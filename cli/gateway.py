@@ -6,11 +6,15 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
+from stateplan.cli.options import SettingsOption, settings
 from stateplan.common.errors import OptionError
 from stateplan.common.redaction import redacted
 
@@ -34,20 +38,69 @@ _FIRST = (
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the command line says."""
+class Arguments:
+    """What ``stateplan gateway`` is given."""
 
-    address: str | None = None
-    port: int | None = None
-    folder: str | None = None
-    roots: Sequence[str] = ()
-    variables: Sequence[str] = ()
-    modules: Sequence[str] = ()
-    hosts: Sequence[str] = ()
-    token_file: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    client_ca: str | None = None
+    pairs: SettingsOption
+    address: Annotated[
+        str | None,
+        typer.Option("--bind-address", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1."),
+    ] = None
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for a free one. Default: 8083.")
+    ] = None
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--dir",
+            metavar="FOLDER",
+            help="Folder for jobs, plans and the audit log. Default: stateplan/gateway in $XDG_STATE_HOME or "
+            "~/.local/state.",
+        ),
+    ] = None
+    roots: Annotated[
+        list[str],
+        typer.Option(
+            "--root",
+            metavar="FOLDER",
+            help="Folder or URL that statements may use files of, or server such as kafka://host:port. Repeatable. "
+            "Default: all that you may use.",
+        ),
+    ] = field(default_factory=list)
+    variables: Annotated[
+        list[str],
+        typer.Option(
+            "--allow-env",
+            metavar="NAME",
+            help="With --root: an environment variable of the gateway that tables may refer to by ${env:NAME}. "
+            "Repeatable. Default: none.",
+        ),
+    ] = field(default_factory=list)
+    modules: Annotated[
+        list[str],
+        typer.Option(
+            "--allow-module",
+            metavar="MODULE",
+            help="Module or package that functions of Python may be imported from; '*' for any. Repeatable. "
+            "Default: none.",
+        ),
+    ] = field(default_factory=list)
+    hosts: Annotated[
+        list[str],
+        typer.Option("--allow-host", metavar="NAME", help="Another name that the gateway is called by. Repeatable."),
+    ] = field(default_factory=list)
+    token_file: Annotated[
+        str | None,
+        typer.Option("--token-file", metavar="FILE", help="File with the token that every request must have."),
+    ] = None
+    certificate: Annotated[
+        str | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the gateway (PEM), for https.")
+    ] = None
+    key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None
+    client_ca: Annotated[
+        str | None,
+        typer.Option("--tls-client-ca", metavar="FILE", help="Only clients with a certificate of this CA may connect."),
+    ] = None
 
 
 def default_folder() -> Path:
@@ -56,13 +109,9 @@ def default_folder() -> Path:
     return (Path(given) if given else Path.home().joinpath(".local", "state")) / "stateplan" / "gateway"
 
 
-def run(console: Console, options: Mapping[str, str], settings: Settings, quiet: bool) -> None:
-    """Serves until it is interrupted.
-
-    Raises:
-        GatewayError: GW015, others reach it and could do anything; GW016, GW017, it cannot be started.
-        OptionError: one of the options is not known, or has a value that cannot be used.
-    """
+@command(formats=False)
+def gateway(console: Console, given: Arguments, quiet: bool) -> None:
+    """Serve Flink's SQL gateway REST API: sessions, statements, results and jobs over HTTP."""
     from stateplan.common.settings import Configuration
     from stateplan.gateway.rest.app import application
     from stateplan.gateway.rest.guard import Access, Guard
@@ -71,27 +120,28 @@ def run(console: Console, options: Mapping[str, str], settings: Settings, quiet:
     from stateplan.gateway.service.service import SqlGatewayService
     from stateplan.runtime.spark.session import lower_priority
 
+    options = settings(given.pairs)
     own = {key: text for key, text in options.items() if key.startswith(PREFIXES)}
-    address = settings.address or own.pop(_ADDRESS, "127.0.0.1")
-    port = settings.port if settings.port is not None else _port(own.pop(_PORT, "8083"))
+    address = given.address or own.pop(_ADDRESS, "127.0.0.1")
+    port = given.port if given.port is not None else _port(own.pop(_PORT, "8083"))
     limits = Limits.of(own)
     defaults = Configuration({key: text for key, text in options.items() if not key.startswith(PREFIXES)})
-    token = None if settings.token_file is None else read_token(settings.token_file)
-    tls = tls_options(settings.certificate, settings.key, settings.client_ca)
-    access = Access.of(address, token, settings.client_ca is not None, settings.hosts, bool(settings.roots))
+    token = None if given.token_file is None else read_token(given.token_file)
+    tls = tls_options(given.certificate, given.key, given.client_ca)
+    access = Access.of(address, token, given.client_ca is not None, given.hosts, bool(given.roots))
     if access.remote and not tls:
         console.warning("the token crosses the network in clear text: give --tls-cert and --tls-key as well")
     _log_to_stderr(quiet)
     listener = bind(address, port)
-    folder = Path(settings.folder) if settings.folder is not None else default_folder()
+    folder = Path(given.folder) if given.folder is not None else default_folder()
     _warm_up()  # before jobs are recovered: while Spark starts, notes would not be seen
     service = SqlGatewayService(
         limits,
         options=defaults.to_dict(),
         folder=folder.absolute(),
-        roots=settings.roots,
-        variables=settings.variables,
-        modules=settings.modules,
+        roots=given.roots,
+        variables=given.variables,
+        modules=given.modules,
         keep_unknown=True,
     )
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,25 +1,17 @@
-"""Options that commands share, and :func:`run`, which turns errors into exit codes."""
+"""Options that commands share."""
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import PurePath
-from types import TracebackType
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from stateplan.cli.console import Console, make_console
-from stateplan.cli.exit_codes import ExitCode, exit_code
-from stateplan.common.errors import OptionError, StateplanError, nearest
-from stateplan.common.redaction import redacted
+from stateplan.cli.exit_codes import ExitCode
+from stateplan.common.errors import OptionError, nearest
 
 F = TypeVar("F", bound=StrEnum)
 
@@ -122,67 +114,6 @@ def format_of(given: F | None, target: str | None, by_extension: Mapping[str, F]
         hint = nearest(suffix, by_extension)
         raise OptionError("OPT403", target=target, suffix=suffix, known=", ".join(by_extension), hint=hint)
     return found
-
-
-def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Writes a traceback without secrets: libraries quote the address that they cannot reach."""
-    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
-
-
-def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], ExitCode | None]) -> None:
-    """Runs a command and exits with its exit code, or with the code of the error."""
-    console = make_console(output.value, quiet)
-    if not debug:
-        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C interrupts
-    previous = signal.signal(signal.SIGTERM, _terminate)
-    code = ExitCode.OK
-    try:
-        code = work(console) or ExitCode.OK
-    except StateplanError as error:
-        console.error(error)
-        code = exit_code(error)
-        if debug:
-            sys.excepthook = show_traceback
-            raise
-    except KeyboardInterrupt as signalled:
-        code = _signalled(signalled) or ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # the interpreter would complain when it flushes standard output at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.BROKEN_PIPE
-    except Exception as bug:
-        signalled_code = _signalled(bug)
-        if signalled_code is None:
-            from stateplan.runtime.failures import told
-
-            failure = told(bug)
-            console.error(failure)
-        code = signalled_code or exit_code(failure)
-        if debug:
-            sys.excepthook = show_traceback
-            raise
-    finally:
-        console.close()
-        signal.signal(signal.SIGTERM, previous)
-    if code:
-        raise typer.Exit(code.value)
-
-
-def _signalled(error: BaseException | None) -> ExitCode | None:
-    """The exit code of an error caused by a signal. PySpark's handler may itself fail during a call."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    if error is None:
-        return None
-    return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a job the way Ctrl-C does."""
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
 
 
 BatchOption = Annotated[

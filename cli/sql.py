@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from stateplan.cli.command import command
 from stateplan.cli.console import Console, JsonConsole
+from stateplan.cli.options import InitOption, SettingsOption
+from stateplan.cli.options import settings as parsed
 from stateplan.common.errors import OptionError, StateplanError
 
 if TYPE_CHECKING:
@@ -23,47 +28,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What ``stateplan sql`` is given.
+    """What ``stateplan sql`` is given."""
 
-    Attributes:
-        options: of ``-D``.
-        file, statements: what to run; the shell, or standard input, without either.
-        init: a script to run before.
-        config: configuration files, read after those of the machine, the user and the working directory.
-        no_config: whether not to read those.
-        show_config: whether only to show what is configured.
-        endpoint: the gateway; without it, statements run in this process.
-        token_file: has the gateway's token.
-        ca_file, certificate: for https; see :func:`gateway.client.http.connect`.
-        debug: whether errors come with tracebacks.
-    """
+    pairs: SettingsOption
+    file: Annotated[str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run.")] = None
+    statements: Annotated[
+        list[str], typer.Option("--execute", "-e", metavar="SQL", help="SQL statements to run. Repeatable.")
+    ] = field(default_factory=list)
+    init: InitOption = None
+    config: Annotated[
+        list[str],
+        typer.Option("--config", metavar="FILE", help="Configuration file (YAML), read after the others. Repeatable."),
+    ] = field(default_factory=list)
+    no_config: Annotated[
+        bool,
+        typer.Option(
+            "--no-config", help="Ignore the configuration files of the machine, the user and the working directory."
+        ),
+    ] = False
+    show_config: Annotated[
+        bool, typer.Option("--show-config", help="Print what is configured, and where each value comes from.")
+    ] = False
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Run the statements at this SQL gateway, such as http://localhost:8083."),
+    ] = None
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", metavar="FILE", help="File with the token of the gateway.")
+    ] = None
+    ca_file: Annotated[
+        str | None, typer.Option("--ca-file", metavar="FILE", help="Certificates (PEM) to trust, for https.")
+    ] = None
+    certificate: Annotated[
+        str | None, typer.Option("--certificate", metavar="FILE", help="Own certificate and key (PEM), for mutual TLS.")
+    ] = None
 
-    options: Mapping[str, str] = field(default_factory=dict)
-    file: str | None = None
-    statements: Sequence[str] = ()
-    init: str | None = None
-    config: Sequence[str] = ()
-    no_config: bool = False
-    show_config: bool = False
-    endpoint: str | None = None
-    token_file: str | None = None
-    ca_file: str | None = None
-    certificate: str | None = None
-    debug: bool = False
 
-
-def run(console: Console, given: Arguments) -> None:
-    """Runs a script, statements, standard input, or the shell when that is a terminal.
-
-    Raises:
-        OptionError: OPT402, when there are both a script and statements; OPT411 to OPT413, a configuration file.
-        StateplanError: what ended the script.
-    """
+@command()
+def sql(console: Console, given: Arguments, debug: bool) -> None:
+    """Run SQL: a script (-f), statements (-e) or standard input. On a terminal, open the SQL shell."""
     from stateplan.cli.sql_client.configuration import load
 
     if given.file and given.statements:
         raise OptionError("OPT402")
-    settings = load(given.config, given.options, standard=not given.no_config)
+    settings = load(given.config, parsed(given.pairs), standard=not given.no_config)
     if given.endpoint is None:
         settings.check()
     if given.show_config:
@@ -71,7 +79,7 @@ def run(console: Console, given: Arguments) -> None:
     elif given.file or given.statements or not _is_terminal():
         _script(console, given, settings)
     else:
-        _shell(console, given, settings)
+        _shell(console, given, settings, debug)
 
 
 def _is_terminal() -> bool:
@@ -180,7 +188,8 @@ def _token(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as cause:
-        raise OptionError("OPT414", path=path, reason=getattr(cause, "strerror", None) or "it is not text") from cause
+        reason = (cause.strerror if isinstance(cause, OSError) else None) or "it is not text"
+        raise OptionError("OPT414", path=path, reason=reason) from cause
 
 
 def _script(console: Console, given: Arguments, settings: Settings) -> None:
@@ -200,7 +209,7 @@ def _script(console: Console, given: Arguments, settings: Settings) -> None:
             client.jobs.wait(console.finished)
 
 
-def _shell(console: Console, given: Arguments, settings: Settings) -> None:
+def _shell(console: Console, given: Arguments, settings: Settings, debug: bool) -> None:
     from stateplan.cli.sql_client.shell import Shell, terminal
 
     with terminal(console) as (screen, own):
@@ -217,5 +226,5 @@ def _shell(console: Console, given: Arguments, settings: Settings) -> None:
             for path in settings.files:
                 own.note(f"configured by {path}")
             own.note("Type HELP; for help, QUIT; to exit.")
-            shells.append(Shell(client, own, screen, given.debug))
+            shells.append(Shell(client, own, screen, debug))
             shells[0].loop()

@@ -83,6 +83,11 @@ def text_of(failure: BaseException) -> str:
         return ""
 
 
+def reason_of(failure: BaseException) -> str:
+    """What the system says of a failure, in a few words; else what the exception says."""
+    return (failure.strerror if isinstance(failure, OSError) else None) or str(failure)
+
+
 def kind_of(failure: BaseException) -> str | None:
     """The kind of server that an exception, or what caused it, tells of; None where it tells of none."""
     return kind_in([" ".join((*(c.__name__ for c in type(link).__mro__), text_of(link))) for link in links(failure)])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import CheckpointArgument, DebugOption, Format, SettingsOption, run, settings
+from stateplan.cli.options import CheckpointArgument, SettingsOption, settings
 
 
-def metrics(checkpoint: CheckpointArgument, pairs: SettingsOption, debug: DebugOption = False) -> None:
+@command(formats=False, quiet=False)
+def metrics(console: Console, checkpoint: CheckpointArgument, pairs: SettingsOption) -> None:
     """Print the metrics of a job in the Prometheus text format."""
+    from stateplan.cli.job.look import look_at
+    from stateplan.runtime.metrics.prometheus import exposition
 
-    def work(console: Console) -> None:
-        from stateplan.cli.job.look import look_at
-        from stateplan.runtime.metrics.prometheus import exposition
-
-        console.raw(exposition(look_at(checkpoint, settings(pairs))[1]).encode())
-
-    run(Format.TEXT, False, debug, work)
+    console.raw(exposition(look_at(checkpoint, settings(pairs))[1]).encode())

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.options import CheckpointArgument, DebugOption, Format, FormatOption, SettingsOption, run, settings
+from stateplan.cli.options import CheckpointArgument, Format, SettingsOption, settings
 
 if TYPE_CHECKING:
     from stateplan.cli.job.look import Look
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 _OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
 
 
+@command(quiet=False)
 def top(
+    console: Console,
     checkpoint: CheckpointArgument,
     pairs: SettingsOption,
     interval: Annotated[
@@ -30,47 +33,42 @@ def top(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Limit for waiting until a job starts.")
     ] = 60,
-    output: FormatOption = Format.TEXT,
-    debug: DebugOption = False,
-) -> None:
+    output: Format = Format.TEXT,
+) -> ExitCode:
     """Show the throughput, state and load of each operator, until the job ends or Ctrl-C is pressed.
 
     A terminal shows a table that refreshes. A pipe gets one line per micro-batch, or one JSON object
     with --format json. If no job has started yet, the command waits for it.
     """
+    from stateplan.cli.job.look import Look, await_job
 
-    def work(console: Console) -> ExitCode:
-        from stateplan.cli.job.look import Look, await_job
-
-        options = settings(pairs)
-        try:
-            look = Look(checkpoint, options) if once else await_job(checkpoint, options, timeout, console.note)
-        except KeyboardInterrupt:
-            return ExitCode.OK
-        live = output is Format.TEXT and not once and sys.stdout.isatty()
-        if live and look.running:
-            with contextlib.suppress(KeyboardInterrupt):
-                _live(look, interval)
+    options = settings(pairs)
+    try:
+        look = Look(checkpoint, options) if once else await_job(checkpoint, options, timeout, console.note)
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    live = output is Format.TEXT and not once and sys.stdout.isatty()
+    if live and look.running:
+        with contextlib.suppress(KeyboardInterrupt):
+            _live(look, interval)
+        look.again()
+        console.show(look.text(), look.data())
+        return ExitCode.OK
+    last: tuple[int, bool] | None = None
+    try:
+        while True:
+            now = look.batch, look.running
+            if once or live or (last is None and not look.running):
+                console.show(look.text(), look.data())
+            elif now != last:
+                console.show(look.line(), look.data())
+            if once or not look.running:
+                return ExitCode.OK
+            last = now
+            time.sleep(interval)
             look.again()
-            console.show(look.text(), look.data())
-            return ExitCode.OK
-        last: tuple[int, bool] | None = None
-        try:
-            while True:
-                now = look.batch, look.running
-                if once or live or (last is None and not look.running):
-                    console.show(look.text(), look.data())
-                elif now != last:
-                    console.show(look.line(), look.data())
-                if once or not look.running:
-                    return ExitCode.OK
-                last = now
-                time.sleep(interval)
-                look.again()
-        except KeyboardInterrupt:
-            return ExitCode.OK
-
-    run(output, False, debug, work)
+    except KeyboardInterrupt:
+        return ExitCode.OK
 
 
 def _live(look: Look, interval: float) -> None:

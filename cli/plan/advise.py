@@ -7,22 +7,20 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.advice import MissOption, PlotOption, set_in_plan, tell
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
-    DebugOption,
-    Format,
-    FormatOption,
     PlanArgument,
-    QuietOption,
     ScriptOption,
     SettingsOption,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import STREAM, check_plot
 
 
+@command()
 def advise(
+    console: Console,
     plan: PlanArgument,
     pairs: SettingsOption,
     file: ScriptOption = None,
@@ -34,9 +32,6 @@ def advise(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --write: print the changes without making them.")
     ] = False,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Run a plan over recorded input without TTLs, and advise a TTL for each state."""
     from stateplan.cli.session import Session
@@ -45,17 +40,13 @@ def advise(
         raise typer.BadParameter("--dry-run requires --write")
     if write and plan == STREAM:
         raise typer.BadParameter("standard input cannot be changed")
+    from stateplan.plans.state.advise import parse_share
 
-    def work(console: Console) -> None:
-        from stateplan.plans.state.advise import parse_share
-
-        share = parse_share(miss)
-        check_plot(plot)
-        found = Session(console, settings(pairs), file).advise_plan(plan, share)
-        texts, data = tell(console, found, plot, plan)
-        if write:
-            data["diff"] = diff = set_in_plan(plan, found, settings(pairs), dry_run)
-            texts.append(diff.rstrip("\n") or f"{plan} has the advised TTLs")
-        console.show("\n\n".join(texts), data)
-
-    run(output, quiet, debug, work)
+    share = parse_share(miss)
+    check_plot(plot)
+    found = Session(console, settings(pairs), file).advise_plan(plan, share)
+    texts, data = tell(console, found, plot, plan)
+    if write:
+        data["diff"] = diff = set_in_plan(plan, found, settings(pairs), dry_run)
+        texts.append(diff.rstrip("\n") or f"{plan} has the advised TTLs")
+    console.show("\n\n".join(texts), data)

@@ -6,21 +6,19 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
-    DebugOption,
-    Format,
-    FormatOption,
     InitOption,
-    QuietOption,
     SettingsOption,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import tells_new_folder
 
 
+@command()
 def compile_plan(
+    console: Console,
     pairs: SettingsOption,
     file: Annotated[
         str,
@@ -34,18 +32,11 @@ def compile_plan(
     init: InitOption = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep an existing plan file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Compile the query of a script into a plan file."""
     from stateplan.cli.session import Session
 
     if if_not_exists and overwrite:
         raise typer.BadParameter("--if-not-exists and --overwrite are mutually exclusive")
-
-    def work(console: Console) -> None:
-        with tells_new_folder(console, target):
-            Session(console, settings(pairs), init).compile(file, target, if_not_exists, overwrite)
-
-    run(output, quiet, debug, work)
+    with tells_new_folder(console, target):
+        Session(console, settings(pairs), init).compile(file, target, if_not_exists, overwrite)

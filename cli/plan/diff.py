@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, ReportFormat, run
+from stateplan.cli.options import ReportFormat
 from stateplan.cli.plan_files import STREAM, read_plan
 
 SideArgument = Annotated[str, typer.Argument(help="Path or URL of a plan file, or a checkpoint directory.")]
 
 
+@command(quiet=False)
 def diff(
+    console: Console,
     old: SideArgument,
     new: SideArgument,
     output: Annotated[
@@ -27,22 +30,13 @@ def diff(
             "reset, 14 unknown.",
         ),
     ] = False,
-    debug: DebugOption = False,
-) -> None:
+) -> int:
     """Compare two plans and report what the change does to existing state."""
-    worst = 0
+    from stateplan.plans.diff import compare, load_side
+    from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 
-    def work(console: Console) -> None:
-        nonlocal worst
-        from stateplan.plans.diff import compare, load_side
-        from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
-
-        sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
-        found = compare(*sides)
-        text = to_markdown(found, old, new) if output is ReportFormat.MARKDOWN else to_text(found)
-        console.show(text, to_json(found))
-        worst = EXIT_CODES[found.verdict]
-
-    run(output, False, debug, work)
-    if exit_code and worst:
-        raise typer.Exit(worst)
+    sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
+    found = compare(*sides)
+    text = to_markdown(found, old, new) if output is ReportFormat.MARKDOWN else to_text(found)
+    console.show(text, to_json(found))
+    return EXIT_CODES[found.verdict] if exit_code else 0

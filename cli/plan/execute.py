@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
-    DebugOption,
-    Format,
-    FormatOption,
     PlanArgument,
-    QuietOption,
     ScriptOption,
     SettingsOption,
-    run,
     settings,
 )
 
@@ -29,7 +25,9 @@ class Accept(StrEnum):
     UNKNOWN = "unknown"
 
 
+@command()
 def execute(
+    console: Console,
     plan: PlanArgument,
     pairs: SettingsOption,
     file: ScriptOption = None,
@@ -41,17 +39,11 @@ def execute(
             "determined."
         ),
     ] = None,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Run a plan until its sources end or Ctrl-C is pressed."""
     from stateplan.cli.session import Session
 
-    def work(console: Console) -> None:
-        options = settings(pairs)
-        if accept is not None:
-            options["execution.state-recovery.accept"] = accept.value
-        Session(console, options, file).execute_plan(plan)
-
-    run(output, quiet, debug, work)
+    options = settings(pairs)
+    if accept is not None:
+        options["execution.state-recovery.accept"] = accept.value
+    Session(console, options, file).execute_plan(plan)

@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
-    DebugOption,
-    Format,
     PlanArgument,
     SettingsOption,
     extensions,
     format_of,
     output_option,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import read_plan, tells_new_folder
@@ -43,10 +41,12 @@ _BY_EXTENSION = {
 }
 
 
+@command(quiet=False)
 def explain(
+    console: Console,
     plan: PlanArgument,
     pairs: SettingsOption,
-    form: Annotated[
+    output: Annotated[
         ExplainFormat | None,
         typer.Option(
             "--format",
@@ -67,25 +67,20 @@ def explain(
             help="Flink's explain details, for text and JSON: changelog_mode, plan_advice, json_execution_plan.",
         ),
     ] = None,
-    debug: DebugOption = False,
 ) -> None:
     """Print the operator tree as Flink does, with the states, or draw it."""
     names = [name for given in details or () for name in given.split(",") if name.strip()]
+    from stateplan.plans.explain import explain as explanation_of
+    from stateplan.plans.explain import to_json
+    from stateplan.plans.render import explained
+    from stateplan.plans.render.output import write_beside
 
-    def work(console: Console) -> None:
-        from stateplan.plans.explain import explain as explanation_of
-        from stateplan.plans.explain import to_json
-        from stateplan.plans.render import explained
-        from stateplan.plans.render.output import write_beside
-
-        chosen = format_of(form, target, _BY_EXTENSION) or ExplainFormat.TEXT
-        document, options = read_plan(plan), settings(pairs)
-        if target is not None:
-            with tells_new_folder(console, target):
-                write_beside(document, target, explained(document, options, chosen.value, names))
-        elif chosen == ExplainFormat.JSON:
-            console.show("", to_json(explanation_of(document, options, names)))
-        else:
-            console.show(explained(document, options, chosen.value, names), None)
-
-    run(form or Format.TEXT, False, debug, work)
+    chosen = format_of(output, target, _BY_EXTENSION) or ExplainFormat.TEXT
+    document, options = read_plan(plan), settings(pairs)
+    if target is not None:
+        with tells_new_folder(console, target):
+            write_beside(document, target, explained(document, options, chosen.value, names))
+    elif chosen == ExplainFormat.JSON:
+        console.show("", to_json(explanation_of(document, options, names)))
+    else:
+        console.show(explained(document, options, chosen.value, names), None)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stateplan.cli.command import command, run
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.options import DebugOption, Format, QuietOption, SettingsOption, run, settings
+from stateplan.cli.options import Format, SettingsOption, settings
 from stateplan.cli.plan_files import STREAM, read_plan
 from stateplan.common.errors import PlanError
 from stateplan.runtime.spark.hadoop import checkpoint_path
@@ -51,79 +52,82 @@ def _explain(code: str | None) -> None:
         raise typer.Exit
 
 
-def lint(
-    plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")],
-    pairs: SettingsOption,
+@dataclass(frozen=True)
+class Arguments:
+    """What ``stateplan plan lint`` is given."""
+
+    plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")]
+    pairs: SettingsOption
     select: Annotated[
         list[str],
         _several(
             metavar="RULES", help="Run only these rules: codes, code prefixes or names, comma-separated. Repeatable."
         ),
-    ],
-    ignore: Annotated[list[str], _several(metavar="RULES", help="Skip these rules.")],
+    ]
+    ignore: Annotated[list[str], _several(metavar="RULES", help="Skip these rules.")]
     severity: Annotated[
         list[str],
         _several(metavar="RULE=SEVERITY", help="Report a rule as warning or as advice. Repeatable."),
-    ],
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the unambiguous fixes to the files.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Print the changes of --fix without writing them.")] = False,
-    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List the applied fixes.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 9 for advice, too.")] = False,
+    ]
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the unambiguous fixes to the files.")] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Print the changes of --fix without writing them.")] = False
+    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List the applied fixes.")] = False
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 9 for advice, too.")] = False
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Checkpoint that the plan would continue from.")
-    ] = None,
+    ] = None
     against: Annotated[
         str | None, typer.Option(metavar="PLAN", help="Previous plan, which wrote the state to continue from.")
-    ] = None,
-    suppress: Annotated[str | None, typer.Option(metavar="CODE", help="Suppress a rule in the plan file.")] = None,
+    ] = None
+    suppress: Annotated[str | None, typer.Option(metavar="CODE", help="Suppress a rule in the plan file.")] = None
     operator: Annotated[
         str | None,
         typer.Option(metavar="SELECTOR", help="With --suppress: the operator. Default: every operator with a finding."),
-    ] = None,
+    ] = None
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="With --suppress: the reason, which is stored in the plan.")
-    ] = None,
+    ] = None
     explain: Annotated[
         str | None,
         typer.Option(metavar="RULE", callback=_explain, is_eager=True, help="Explain a rule and exit."),
-    ] = None,
+    ] = None
     output: Annotated[
         LintFormat,
         typer.Option("--format", help="Output format: text, JSON, GitHub workflow commands, or SARIF 2.1.0."),
-    ] = LintFormat.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
-) -> None:
+    ] = LintFormat.TEXT
+
+    def check(self) -> None:
+        """Raises typer.BadParameter for options that exclude each other."""
+        if self.checkpoint is not None and self.against is not None:
+            raise typer.BadParameter("--checkpoint and --against are mutually exclusive")
+        if self.suppress is not None and (self.fix or self.diff):
+            raise typer.BadParameter("--suppress cannot be combined with --fix or --diff")
+        if self.suppress is None and (self.operator is not None or self.reason is not None):
+            raise typer.BadParameter("--operator and --reason require --suppress")
+        if self.suppress is not None and self.reason is None:
+            raise typer.BadParameter("--suppress requires --reason")
+        if STREAM in self.plans and ((self.fix and not self.diff) or self.suppress is not None):
+            raise typer.BadParameter("standard input cannot be changed; --diff shows what --fix would change")
+
+
+@command()
+def lint(console: Console, given: Arguments) -> ExitCode:
     """Find TTLs that make results wrong and state that grows without bound."""
-    if checkpoint is not None and against is not None:
-        raise typer.BadParameter("--checkpoint and --against are mutually exclusive")
-    if suppress is not None and (fix or diff):
-        raise typer.BadParameter("--suppress cannot be combined with --fix or --diff")
-    if suppress is None and (operator is not None or reason is not None):
-        raise typer.BadParameter("--operator and --reason require --suppress")
-    if suppress is not None and reason is None:
-        raise typer.BadParameter("--suppress requires --reason")
+    from stateplan.plans.lint import choose, severities_of
 
-    if STREAM in plans and ((fix and not diff) or suppress is not None):
-        raise typer.BadParameter("standard input cannot be changed; --diff shows what --fix would change")
-
-    def work(console: Console) -> ExitCode:
-        from stateplan.plans.lint import choose, severities_of
-
-        job = _Job(
-            console,
-            settings(pairs),
-            choose(_words(select), _words(ignore)),
-            severities_of(_words(severity)),
-            _earlier(checkpoint, against),
-            _observed(checkpoint),
-            output,
-        )
-        if suppress is not None:
-            return job.suppress(plans, suppress, operator, reason or "")
-        return job.lint(plans, fix=fix, diff=diff, show_fixes=show_fixes, strict=strict)
-
-    run(output, quiet, debug, work)
+    given.check()
+    job = _Job(
+        console,
+        settings(given.pairs),
+        choose(_words(given.select), _words(given.ignore)),
+        severities_of(_words(given.severity)),
+        _earlier(given.checkpoint, given.against),
+        _observed(given.checkpoint),
+        given.output,
+    )
+    if given.suppress is not None:
+        return job.suppress(given.plans, given.suppress, given.operator, given.reason or "")
+    return job.lint(given.plans, fix=given.fix, diff=given.diff, show_fixes=given.show_fixes, strict=given.strict)
 
 
 def _words(given: Sequence[str]) -> list[str]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, InitOption, QuietOption, ReportFormat, SettingsOption, run, settings
+from stateplan.cli.options import InitOption, ReportFormat, SettingsOption, settings
 from stateplan.cli.plan_files import read_plan, write_plan
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Winner(StrEnum):
     THEIRS = "theirs"
 
 
+@command()
 def rebase(
+    console: Console,
     pairs: SettingsOption,
     ours: Annotated[str, typer.Option("--ours", metavar="PLAN", help="The edited plan.")],
     base: Annotated[
@@ -52,8 +55,6 @@ def rebase(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
     init: InitOption = None,
     output: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Apply the edits of a plan to the plan of newer SQL, as a three-way merge. Lists conflicts and lost edits."""
     if (sql is None) == (theirs is None):
@@ -62,23 +63,19 @@ def rebase(
         raise typer.BadParameter("--init and -D require --sql")
     if target is None and not dry_run:
         raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the report)")
+    from stateplan.plans.rebase import rebase
 
-    def work(console: Console) -> None:
-        from stateplan.plans.rebase import rebase
-
-        new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
-        old = read_plan(base) if base is not None else None
-        done = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
-        _report(console, done, output)
-        if done.conflicts and not dry_run:
-            raise _undecided(done)
-        if strict and done.having("lost") and not dry_run:
-            raise _lost(done)
-        if target is not None and not dry_run:
-            write_plan(console, done.document, target, overwrite)
-            console.note(f"wrote {target}")
-
-    run(output, quiet, debug, work)
+    new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
+    old = read_plan(base) if base is not None else None
+    done = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
+    _report(console, done, output)
+    if done.conflicts and not dry_run:
+        raise _undecided(done)
+    if strict and done.having("lost") and not dry_run:
+        raise _lost(done)
+    if target is not None and not dry_run:
+        write_plan(console, done.document, target, overwrite)
+        console.note(f"wrote {target}")
 
 
 def _compiled(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:

@@ -6,23 +6,22 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import (
     AssignmentsArgument,
-    DebugOption,
     Format,
-    FormatOption,
     PlanArgument,
-    QuietOption,
     SettingsOption,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import STREAM, read_plan, write_plan
 
 
+@command()
 def set_ttl(
+    console: Console,
     pairs: SettingsOption,
     plan: PlanArgument,
     assignments: AssignmentsArgument,
@@ -37,40 +36,34 @@ def set_ttl(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --output file.")] = False,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
-) -> None:
+    output: Format = Format.TEXT,
+) -> ExitCode:
     """Change TTLs in a plan file. Every other byte of the file stays the same."""
     if overwrite and target in (None, STREAM):
         raise typer.BadParameter("--overwrite requires --output FILE")
+    from stateplan.plans.edit import plan_edit, to_json, to_text, write_edited
+    from stateplan.plans.selector_text import parse_assignment
 
-    def work(console: Console) -> ExitCode:
-        from stateplan.plans.edit import plan_edit, to_json, to_text, write_edited
-        from stateplan.plans.selector_text import parse_assignment
-
-        parsed = [parse_assignment(text) for text in assignments]
-        document = read_plan(plan)
-        edit = plan_edit(document, parsed, settings(pairs))
-        where = plan if target is None else target
-        text = to_text(edit).rstrip("\n")
-        data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
-        if dry_run:
-            if output is Format.TEXT:
-                console.note(text)
-            diff = edit.diff(new=None if where == STREAM else where)
-            console.show(diff, {**data, "diff": diff})
-        elif where == STREAM and not check:
+    parsed = [parse_assignment(text) for text in assignments]
+    document = read_plan(plan)
+    edit = plan_edit(document, parsed, settings(pairs))
+    where = plan if target is None else target
+    text = to_text(edit).rstrip("\n")
+    data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
+    if dry_run:
+        if output is Format.TEXT:
             console.note(text)
-            console.raw(edit.apply().data)
-        elif check:
-            console.show(text, data)
-        else:
-            if where != plan:
-                write_plan(console, edit.apply(), where, overwrite)
-            elif edit.splices:
-                write_edited(edit)
-            console.show(text, {**data, "written": where != plan or bool(edit.splices)})
-        return ExitCode.FINDINGS if check and edit.splices else ExitCode.OK
-
-    run(output, quiet, debug, work)
+        diff = edit.diff(new=None if where == STREAM else where)
+        console.show(diff, {**data, "diff": diff})
+    elif where == STREAM and not check:
+        console.note(text)
+        console.raw(edit.apply().data)
+    elif check:
+        console.show(text, data)
+    else:
+        if where != plan:
+            write_plan(console, edit.apply(), where, overwrite)
+        elif edit.splices:
+            write_edited(edit)
+        console.show(text, {**data, "written": where != plan or bool(edit.splices)})
+    return ExitCode.FINDINGS if check and edit.splices else ExitCode.OK

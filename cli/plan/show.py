@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import DebugOption, Format, FormatOption, PlanArgument, SettingsOption, run, settings
+from stateplan.cli.options import PlanArgument, SettingsOption, settings
 from stateplan.cli.plan_files import read_plan
 
 
+@command(quiet=False)
 def show(
+    console: Console,
     plan: PlanArgument,
     pairs: SettingsOption,
     stateful: Annotated[bool, typer.Option("--stateful", help="Show only operators that keep state.")] = False,
@@ -25,17 +28,11 @@ def show(
             "matches operator 5.",
         ),
     ] = None,
-    output: FormatOption = Format.TEXT,
-    debug: DebugOption = False,
 ) -> None:
     """List the operators of a plan, their states, and where each TTL comes from."""
+    from stateplan.plans.show import narrowed, to_json, to_text
+    from stateplan.plans.show import show as view_of
 
-    def work(console: Console) -> None:
-        from stateplan.plans.show import narrowed, to_json, to_text
-        from stateplan.plans.show import show as view_of
-
-        whole = view_of(read_plan(plan), settings(pairs))
-        view = narrowed(whole, stateful, match)
-        console.show(to_text(view, of=len(whole.operators)), to_json(view))
-
-    run(output, False, debug, work)
+    whole = view_of(read_plan(plan), settings(pairs))
+    view = narrowed(whole, stateful, match)
+    console.show(to_text(view, of=len(whole.operators)), to_json(view))

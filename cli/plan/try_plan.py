@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
-    DebugOption,
-    Format,
-    FormatOption,
     PlanArgument,
-    QuietOption,
     ScriptOption,
     SettingsOption,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import check_plot, write_plot
@@ -24,7 +20,9 @@ from stateplan.cli.plan_files import check_plot, write_plot
 _BETWEEN = re.compile(r",(?![^\[]*\])")
 
 
+@command()
 def try_plan(
+    console: Console,
     plan: PlanArgument,
     pairs: SettingsOption,
     sets: Annotated[
@@ -42,25 +40,18 @@ def try_plan(
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Plot the state over time: FILE.svg or FILE.html.")
     ] = None,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Run a plan with other TTLs over bounded input, and show what differs in results and state."""
     from stateplan.cli.session import Session
+    from stateplan.plans.selector_text import parse_assignment
+    from stateplan.plans.trial import Variant
+    from stateplan.plans.trial_view import to_html, to_json, to_svg, to_text
 
-    def work(console: Console) -> None:
-        from stateplan.plans.selector_text import parse_assignment
-        from stateplan.plans.trial import Variant
-        from stateplan.plans.trial_view import to_html, to_json, to_svg, to_text
-
-        check_plot(plot)
-        variants = []
-        for text in sets:
-            parts = [part.strip() for part in _BETWEEN.split(text)]
-            variants.append(Variant(text.strip(), tuple(parse_assignment(part) for part in parts)))
-        found = Session(console, settings(pairs), file).try_plan(plan, variants, never)
-        write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
-        console.show(to_text(found).rstrip("\n"), to_json(found))
-
-    run(output, quiet, debug, work)
+    check_plot(plot)
+    variants = []
+    for text in sets:
+        parts = [part.strip() for part in _BETWEEN.split(text)]
+        variants.append(Variant(text.strip(), tuple(parse_assignment(part) for part in parts)))
+    found = Session(console, settings(pairs), file).try_plan(plan, variants, never)
+    write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
+    console.show(to_text(found).rstrip("\n"), to_json(found))

@@ -19,8 +19,8 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import StdoutProxy, patch_stdout
 
+from stateplan.cli.command import Terminated
 from stateplan.cli.console import Console, JsonConsole, TerminalConsole
-from stateplan.cli.options import Terminated
 from stateplan.cli.sql_client.client import Client, Quit, column_limit
 from stateplan.cli.sql_client.history import StatementHistory, history_file
 from stateplan.cli.sql_client.jobs import JobsHere, JobState

@@ -7,21 +7,19 @@ from typing import Annotated
 import typer
 
 from stateplan.cli.advice import MissOption, PlotOption, set_in_plan, tell
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
     CheckpointArgument,
-    DebugOption,
-    Format,
-    FormatOption,
-    QuietOption,
     SettingsOption,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import check_plot
 
 
+@command()
 def advise(
+    console: Console,
     checkpoint: CheckpointArgument,
     pairs: SettingsOption,
     selectors: Annotated[
@@ -40,34 +38,27 @@ def advise(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --write or --live: print the changes without making them.")
     ] = False,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Advise a TTL for each state, from the ages at which its rows were used."""
     if dry_run and write is None and not live:
         raise typer.BadParameter("--dry-run requires --write or --live")
+    from stateplan.plans.state import CheckpointReader
+    from stateplan.plans.state.advise import parse_share
 
-    def work(console: Console) -> None:
-        from stateplan.plans.state import CheckpointReader
-        from stateplan.plans.state.advise import parse_share
+    share = parse_share(miss)
+    check_plot(plot)
+    reader = CheckpointReader.read(checkpoint, settings(pairs))
+    reader.select(*selectors or [])
+    console.status("starting Spark")
+    found = reader.advise(*selectors or [], miss=share)
+    texts, data = tell(console, found, plot)
+    if write is not None:
+        data["diff"] = diff = set_in_plan(write, found, settings(pairs), dry_run)
+        texts.append(diff.rstrip("\n") or f"{write} has the advised TTLs")
+    if live:
+        from stateplan.plans.live import ask
 
-        share = parse_share(miss)
-        check_plot(plot)
-        reader = CheckpointReader.read(checkpoint, settings(pairs))
-        reader.select(*selectors or [])
-        console.status("starting Spark")
-        found = reader.advise(*selectors or [], miss=share)
-        texts, data = tell(console, found, plot)
-        if write is not None:
-            data["diff"] = diff = set_in_plan(write, found, settings(pairs), dry_run)
-            texts.append(diff.rstrip("\n") or f"{write} has the advised TTLs")
-        if live:
-            from stateplan.plans.live import ask
-
-            asked = ask(reader.snapshot.folder, found.assignments, write=not dry_run)
-            texts.append(asked.to_text().rstrip("\n") if asked.changes else "the job has the advised TTLs")
-            data["live"] = asked.to_json()
-        console.show("\n\n".join(texts), data)
-
-    run(output, quiet, debug, work)
+        asked = ask(reader.snapshot.folder, found.assignments, write=not dry_run)
+        texts.append(asked.to_text().rstrip("\n") if asked.changes else "the job has the advised TTLs")
+        data["live"] = asked.to_json()
+    console.show("\n\n".join(texts), data)

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import (
     AtOption,
     BatchOption,
     CheckpointArgument,
-    DebugOption,
-    Format,
-    FormatOption,
-    QuietOption,
     SettingsOption,
     instant,
-    run,
     settings,
 )
 from stateplan.cli.plan_files import STREAM, tells_new_folder
@@ -29,7 +25,9 @@ if TYPE_CHECKING:
     from stateplan.plans.state import CheckpointReader
 
 
+@command()
 def show(
+    console: Console,
     checkpoint: CheckpointArgument,
     pairs: SettingsOption,
     selectors: Annotated[
@@ -60,33 +58,26 @@ def show(
     ] = None,
     batch: BatchOption = None,
     at: AtOption = None,
-    output: FormatOption = Format.TEXT,
-    quiet: QuietOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the size and age of the state in a checkpoint, and what another TTL would free."""
     moment = instant(at)
     if plot is not None and (what_if or batch is not None or at is not None):
         raise typer.BadParameter("--plot accepts selectors, but not --what-if, --batch or --at")
+    from stateplan.plans.selector_text import parse_assignment
+    from stateplan.plans.state import CheckpointReader
+    from stateplan.plans.state.show import to_json, to_text
 
-    def work(console: Console) -> None:
-        from stateplan.plans.selector_text import parse_assignment
-        from stateplan.plans.state import CheckpointReader
-        from stateplan.plans.state.show import to_json, to_text
-
-        guesses = [parse_assignment(text) for text in what_if or []]
-        reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
-        if plot is not None:
-            if plot != STREAM and PurePath(plot).suffix.lower() != ".svg":
-                raise OptionError("OPT403.plot", target=plot)
-            draw(console, reader, plot, selectors or [])
-            return
-        reader.select(*selectors or [])
-        console.status("starting Spark")
-        found = reader.show(*selectors or [], what_if=guesses)
-        console.show(to_text(found), to_json(found))
-
-    run(output, quiet, debug, work)
+    guesses = [parse_assignment(text) for text in what_if or []]
+    reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
+    if plot is not None:
+        if plot != STREAM and PurePath(plot).suffix.lower() != ".svg":
+            raise OptionError("OPT403.plot", target=plot)
+        draw(console, reader, plot, selectors or [])
+        return
+    reader.select(*selectors or [])
+    console.status("starting Spark")
+    found = reader.show(*selectors or [], what_if=guesses)
+    console.show(to_text(found), to_json(found))
 
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:

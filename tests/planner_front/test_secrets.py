@@ -487,7 +487,7 @@ def test_a_script_shows_no_secret(
 
 
 def test_a_traceback_has_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    from stateplan.cli.options import show_traceback
+    from stateplan.cli.command import show_traceback
 
     try:
         raise OSError(f"no route to postgresql://joe:{SECRET}@host/db?password={SECRET}")
