@@ -328,66 +328,125 @@ def validate_table(
     """
     places = places or {}
     connector, wanted = find_connector(options, places.get("connector", place)), _role(role)
-    if wanted not in connector.roles:
-        able = [c.name for c in _connectors.loadable() if wanted in c.roles]
-        verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
-        raise CatalogError(
-            "CAT101",
-            name=connector.name,
-            verb=verb,
-            role=wanted,
-            able=able,
-            only=connector.roles[0],
-            other=other,
-            place=place,
-        )
+    _check_used_as(connector, wanted, place)
+    formats = _formats_of(connector, options, wanted, place, places)
+    checked = _Options(connector, wanted, options, formats, place, places)
+    notes = checked.check_each()
+    checked.check_together()
+    connector.check_role(options, wanted, place)
+    if schema is not None:
+        _check_schema(options, connector, formats, schema, place)
+        both = formats[connector.format_key(options)], formats.get(connector.key_format or "")
+        connector.check_keys(options, schema, primary_key, both, place)
+    return tuple(notes)
+
+
+def _check_used_as(connector: Connector, wanted: Role, place: Place | None) -> None:
+    """Raises CatalogError CAT101 for a connector that cannot be read, or not be written."""
+    if wanted in connector.roles:
+        return
+    able = [c.name for c in _connectors.loadable() if wanted in c.roles]
+    verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
+    raise CatalogError(
+        "CAT101",
+        name=connector.name,
+        verb=verb,
+        role=wanted,
+        able=able,
+        only=connector.roles[0],
+        other=other,
+        place=place,
+    )
+
+
+def _formats_of(
+    connector: Connector, options: Mapping[str, str], wanted: Role, place: Place | None, places: Mapping[str, Place]
+) -> dict[str, Format | None]:
+    """The formats of a table, by the option that names each. Raises as :func:`find_format`."""
     named = connector.format_key(options)
     formats = {named: find_format(options, wanted, places.get(named, place))}
     if connector.key_format is not None:
         there = places.get(connector.key_format, place)
         formats[connector.key_format] = find_key_format(options, wanted, there)
-    fmt = formats[named]
-    known: dict[str, Option] = {o.key: o for o in connector.options}
-    for key, found in formats.items():
-        if found is not None:
-            known |= {f"{key.removesuffix('format')}{found.name}.{o.key}": o for o in found.options}
-    notes = []
-    for key, text in options.items():
-        if key == "connector" or formats.get(key) is not None:
-            continue
-        option, there = match(key, known), places.get(key, place)
-        if option is None:
-            owner = f"connector '{connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
-            near = nearest(key, [*known, *(("format",) if fmt else ())])
-            useful = {k for k, o in known.items() if o.role in (wanted, Role.BOTH) and not (o.no_effect or o.refused)}
-            expected = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
-            raise OptionError("OPT104", key=key, owner=owner, place=there, expected=expected, hint=near)
-        for kind, name in references(text) if key == PATH.key else ():
-            raise OptionError("OPT124", key=key, kind=kind, name=name, place=there)
-        if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
-            continue  # whoever runs the job knows the value
-        accepted_value(option, text, key, there)
-        if option.no_effect:
-            notes.append(f"the option '{key}' has no effect: {option.no_effect}")
-    for one, other in _exclusive(formats):
-        if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
-            raise OptionError("OPT106.validate_table", one=one, other=other, place=place)
-    for key, option in known.items():
-        if option.required and key not in options:
-            raise OptionError(
-                "OPT101.validate_table",
-                key=key,
-                name=connector.name,
-                expectation=option.expectation,
-                place=place,
-                hint=_near_key(key, options),
-            )
-    connector.check_role(options, wanted, place)
-    if schema is not None:
-        _check_schema(options, connector, formats, schema, place)
-        key_format = formats.get(connector.key_format or "")
-        connector.check_keys(options, schema, primary_key, (fmt, key_format), place)
-    return tuple(notes)
+    return formats
+
+
+class _Options:
+    """The options of a table, among those that its connector and its formats know.
+
+    Args:
+        connector: of the table.
+        wanted: what it is used as.
+        options: as written.
+        formats: of the table, by the option that names each.
+        place: where the table, or its use, is written.
+        places: where options are written, by key.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        wanted: Role,
+        options: Mapping[str, str],
+        formats: Mapping[str, Format | None],
+        place: Place | None,
+        places: Mapping[str, Place],
+    ) -> None:
+        self.connector = connector
+        self.wanted = wanted
+        self.options = options
+        self.formats = formats
+        self.place = place
+        self.places = places
+        self.format = formats[connector.format_key(options)]
+        self.known: dict[str, Option] = {o.key: o for o in connector.options}
+        for key, found in formats.items():
+            if found is not None:
+                self.known |= {f"{key.removesuffix('format')}{found.name}.{o.key}": o for o in found.options}
+
+    def check_each(self) -> list[str]:
+        """Checks every option by itself; notes for the user. Raises OptionError OPT104, OPT105, OPT107, OPT124."""
+        notes = []
+        for key, text in self.options.items():
+            if key == "connector" or self.formats.get(key) is not None:
+                continue
+            option, there = match(key, self.known), self.places.get(key, self.place)
+            if option is None:
+                raise self._unknown(key, there)
+            for kind, name in references(text) if key == PATH.key else ():
+                raise OptionError("OPT124", key=key, kind=kind, name=name, place=there)
+            if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
+                continue  # whoever runs the job knows the value
+            accepted_value(option, text, key, there)
+            if option.no_effect:
+                notes.append(f"the option '{key}' has no effect: {option.no_effect}")
+        return notes
+
+    def _unknown(self, key: str, there: Place | None) -> OptionError:
+        """An option that nobody knows, with those that are of use."""
+        fmt, known = self.format, self.known
+        owner = f"connector '{self.connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
+        near = nearest(key, [*known, *(("format",) if fmt else ())])
+        useful = {k for k, o in known.items() if o.role in (self.wanted, Role.BOTH) and not (o.no_effect or o.refused)}
+        expected = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
+        return OptionError("OPT104", key=key, owner=owner, place=there, expected=expected, hint=near)
+
+    def check_together(self) -> None:
+        """Raises OptionError OPT106 for options that exclude each other, OPT101 for one that is missing."""
+        options, known = self.options, self.known
+        for one, other in _exclusive(self.formats):
+            if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
+                raise OptionError("OPT106.validate_table", one=one, other=other, place=self.place)
+        for key, option in known.items():
+            if option.required and key not in options:
+                raise OptionError(
+                    "OPT101.validate_table",
+                    key=key,
+                    name=self.connector.name,
+                    expectation=option.expectation,
+                    place=self.place,
+                    hint=_near_key(key, options),
+                )
 
 
 def _exclusive(formats: Mapping[str, Format | None]) -> Iterator[tuple[str, str]]:

@@ -179,48 +179,72 @@ def rex_from_json(value: Any, depth: int = 0) -> Rex:
         raise _bad("a row expression is nested more than 200 levels deep", "a shallower expression")
     if not isinstance(value, dict):
         raise _bad(f"not a row expression: {value!r:.80}", 'an object with "kind"')
-    kind = value.get("kind")
-    keys = set(value)
-    allowed: dict[str, set[str]] = {
-        "INPUT_REF": {"kind", "inputIndex", "type"},
-        "LITERAL": {"kind", "value", "sarg", "symbol", "type", "class"},
-        "CALL": {"kind", "syntax", "internalName", "systemName", "catalogName", "sqlKind", "operands", "type", "class"},
-        "FIELD_ACCESS": {"kind", "name", "expr"},
-        "CORREL_VARIABLE": {"kind", "correl", "type"},
-        "PATTERN_INPUT_REF": {"kind", "alpha", "inputIndex", "type"},
-        "TABLE_ARG_CALL": {"kind", "inputIndex", "partitionKeys", "orderKeys", "orderDirections", "type"},
-    }
-    if not isinstance(kind, str) or kind not in allowed:
-        raise _bad(f"unknown kind of row expression: {kind!r:.60}", "one of " + ", ".join(allowed))
-    unknown = keys - allowed[kind]
-    if unknown:
-        raise _bad(
-            f"unknown key {sorted(unknown)[0]!r} in a row expression of kind {kind}",
-            "one of " + ", ".join(sorted(allowed[kind])),
-        )
+    kind = _kind_of(value)
     if kind == "FIELD_ACCESS":
-        expr = rex_from_json(value.get("expr"), depth + 1)
-        name = value.get("name")
-        if not isinstance(name, str):
-            raise _bad("FIELD_ACCESS without a name", "a text")
-        ftype = next((f.type for f in expr.type.fields if f.name == name), LogicalType("NULL"))
-        return FieldAccess(ftype, name, expr)
+        return _field_access(value, depth)
     if "type" not in value:
         raise _bad(f"a row expression of kind {kind} has no type", "a type")
     ltype = type_from_json(value["type"])
-    if kind in ("INPUT_REF", "PATTERN_INPUT_REF", "TABLE_ARG_CALL"):
-        index = value.get("inputIndex")
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            raise _bad(f"inputIndex is {index!r:.40}", "a whole number from 0")
-        if kind == "INPUT_REF":
-            return InputRef(ltype, index)
-        if kind == "TABLE_ARG_CALL":
-            return _table_argument(value, ltype, index)
-        return PatternInputRef(ltype, str(value.get("alpha")), index)
-    if kind == "LITERAL":
-        return Literal(ltype, value.get("value"), value.get("symbol"), value.get("sarg"))
-    if kind == "CORREL_VARIABLE":
-        return CorrelVariable(ltype, str(value.get("correl")))
+    match kind:
+        case "INPUT_REF":
+            return InputRef(ltype, _input_index(value))
+        case "TABLE_ARG_CALL":
+            return _table_argument(value, ltype, _input_index(value))
+        case "PATTERN_INPUT_REF":
+            return PatternInputRef(ltype, str(value.get("alpha")), _input_index(value))
+        case "LITERAL":
+            return Literal(ltype, value.get("value"), value.get("symbol"), value.get("sarg"))
+        case "CORREL_VARIABLE":
+            return CorrelVariable(ltype, str(value.get("correl")))
+    return _call(value, ltype, depth)
+
+
+_KEYS: dict[str, set[str]] = {
+    "INPUT_REF": {"kind", "inputIndex", "type"},
+    "LITERAL": {"kind", "value", "sarg", "symbol", "type", "class"},
+    "CALL": {"kind", "syntax", "internalName", "systemName", "catalogName", "sqlKind", "operands", "type", "class"},
+    "FIELD_ACCESS": {"kind", "name", "expr"},
+    "CORREL_VARIABLE": {"kind", "correl", "type"},
+    "PATTERN_INPUT_REF": {"kind", "alpha", "inputIndex", "type"},
+    "TABLE_ARG_CALL": {"kind", "inputIndex", "partitionKeys", "orderKeys", "orderDirections", "type"},
+}
+"""The keys of each kind of row expression."""
+
+
+def _kind_of(value: dict[str, Any]) -> str:
+    """The kind of a row expression that has no other keys than this kind has. Raises StateplanError PLAN030."""
+    kind = value.get("kind")
+    if not isinstance(kind, str) or kind not in _KEYS:
+        raise _bad(f"unknown kind of row expression: {kind!r:.60}", "one of " + ", ".join(_KEYS))
+    unknown = value.keys() - _KEYS[kind]
+    if unknown:
+        raise _bad(
+            f"unknown key {sorted(unknown)[0]!r} in a row expression of kind {kind}",
+            "one of " + ", ".join(sorted(_KEYS[kind])),
+        )
+    return kind
+
+
+def _field_access(value: dict[str, Any], depth: int) -> FieldAccess:
+    """A field of a row from its JSON object. Raises StateplanError PLAN030."""
+    expr = rex_from_json(value.get("expr"), depth + 1)
+    name = value.get("name")
+    if not isinstance(name, str):
+        raise _bad("FIELD_ACCESS without a name", "a text")
+    ftype = next((f.type for f in expr.type.fields if f.name == name), LogicalType("NULL"))
+    return FieldAccess(ftype, name, expr)
+
+
+def _input_index(value: dict[str, Any]) -> int:
+    """Raises StateplanError PLAN030."""
+    index = value.get("inputIndex")
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        raise _bad(f"inputIndex is {index!r:.40}", "a whole number from 0")
+    return index
+
+
+def _call(value: dict[str, Any], ltype: LogicalType, depth: int) -> Call:
+    """A call from its JSON object. Raises StateplanError PLAN030."""
     operands = value.get("operands", [])
     if not isinstance(operands, list):
         raise _bad(f"operands of a call is {operands!r:.40}", "a list of row expressions")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError, OptionError, StateplanError
 from stateplan.common.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop
@@ -34,7 +34,7 @@ from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS, SparkChe
 from stateplan.runtime.spark.split_source import split_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamReader
 
     from stateplan.common.secrets import Environment
@@ -265,48 +265,73 @@ class Sources:
 
     def frame(self, spark: SparkSession, index: int) -> DataFrame:
         """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""
+        source = self._graph.sources[index]
+        order = f"{index:04d}/"
+        match source.reader:
+            case OffsetSource() as reader:
+                return self._planned(spark, source, reader, order)
+            case FileSource() if source.marks in self._lists:
+                return self._listed_files(spark, source, order)
+            case FileSource() as reader:
+                return self._files(spark, source, reader, order)
+            case RangeSource(bounded=False) as reader:
+                return self._rate(spark, reader, order)
+        return self._marked(spark, source, order)
+
+    def _planned(self, spark: SparkSession, source: SourceSpec, reader: OffsetSource[Any], order: str) -> DataFrame:
+        """Splits that a source plans itself."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        source = self._graph.sources[index]
-        reader, order = source.reader, F.lit(f"{index:04d}/")
-        now = F.unix_millis(F.current_timestamp()).alias("now")
-        tasks = parallelism(self._options)
-        if isinstance(reader, OffsetSource):
-            frame = split_frame(spark, source.marks, reader, tasks, self._environment)
-            return frame.select(F.col("split"), F.concat(order, F.col("seq")).alias("seq"), now)
-        if isinstance(reader, FileSource) and source.marks in self._lists:
-            lists = self._lists[source.marks]
-            marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
-            marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(folder_for_spark(lists.folder))
-            return marks.select(F.col("content"), order.alias("seq"), now)
-        if isinstance(reader, FileSource):
-            files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
-            if reader.max_files:
-                files = files.option("maxFilesPerTrigger", reader.max_files)
-            else:
-                files = files.option("maxBytesPerTrigger", self._task_bytes * tasks)
-            seq = F.concat(order, F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
-            # Of a file system that Python does not reach, the JVM reads the files.
-            read = (
-                []
-                if is_reached(reader.path)
-                else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
-            )
-            return _loaded(files, source.name, reader.path).select(F.col("path"), seq.alias("seq"), now, *read)
-        if isinstance(reader, RangeSource) and not reader.bounded:
-            rows = max(1, reader.per_second * self.trigger_interval() // 1000)
-            frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
-            return (
-                frame.option("numPartitions", tasks)
-                .load()
-                .select(
-                    F.col("value").alias("start"),
-                    (F.col("value") + 1).alias("stop"),
-                    F.format_string("%s%020d", order, F.col("value")).alias("seq"),
-                    now,
-                )
-            )
-        on_instants = isinstance(reader, InstantSource)
+        frame = split_frame(spark, source.marks, reader, parallelism(self._options), self._environment)
+        return frame.select(F.col("split"), F.concat(F.lit(order), F.col("seq")).alias("seq"), _now_column())
+
+    def _listed_files(self, spark: SparkSession, source: SourceSpec, order: str) -> DataFrame:
+        """Files that the driver lists."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        lists = self._lists[source.marks]
+        marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
+        marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(folder_for_spark(lists.folder))
+        return marks.select(F.col("content"), F.lit(order).alias("seq"), _now_column())
+
+    def _files(self, spark: SparkSession, source: SourceSpec, reader: FileSource, order: str) -> DataFrame:
+        """Files that Spark lists."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
+        if reader.max_files:
+            files = files.option("maxFilesPerTrigger", reader.max_files)
+        else:
+            files = files.option("maxBytesPerTrigger", self._task_bytes * parallelism(self._options))
+        seq = F.concat(F.lit(order), F.format_string("%016d/", F.unix_millis("modificationTime")), F.col("path"))
+        # Of a file system that Python does not reach, the JVM reads the files.
+        read = (
+            []
+            if is_reached(reader.path)
+            else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
+        )
+        found = _loaded(files, source.name, reader.path)
+        return found.select(F.col("path"), seq.alias("seq"), _now_column(), *read)
+
+    def _rate(self, spark: SparkSession, reader: RangeSource, order: str) -> DataFrame:
+        """Numbers without end."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        rows = max(1, reader.per_second * self.trigger_interval() // 1000)
+        frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+        numbers = frame.option("numPartitions", parallelism(self._options)).load()
+        return numbers.select(
+            F.col("value").alias("start"),
+            (F.col("value") + 1).alias("stop"),
+            F.format_string("%s%020d", F.lit(order), F.col("value")).alias("seq"),
+            _now_column(),
+        )
+
+    def _marked(self, spark: SparkSession, source: SourceSpec, order: str) -> DataFrame:
+        """Ranges of numbers, or instants, each of which has a marker file."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        on_instants = isinstance(source.reader, InstantSource)
         frame = (
             spark.readStream.format("binaryFile")
             .schema(_FILE_SCHEMA)
@@ -314,15 +339,22 @@ class Sources:
             .load(folder_for_spark(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
-        seq = F.concat(order, F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
+        seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
         if on_instants:
             return frame.select(seq, text.cast("long").alias("now"))
         return frame.select(
             F.split(text, "-")[0].cast("long").alias("start"),
             F.split(text, "-")[1].cast("long").alias("stop"),
             seq,
-            F.lit(0).cast("long").alias("now") if self._virtual else now,
+            F.lit(0).cast("long").alias("now") if self._virtual else _now_column(),
         )
+
+
+def _now_column() -> Column:
+    """The time of a micro-batch by Spark's clock, ms."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.unix_millis(F.current_timestamp()).alias("now")
 
 
 def folder_for_spark(folder: AnyPath) -> str:

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.rest.app import answer
-from stateplan.gateway.rest.room import Room
+from stateplan.gateway.rest.room import Holding, Room
 from stateplan.gateway.rest.wire import problem
 from stateplan.gateway.service.limits import Limits
 from stateplan.runtime.failures import told
@@ -181,69 +181,103 @@ class Guard:
             return
         holding = self._room.holding(scope.get("state", {}).get("abort", _nothing))
         scope = {**scope, "state": {**scope.get("state", {}), "holding": holding}}
-        limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
-        since, taken, whole, begun = asyncio.get_running_loop().time(), 0, False, False
-        refused: _RefusedError | None = None
-        swallowed = False
-
-        async def bounded() -> Message:
-            """The next part of the body. To the application, one that is refused is a client that is gone."""
-            nonlocal taken, whole, refused
-            if whole or refused is not None:
-                return await receive() if refused is None else {"type": "http.disconnect"}
-            until = since + BODY_SECONDS + taken / BODY_RATE
-            try:
-                message = await asyncio.wait_for(receive(), until - asyncio.get_running_loop().time())
-            except TimeoutError:
-                refused = _RefusedError(408, GatewayError("GW022", seconds=round(BODY_SECONDS)))
-                return {"type": "http.disconnect"}
-            taken += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if taken > limit:
-                refused = _RefusedError(413, GatewayError("GW021", most=limit))
-                return {"type": "http.disconnect"}
-            if not await holding.take(taken):
-                refused = _RefusedError(503, GatewayError("GW010"))
-                return {"type": "http.disconnect"}
-            return message
-
-        async def noted(message: Message) -> None:
-            """Sends a part of the answer, in pieces; instead of one that there is no room for an error."""
-            nonlocal begun, swallowed
-            if refused is not None or swallowed:
-                return
-            if message["type"] == "http.response.start":
-                begun = True
-                if not await holding.take(_length(message)):
-                    swallowed = True
-                    await _refusal(_RefusedError(503, GatewayError("GW010")))(scope, receive, send)
-                    return
-            body = message.get("body", b"")
-            for start in range(0, len(body) - PIECE, PIECE):
-                await send({"type": "http.response.body", "body": body[start : start + PIECE], "more_body": True})
-                holding.move()
-                await asyncio.sleep(0)  # a connection that is gone is noticed
-            if len(body) > PIECE:
-                message = {**message, "body": body[(len(body) - 1) // PIECE * PIECE :]}
-            await send(message)
-            holding.move()
-
+        exchange = _Exchange(scope, receive, send, holding)
         try:
             self._access.check(scope)
-            if _length(scope) > limit:
-                raise _RefusedError(413, GatewayError("GW021", most=limit))
-            await self._app(scope, bounded, noted)
+            exchange.check_length()
+            await self._app(scope, exchange.receive, exchange.send)
         except _RefusedError as early:
-            refused = early
+            exchange.refused = early
         except ClientDisconnect:
             pass
         except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
-            refused = _RefusedError(500, told(bug, brief=True))
+            exchange.refused = _RefusedError(500, told(bug, brief=True))
         finally:
             holding.release()
-        if refused is not None and not begun:
-            await _refusal(refused)(scope, receive, send)
+        await exchange.finish()
+
+
+class _Exchange:
+    """A request and its answer, as the application has them.
+
+    Args:
+        scope, receive, send: of the server.
+        holding: the memory that both take.
+
+    Attributes:
+        refused: why the request is not answered; None while it is.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, holding: Holding) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._holding = holding
+        self._limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
+        self._since = asyncio.get_running_loop().time()
+        self._taken = 0
+        self._whole = False
+        self._begun = False
+        self._swallowed = False
+        self.refused: _RefusedError | None = None
+
+    def check_length(self) -> None:
+        """Raises _RefusedError for a request whose head tells of a body that is too long."""
+        if _length(self._scope) > self._limit:
+            raise _RefusedError(413, GatewayError("GW021", most=self._limit))
+
+    async def receive(self) -> Message:
+        """The next part of the body. To the application, one that is refused is a client that is gone."""
+        if self._whole or self.refused is not None:
+            return await self._receive() if self.refused is None else _GONE
+        until = self._since + BODY_SECONDS + self._taken / BODY_RATE
+        try:
+            message = await asyncio.wait_for(self._receive(), until - asyncio.get_running_loop().time())
+        except TimeoutError:
+            return self._refuse(408, GatewayError("GW022", seconds=round(BODY_SECONDS)))
+        self._taken += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        if self._taken > self._limit:
+            return self._refuse(413, GatewayError("GW021", most=self._limit))
+        if not await self._holding.take(self._taken):
+            return self._refuse(503, GatewayError("GW010"))
+        return message
+
+    def _refuse(self, status: int, error: GatewayError) -> Message:
+        self.refused = _RefusedError(status, error)
+        return _GONE
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of the answer, in pieces; instead of one that there is no room for an error."""
+        if self.refused is not None or self._swallowed:
+            return
+        if message["type"] == "http.response.start":
+            self._begun = True
+            if not await self._holding.take(_length(message)):
+                self._swallowed = True
+                await self._answer(_RefusedError(503, GatewayError("GW010")))
+                return
+        body = message.get("body", b"")
+        for start in range(0, len(body) - PIECE, PIECE):
+            await self._send({"type": "http.response.body", "body": body[start : start + PIECE], "more_body": True})
+            self._holding.move()
+            await asyncio.sleep(0)  # a connection that is gone is noticed
+        if len(body) > PIECE:
+            message = {**message, "body": body[(len(body) - 1) // PIECE * PIECE :]}
+        await self._send(message)
+        self._holding.move()
+
+    async def finish(self) -> None:
+        """Answers a request that was refused before its answer had begun."""
+        if self.refused is not None and not self._begun:
+            await self._answer(self.refused)
+
+    async def _answer(self, refused: _RefusedError) -> None:
+        await _refusal(refused)(self._scope, self._receive, self._send)
+
+
+_GONE: Message = {"type": "http.disconnect"}
 
 
 def _nothing() -> None:

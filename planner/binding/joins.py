@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from stateplan.common.errors import SqlError
+from stateplan.common.errors import Place, SqlError
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Join, Project, Rel, Scan
@@ -63,34 +63,11 @@ def bind_join(
         raise SqlError("SQL113", name=repeated.name, place=place_of(node.this, source))
     join_type: JoinType = node.args.get("side") or "INNER"
     scope = left_scope.joined(right_scope)
-    if node.args.get("method") == "NATURAL":
-        names = [n for n, _ in left_scope.star() if any(n == m for m, _ in right_scope.star())]
-        shared = [(n, place) for n in names]
-        condition = and_(scope.with_common(left_scope, right_scope, shared, place))
-    elif node.args.get("using"):
-        shared = [(n.name, place_of(n, source)) for n in node.args["using"]]
-        condition = and_(scope.with_common(left_scope, right_scope, shared, place))
-    elif node.args.get("on") is not None:
-        condition = _OnBinder(scope, "ON").condition(node.args["on"], "ON")
-    elif node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):
-        raise SqlError("SQL114", place=place)
-    else:
-        condition = TRUE
+    condition = _condition(left_scope, right_scope, scope, node, source)
     version = node.this.args.get("version")
     if version is not None:
         versions = _temporal(left, right_rel, condition, join_type, version, source)
-        if versions.right_time is None and _is_table(right_rel):
-            lookup = Join(
-                left_rel,
-                Snapshot(right_rel, hints.retry_of(right_scope.relations), versions.left_time),
-                condition,
-                join_type,
-            )
-            lookup = replace(lookup, left_hint=hints.of(hints.key_of(left_scope.relations)), place=place)
-            return lookup, scope.padded(len(left_scope.relations), join_type in ("RIGHT", "FULL"), join_type != "INNER")
-        ttls = hints.of(hints.key_of(left_scope.relations)), hints.of(hints.key_of(right_scope.relations))
-        versions = replace(versions, left_hint=ttls[0], right_hint=ttls[1], place=place)
-        return versions, scope.padded(len(left_scope.relations), False, join_type == "LEFT")
+        return _versioned(versions, left_scope, right_scope, scope, hints, place)
     padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
     keys = [hints.key_of(s.relations) for s in (left_scope, right_scope)]
     made = replace(
@@ -103,6 +80,37 @@ def bind_join(
         written=hints.written,
     )
     return made, scope.padded(len(left_scope.relations), *padded)
+
+
+def _condition(left: Scope, right: Scope, scope: Scope, node: exp.Expr, source: str) -> Rex:
+    """The condition of a join over both its items. Raises SqlError SQL114, and what expressions raise."""
+    place = place_of(node, source)
+    if node.args.get("method") == "NATURAL":
+        names = [n for n, _ in left.star() if any(n == m for m, _ in right.star())]
+        return and_(scope.with_common(left, right, [(n, place) for n in names], place))
+    if node.args.get("using"):
+        shared = [(n.name, place_of(n, source)) for n in node.args["using"]]
+        return and_(scope.with_common(left, right, shared, place))
+    if node.args.get("on") is not None:
+        return _OnBinder(scope, "ON").condition(node.args["on"], "ON")
+    if node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):
+        raise SqlError("SQL114", place=place)
+    return TRUE
+
+
+def _versioned(
+    versions: TemporalJoin, left: Scope, right: Scope, scope: Scope, hints: TtlHints, place: Place
+) -> tuple[Rel, Scope]:
+    """The join with versions of a table; of a table without event time, the join with its rows at the time."""
+    count, join_type = len(left.relations), versions.join_type
+    if versions.right_time is None and _is_table(versions.right):
+        snapshot = Snapshot(versions.right, hints.retry_of(right.relations), versions.left_time)
+        lookup = Join(versions.left, snapshot, versions.condition, join_type)
+        lookup = replace(lookup, left_hint=hints.of(hints.key_of(left.relations)), place=place)
+        return lookup, scope.padded(count, join_type in ("RIGHT", "FULL"), join_type != "INNER")
+    ttls = hints.of(hints.key_of(left.relations)), hints.of(hints.key_of(right.relations))
+    versions = replace(versions, left_hint=ttls[0], right_hint=ttls[1], place=place)
+    return versions, scope.padded(count, False, join_type == "LEFT")
 
 
 def _temporal(

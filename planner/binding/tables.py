@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY, RowKind
 from stateplan.common.errors import CatalogError, Place, SqlError, nearest, one_of
@@ -50,10 +51,29 @@ def scan_of(
     schema = table.schema
     physical_fields = [(c.name, c.type) for c in schema.physical]
     validate_table(table.options, "source", place, physical_fields, table.option_places, schema.primary_key)
+    read = _metadata_read(table, place)
     physical = list(schema.physical)
-    metadata = [c for c in schema.columns if c.is_metadata]
+    names = [c.name for c in physical] + [n for _, n, _ in read]
+    types = [_stored(c.type) for c in physical] + [t for _, _, t in read]
+    produced = tuple(zip(names, types, strict=True))
+    everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
+    normalized = _normalized(table, place, duplicates)
+    scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
+    if len(physical) == len(schema.columns):
+        return _with_watermark(scan, table)
+    columns = _columns(table, [k for k, _, _ in read], types)
+    return _with_watermark(Project(scan, tuple(columns), schema.names), table)
+
+
+_Metadata: TypeAlias = tuple[str, str, LogicalType]
+"""Key of a metadata column, name of the first column of that key, and the type that the connector gives it."""
+
+
+def _metadata_read(table: CatalogTable, place: Place) -> list[_Metadata]:
+    """The metadata that a table reads, in the order of its connector. Raises CatalogError CAT102."""
+    metadata = [c for c in table.schema.columns if c.is_metadata]
     available = metadata_columns(table.options) if metadata else {}
-    keys: list[tuple[str, str, LogicalType]] = []
+    keys: dict[str, _Metadata] = {}
     for column in metadata:
         key = column.metadata_key or column.name
         if key not in available:
@@ -65,39 +85,31 @@ def scan_of(
                 expected=one_of(available) or "no metadata column",
                 hint=nearest(key, available),
             )
-        keys.append((key, column.name, available[key]))
-    order = list(available)
-    read: list[tuple[str, str, LogicalType]] = []
-    for entry in sorted(keys, key=lambda k: order.index(k[0])):
-        if all(entry[0] != r[0] for r in read):
-            read.append(entry)
-    names = [c.name for c in physical] + [n for _, n, _ in read]
-    types = [_stored(c.type) for c in physical] + [t for _, _, t in read]
-    produced = tuple(zip(names, types, strict=True))
-    everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
-    normalized = _normalized(table, place, duplicates)
-    scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
-    if len(physical) == len(schema.columns):
-        return _with_watermark(scan, table)
-    columns: list[Rex] = []
-    position = {c.name: i for i, c in enumerate(physical)}
-    meta_position = {k: len(physical) + i for i, (k, _, _) in enumerate(read)}
+        keys.setdefault(key, (key, column.name, available[key]))
+    return [keys[key] for key in available if key in keys]
+
+
+def _columns(table: CatalogTable, metadata: Sequence[str], types: Sequence[LogicalType]) -> list[Rex]:
+    """The columns of a table over the fields of its scan: physical columns, then metadata by these keys."""
+    physical = {c.name: i for i, c in enumerate(table.schema.physical)}
+    place = {key: len(physical) + i for i, key in enumerate(metadata)}
     base: list[Rex] = []
-    for column in schema.columns:
+    for column in table.schema.columns:
         if column.is_physical:
-            base.append(InputRef(_stored(column.type), position[column.name]))
+            base.append(InputRef(_stored(column.type), physical[column.name]))
         elif column.is_metadata:
-            i = meta_position[column.metadata_key or column.name]
+            i = place[column.metadata_key or column.name]
             base.append(cast(InputRef(types[i], i), column.type))
     stored = iter(base)
-    for column in schema.columns:
-        if column.is_computed:
-            if column.rex is None:
-                raise AssertionError(f"the computed column {column.name} was not bound")
-            columns.append(substitute(column.rex, base))
-        else:
+    columns: list[Rex] = []
+    for column in table.schema.columns:
+        if not column.is_computed:
             columns.append(next(stored))
-    return _with_watermark(Project(scan, tuple(columns), schema.names), table)
+        elif column.rex is None:
+            raise AssertionError(f"the computed column {column.name} was not bound")
+        else:
+            columns.append(substitute(column.rex, base))
+    return columns
 
 
 def _stored(column_type: LogicalType) -> LogicalType:

@@ -81,18 +81,23 @@ def bind_unnest(
     require_free(title, scope, place_of(node, source))
     types = [t for _, t in correlate.fields[rel.width :]]
     whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
-    condition = join_condition(join, whole)
+    return _with_condition(correlate, join, whole, source), whole
+
+
+def _with_condition(correlate: FunctionCorrelate, join: exp.Expr, scope: Scope, source: str) -> Rel:
+    """A correlation with the condition of its join. Raises SqlError, as expressions do."""
+    condition, width = join_condition(join, scope), correlate.input.width
     if condition is None:
-        return correlate, whole
-    if kind == "INNER":
-        return Filter(correlate, condition), whole
-    if any(i < rel.width for i in input_refs(condition)):
+        return correlate
+    if correlate.join_type == "INNER":
+        return Filter(correlate, condition)
+    if any(i < width for i in input_refs(condition)):
         raise not_supported(
             "LEFT JOIN UNNEST with a condition on the other side",
             place_of(join.args["on"], source),
             "join in a subquery",
         )
-    return replace(correlate, condition=shift(condition, -rel.width)), whole
+    return replace(correlate, condition=shift(condition, -width))
 
 
 def _row(t: LogicalType, numbered: bool) -> LogicalType | None:

@@ -218,6 +218,7 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("subqueries to correlates", "collection", (subqueries_to_correlates,)),
     Phase("correlates to joins", "whole", function=decorrelate),
+    # Once more: joins that correlates became may compare keys of two types, or expressions.
     Phase("keys of these joins", "sequence", (coerce_join_conditions, push_join_expressions)),
     Phase(
         "joins that may be multi-joins", "whole", function=every_join, enabled=_on("table.optimizer.multi-join.enabled")
@@ -261,6 +262,7 @@ PHASES: tuple[Phase, ...] = (
         first=(derive_join_filters,),
         times=5,
     ),
+    # Once more: a filter that came to a join may have made keys of it.
     Phase("keys that filters made", "sequence", (coerce_join_conditions, push_join_expressions)),
     Phase("partitions of the sources", "sequence", (InTimeZone(push_partition_into_scan),)),
     Phase("filters into the sources", "sequence", (push_filter_into_scan,)),
@@ -333,6 +335,7 @@ PHASES: tuple[Phase, ...] = (
             remove_constant_rank_number,
         ),
     ),
+    # Once more: what ranks take from a calc is a calc of its own, and some ranks are gone.
     Phase("calcs merged", "whole", function=to_calcs),
     Phase("rank numbers that nobody reads", "sequence", (remove_unused_rank_number,)),
     Phase("calc filters into the sources", "sequence", (push_calc_filter_into_scan,)),
@@ -342,6 +345,7 @@ PHASES: tuple[Phase, ...] = (
         with_options=push_watermarks,
         enabled=lambda options: not is_batch(options),
     ),
+    # Once more: a watermark that a source makes itself does not stand between two calcs any longer.
     Phase("calcs merged after watermarks", "whole", function=to_calcs),
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
@@ -352,6 +356,7 @@ PHASES: tuple[Phase, ...] = (
         (check_window_table, check_match),
         enabled=lambda options: not is_batch(options),
     ),
+    # Once more: time attributes are made in calcs, and so are the keys of versions.
     Phase("calcs merged again", "whole", function=to_calcs),
     Phase(
         "sorts of bounded input",
@@ -369,6 +374,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows that are emitted early or late", "whole", with_options=emit_windows, enabled=is_asked_for),
     Phase("sorts that run", "sequence", (physical_sort,)),
     Phase("joins without Python", "sequence", (split_python_join, split_python_function)),
+    # Once more, and by names this time: windows and split joins have added the last calcs.
     Phase("calcs merged after joins", "whole", function=to_named_calcs),
     Phase("Python functions alone", "whole", function=split_python_calcs),
     Phase("final rows", "whole", function=final_rows, enabled=is_batch),
@@ -394,6 +400,8 @@ LAST_PHASES: tuple[Phase, ...] = (
         together=True,
         enabled=lambda options: all(value(options, key) for key in _SHARES),
     ),
+    # Once more: mini-batches and shared scans depend on what runs together. They begin with the relations of each
+    # INSERT, and physical trees hold no place for what they add.
     Phase("changelog modes again", "whole", with_options=infer_changelog),
     Phase("aggregates in two phases", "whole", with_options=in_two_phases),
     Phase("window aggregates in two phases", "whole", with_options=windows_in_two_phases),

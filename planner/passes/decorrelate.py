@@ -234,8 +234,7 @@ class _Decorrelator:
         inputs = []
         for f, old in zip(frames, rel.inputs, strict=True):
             if f.outer:
-                place = getattr(rel, "place", None)
-                raise not_supported("a reference to the row around in this part of a query", place)
+                raise not_supported("a reference to the row around in this part of a query", rel.written_at)
             inputs.append(_restored(f, old))
         return _Frame(replace_inputs(rel, inputs), _same(rel.width), {})
 

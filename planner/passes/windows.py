@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stateplan.common.errors import SqlError
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
@@ -54,56 +54,12 @@ def split_windows(rel: Rel) -> Rel | None:
     """Raises SqlError SQL164, for windows that are not the same."""
     if not isinstance(rel, Project):
         return None
-    overs: list[Over] = []
-    for e in rel.exprs:
-        for part in walk(e):
-            if isinstance(part, Over) and not member(part, overs):
-                overs.append(part)
+    overs = _windows_of(rel)
     if not overs:
         return None
-    first = overs[0]
-    other = next((o for o in overs[1:] if _window_key(o) != _window_key(first)), None)
-    if other is not None:
-        raise SqlError("SQL164.split_windows", place=other.place)
-    told = _told(rel.input)
-    level = _level_zero(rel, told)
-    fields = rel.input.fields
-    below: Rel = rel.input
-    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(first))
-    hidden = _group_number(rel.input)
-    given = [isinstance(e, InputRef) and e.index not in told for e in level]
-    order_fields = {e.index for e, _, _ in first.order if isinstance(e, InputRef)}
-    free = all(isinstance(p, InputRef | Literal) for p in first.partition) and not constants
-    if free and all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)):
-        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
-        given = [True] * len(level)
-    if len(level) < len(fields) or not all(given) or not is_identity(level, rel.input):
-        names = [
-            fields[e.index][0] if isinstance(e, InputRef) and e.index not in told else f"${i}"
-            for i, e in enumerate(level)
-        ]
-        below = Project(rel.input, tuple(level), tuple(names))
-
-    def at(e: Rex) -> int:
-        return next(i for i, x in enumerate(level) if equal(x, e))
-
-    partition = tuple(sorted({at(p) for p in first.partition if not isinstance(p, Literal)}))
-    order: dict[int, tuple[int, bool, bool]] = {}
-    for e, ascending, last in first.order:
-        order.setdefault(at(e), (at(e), ascending, last))
-    keys = tuple(order.values())
+    below, level = _below(rel, overs[0])
+    window = _window_over(below, level, overs)
     width = below.width
-    window: Window | OverAggregate
-    if len(overs) == 1 and first.function in RANKING:
-        window = Window(below, first.function, partition, keys, first.type, "w0$o0", first.place, first.hint)
-    else:
-        pool = _constants(overs)
-
-        def argument(e: Rex) -> int:
-            return width + _place(e, pool) if isinstance(e, Literal) else at(e)
-
-        calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
-        window = OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.hint)
 
     def change(e: Rex) -> Rex | None:
         if isinstance(e, Over):
@@ -117,6 +73,63 @@ def split_windows(rel: Rel) -> Rel | None:
     if is_identity(exprs, window):
         return window
     return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, width, exprs))
+
+
+def _windows_of(rel: Project) -> list[Over]:
+    """The distinct window functions of a projection. Raises SqlError SQL164."""
+    overs: list[Over] = []
+    for e in rel.exprs:
+        for part in walk(e):
+            if isinstance(part, Over) and not member(part, overs):
+                overs.append(part)
+    other = next((o for o in overs[1:] if _window_key(o) != _window_key(overs[0])), None)
+    if other is not None:
+        raise SqlError("SQL164.split_windows", place=other.place)
+    return overs
+
+
+def _below(rel: Project, window: Over) -> tuple[Rel, list[Rex]]:
+    """The projection of the operands of windows, and its expressions; the input itself where it has them all."""
+    told = _told(rel.input)
+    level = _level_zero(rel, told)
+    fields = rel.input.fields
+    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(window))
+    hidden = _group_number(rel.input)
+    given = [isinstance(e, InputRef) and e.index not in told for e in level]
+    order_fields = {e.index for e, _, _ in window.order if isinstance(e, InputRef)}
+    free = all(isinstance(p, InputRef | Literal) for p in window.partition) and not constants
+    if free and all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)):
+        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
+        given = [True] * len(level)
+    if len(level) >= len(fields) and all(given) and is_identity(level, rel.input):
+        return rel.input, level
+    names = [
+        fields[e.index][0] if isinstance(e, InputRef) and e.index not in told else f"${i}" for i, e in enumerate(level)
+    ]
+    return Project(rel.input, tuple(level), tuple(names)), level
+
+
+def _window_over(below: Rel, level: Sequence[Rex], overs: Sequence[Over]) -> Window | OverAggregate:
+    """The relation of window functions that share a window, over the fields that ``level`` computes."""
+    first = overs[0]
+
+    def at(e: Rex) -> int:
+        return next(i for i, x in enumerate(level) if equal(x, e))
+
+    partition = tuple(sorted({at(p) for p in first.partition if not isinstance(p, Literal)}))
+    order: dict[int, tuple[int, bool, bool]] = {}
+    for e, ascending, last in first.order:
+        order.setdefault(at(e), (at(e), ascending, last))
+    keys = tuple(order.values())
+    if len(overs) == 1 and first.function in RANKING:
+        return Window(below, first.function, partition, keys, first.type, "w0$o0", first.place, first.hint)
+    pool = _constants(overs)
+
+    def argument(e: Rex) -> int:
+        return below.width + _place(e, pool) if isinstance(e, Literal) else at(e)
+
+    calls = tuple(_call(o, tuple(map(argument, o.operands)), f"w0$o{i}") for i, o in enumerate(overs))
+    return OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.hint)
 
 
 def _of_order(rex: Rex, order: Collection[int]) -> bool:
@@ -423,35 +436,50 @@ def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate
     below = _without_window(rel.input)
     if below is None:
         return rel
-    narrowed, time, where, keys = below
+    narrowed, where = below.rel, below.places
     if isinstance(narrowed, Calc) and is_trivial(narrowed):
         narrowed = narrowed.input
     window = rel.position.window
     if window.kind == "SESSION":
-        if keys is None:
+        if below.keys is None:
             return rel
-        window = replace(window, keys=keys)
+        window = replace(window, keys=below.keys)
     calls = tuple(
         replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
-    position = WindowPosition(window, rel.position.time_type, time=time)
+    position = WindowPosition(window, rel.position.time_type, time=below.time)
     return replace(rel, input=narrowed, group=tuple(where[g] for g in rel.group), calls=calls, position=position)
 
 
-def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int], tuple[int, ...] | None] | None:
-    """What ``rel`` is without its window table function: its other fields, the time attribute, which is added where it
-    is not one of them, where the fields are now, and the keys of its sessions, None where one is lost. None where
-    something is computed of windows."""
+@dataclass(frozen=True)
+class _Narrowed:
+    """A relation without its window table function.
+
+    Attributes:
+        rel: with the other fields, and the time attribute, which is added where it is not one of them.
+        time: the time attribute.
+        places: field of the relation before -> field now.
+        keys: of its sessions; None where one is lost.
+    """
+
+    rel: Rel
+    time: int
+    places: dict[int, int]
+    keys: tuple[int, ...] | None
+
+
+def _without_window(rel: Rel) -> _Narrowed | None:
+    """What ``rel`` is without its window table function. None where something is computed of windows."""
     if isinstance(rel, WindowTable):
-        return rel.input, rel.time, {i: i for i in range(rel.input.width)}, rel.window.keys
+        return _Narrowed(rel.input, rel.time, {i: i for i in range(rel.input.width)}, rel.window.keys)
     if not isinstance(rel, (Calc, Expand)):
         return None
     found = _without_window(rel.input)
     windows = window_properties(rel.input)
     if found is None or windows is None:
         return None
-    below, time, where, keys = found
+    below, time, where, keys = found.rel, found.time, found.places, found.keys
     rows = rel.projects if isinstance(rel, Expand) else (rel.exprs,)
     asked: list[Rex] = [e for row in rows for e in row if not isinstance(e, InputRef)]
     if isinstance(rel, Calc) and rel.condition is not None:
@@ -475,7 +503,8 @@ def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int], tuple[int, ...]
         names.append(fresh_name(field_names(below)[time], names))
     if isinstance(rel, Calc):
         condition = None if rel.condition is None else remap(rel.condition, where)
-        return replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition), at, places, keys
+        calc = replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition)
+        return _Narrowed(calc, at, places, keys)
     types = [rel.types[p] for p in kept]
     types += [below.fields[time][1]] * (len(names) - len(types))
     expanded = replace(
@@ -486,7 +515,7 @@ def _without_window(rel: Rel) -> tuple[Rel, int, dict[int, int], tuple[int, ...]
         types=tuple(types),
         id_field=places[rel.id_field],
     )
-    return expanded, at, places, keys
+    return _Narrowed(expanded, at, places, keys)
 
 
 def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> bool:

@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import RowKind, column, columns
 from stateplan.common.errors import RunError
+from stateplan.common.small_frames import rows_at, stacked
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.specs import AggCall
@@ -49,7 +50,6 @@ from stateplan.runtime.kernels.common.net import (
     with_kind,
 )
 from stateplan.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
-from stateplan.runtime.state.small_frames import rows_at, stacked
 
 ROWS, BORN = "rows", "first_row_at"
 """Of a group: its rows that came less those that went, and since when it is there."""
@@ -285,15 +285,49 @@ class GroupAggregateKernel(Kernel):
             now: the time of the micro-batch.
             ttl: the TTL of the state.
         """
-        frame, groups = prepared.frame, state[0]
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        batch, before, born = prepared.batch, prepared.before, prepared.born
+        batch, born = prepared.batch, prepared.born
+        group_keys = framed([prepared.frame[k][batch.first] for k in keys], batch.groups)
+        self._take_values(prepared, state, group_keys, after, distinct, (upserts, deletes), now, ttl)
+        if born is not None:
+            after[ROWS] = pl.Series(ROWS, batch.rows)
+            after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
+        current = framed([after[name] for name in self.group_columns], batch.groups)
+        there = batch.rows != 0
+        rows = np.flatnonzero(there)
+        if len(rows):
+            whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
+            upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
+        gone = rows_at(state[0], batch.known[(batch.known >= 0) & ~there])
+        if gone.height:
+            deletes[0] = gone[list(keys) or [ACCESS_TIME]]
+        return Folded(batch, group_keys, current, upserts, deletes)
+
+    def _take_values(
+        self,
+        prepared: Prepared,
+        state: Frames,
+        group_keys: pl.DataFrame,
+        after: dict[str, pl.Series],
+        distinct: Callable[[int, Fold, ValueChanges, int], Changes],
+        writes: tuple[list[pl.DataFrame | None], list[pl.DataFrame | None]],
+        now: int,
+        ttl: Sequence[int],
+    ) -> None:
+        """Takes a batch into the tables of values.
+
+        Args:
+            group_keys: of the groups of the batch.
+            after: gets what calls make of the values.
+            writes: what is written and deleted by table.
+        """
+        batch, before, born, keys = prepared.batch, prepared.before, prepared.born, group_keys.columns
+        upserts, deletes = writes
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
         # leftovers of the one before.
         times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
         place = 1 + len(self.values)
-        group_keys = framed([frame[k][batch.first] for k in keys], batch.groups)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self.value_plan):
             changes = prepared.changes[number]
@@ -315,19 +349,6 @@ class GroupAggregateKernel(Kernel):
                 upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _with_deletions(deletes[place], stale, upserts[place])
                 place += 1
-        if born is not None:
-            after[ROWS] = pl.Series(ROWS, batch.rows)
-            after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
-        current = framed([after[name] for name in self.group_columns], batch.groups)
-        there = batch.rows != 0
-        rows = np.flatnonzero(there)
-        if len(rows):
-            whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
-            upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
-        gone = rows_at(groups, batch.known[(batch.known >= 0) & ~there])
-        if gone.height:
-            deletes[0] = gone[list(keys) or [ACCESS_TIME]]
-        return Folded(batch, group_keys, current, upserts, deletes)
 
     def _prepare(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         batch = self._batch(frame, state[0])

@@ -202,88 +202,107 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, (waiting, known) = insertions(inputs[0], "OverAggregate"), state[:2]
-        values = [] if self.frame.bounded else list(state[2:])
-        held, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, known)
-        ids, (arrived, waited, there, old) = ids_of((frame, waiting, known, held), self._keys)
-        touched = _Touched(ids.count, positions(there, ids.count), known)
-        times = frame[column(self.rowtime)].cast(pl.Datetime("ms")).to_physical().to_numpy()
-        last = touched.column(LAST, 0) if self.frame.bounded else np.full(ids.count, watermark.before)
-        punctual = times > last[arrived]
-        in_time = np.flatnonzero(punctual)
-        owners, times = arrived[in_time], times[in_time]
-        following = touched.column(NEXT, 0)
-        fresh = frame[in_time].with_columns(
-            pl.Series(NUMBER, following[owners] + ranks(owners), dtype=pl.Int64),
-            pl.Series(DUE, times, dtype=pl.Int64),
-        )
-        following += np.bincount(owners, minlength=ids.count)
-        moved = watermark.now > watermark.before
-        out_now = (times <= watermark.now) & moved
-        names = [*self._fields, NUMBER, DUE]
-        released = pl.concat([waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
-        codes = np.concatenate([waited, owners[out_now]])
-        pending = touched.column(PENDING, 0) + np.bincount(owners, minlength=ids.count)
-        pending -= np.bincount(codes, minlength=ids.count)
-        own = {NEXT: following, PENDING: pending}
+        came = self._came(inputs, state)
+        last = came.touched.column(LAST, 0) if self.frame.bounded else np.full(came.count, watermark.before)
+        times = came.rows[column(self.rowtime)].cast(pl.Datetime("ms")).to_physical().to_numpy()
+        punctual = times > last[came.arrived]
+        due = self._due(came, np.flatnonzero(punctual), times, watermark)
+        life = self._life(came, due, last, now, ttl[0], watermark)
+        played = self._played(came, due, life, [] if self.frame.bounded else list(state[2:]), now)
         if self.frame.bounded:
-            np.maximum.at(last, codes, released[AT].to_numpy())
-            own[LAST] = last
-        if BORN in self._own:
-            own[BORN] = touched.column(BORN, now)
-        cleared = np.zeros(ids.count, bool)
-        if self._is_range:
-            own[UNTIL] = _cleanup(owners, times, touched.column(UNTIL, NEVER), self.frame.preceding or 0)
-            cleared = (own[UNTIL] <= watermark.now) & moved
-            stamps = np.where(pending > 0, ALWAYS, now) if ttl[0] else np.full(ids.count, ALWAYS)
-        else:
-            mentioned = np.bincount(np.concatenate([arrived, codes]), minlength=ids.count) > 0
-            was_waiting = touched.column(PENDING, 0) > 0
-            own[UNTIL] = _retained(touched.column(UNTIL, NEVER), was_waiting, mentioned, now, ttl[0])
-            stamps = np.where(pending > 0, ALWAYS, own[UNTIL] - ttl[0]) if ttl[0] else np.full(ids.count, now)
-        kept = touched.known.copy()
-        kept[owners] = True
-        rest = fresh.filter(pl.Series(~out_now))
-        after = self._before(known, touched.place)
-        out = self._empty()
-        rows_stamps = stamps if ttl[0] or self._is_range else np.full(ids.count, ALWAYS)
-        others: _Writes = [None] * (len(self.tables) - 2), [None] * (len(self.tables) - 2)
-        resting = ~cleared
-        if released.height:
-            played = self._play(released, known, held, values, now, peers=not self.frame.rows)
-            mine = codes[np.unique(played.owners, return_index=True)[1]]
-            resting[mine] = False
-            if self._kept:
-                where = np.arange(ids.count)
-                where[mine] = ids.count + np.arange(played.count)
-                after = pl.concat([after, played.after])[where]
-            out = played.out[np.argsort(played.walk.times[played.walk.new], kind="stable")]
-            others = self._written(played, rows_stamps[mine], cleared[mine])
-        if self.frame.bounded:
-            # The rows of a partition live as long as it.
-            again = np.flatnonzero(resting[old] & (held[ACCESS_TIME].to_numpy() != rows_stamps[old]))
-            if len(again):
-                rows = stamped(held.drop(ACCESS_TIME)[again], rows_stamps[old[again]])
-                others[0][0] = rows if others[0][0] is None else pl.concat([others[0][0], rows])
-            gone_rows = held[[*self._keys, NUMBER]][np.flatnonzero(cleared[old])]
-            others[1][0] = joined(others[1][0], gone_rows, None)
-            others[1][0] = joined(others[1][0], stale, others[0][0])
-        write, gone = np.flatnonzero(kept & ~cleared), np.flatnonzero(touched.known & cleared)
-        whole = wide(self._key_frame((frame, waiting, known, held), ids.first), after, own)
+            self._keep_rows(came, life, played)
+        known = came.touched.known.copy()
+        known[due.owners] = True
+        write, gone = np.flatnonzero(known & ~life.cleared), np.flatnonzero(came.touched.known & life.cleared)
+        keys = self._key_frame((came.rows, came.waiting, came.known, came.held), came.first)
+        whole = wide(keys, played.after, life.own)
+        rest, waiting = due.fresh.filter(pl.Series(~due.out_now)), came.waiting
         return Step(
-            out,
+            played.out,
             [
                 stamped(rest, ALWAYS) if rest.height else None,
-                stamped(whole[write], stamps[write]) if len(write) else None,
-                *others[0],
+                stamped(whole[write], life.stamps[write]) if len(write) else None,
+                *played.written,
             ],
             [
                 waiting[[*self._keys, NUMBER]] if waiting.height else None,
-                known[list(self._keys) or [ACCESS_TIME]][touched.place[gone]] if len(gone) else None,
-                *others[1],
+                came.known[list(self._keys) or [ACCESS_TIME]][came.touched.place[gone]] if len(gone) else None,
+                *played.gone,
             ],
-            late_rows=(left_out(frame, punctual),),
+            late_rows=(left_out(came.rows, punctual),),
         )
+
+    def _came(self, inputs: Frames, state: Frames) -> _Came:
+        """A micro-batch with the state of its partitions. Raises RunError RUN061, the input is not insert-only."""
+        rows, (waiting, known) = insertions(inputs[0], "OverAggregate"), state[:2]
+        held, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, known)
+        ids, (arrived, waited, there, old) = ids_of((rows, waiting, known, held), self._keys)
+        touched = _Touched(ids.count, positions(there, ids.count), known)
+        return _Came(rows, waiting, known, held, stale, ids.count, ids.first, arrived, waited, old, touched)
+
+    def _due(self, came: _Came, in_time: Ints, times: Ints, watermark: Watermark) -> _Due:
+        """Which rows come out, of those at ``in_time`` and of those that waited."""
+        owners, times = came.arrived[in_time], times[in_time]
+        following = came.touched.column(NEXT, 0)
+        fresh = came.rows[in_time].with_columns(
+            pl.Series(NUMBER, following[owners] + ranks(owners), dtype=pl.Int64),
+            pl.Series(DUE, times, dtype=pl.Int64),
+        )
+        out_now = (times <= watermark.now) & (watermark.now > watermark.before)
+        names = [*self._fields, NUMBER, DUE]
+        released = pl.concat([came.waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
+        return _Due(fresh, owners, times, out_now, released, np.concatenate([came.waited, owners[out_now]]))
+
+    def _life(self, came: _Came, due: _Due, last: Ints, now: int, ttl: int, watermark: Watermark) -> _Life:
+        """What becomes of the partitions: how far they have come, and when they are cleaned up."""
+        touched, count = came.touched, came.count
+        pending = touched.column(PENDING, 0) + np.bincount(due.owners, minlength=count)
+        pending -= np.bincount(due.codes, minlength=count)
+        own = {NEXT: touched.column(NEXT, 0) + np.bincount(due.owners, minlength=count), PENDING: pending}
+        if self.frame.bounded:
+            np.maximum.at(last, due.codes, due.released[AT].to_numpy())
+            own[LAST] = last
+        if BORN in self._own:
+            own[BORN] = touched.column(BORN, now)
+        always = np.full(count, ALWAYS)
+        if self._is_range:
+            own[UNTIL] = _cleanup(due.owners, due.times, touched.column(UNTIL, NEVER), self.frame.preceding or 0)
+            cleared = (own[UNTIL] <= watermark.now) & (watermark.now > watermark.before)
+            stamps = np.where(pending > 0, ALWAYS, now) if ttl else always
+            return _Life(own, cleared, stamps, stamps)
+        mentioned = np.bincount(np.concatenate([came.arrived, due.codes]), minlength=count) > 0
+        was_waiting = touched.column(PENDING, 0) > 0
+        own[UNTIL] = _retained(touched.column(UNTIL, NEVER), was_waiting, mentioned, now, ttl)
+        stamps = np.where(pending > 0, ALWAYS, own[UNTIL] - ttl) if ttl else np.full(count, now)
+        return _Life(own, np.zeros(count, bool), stamps, stamps if ttl else always)
+
+    def _played(self, came: _Came, due: _Due, life: _Life, values: list[pl.DataFrame], now: int) -> _Played:
+        """The rows that come out, and what they leave in the state."""
+        after = self._before(came.known, came.touched.place)
+        none: list[pl.DataFrame | None] = [None] * (len(self.tables) - 2)
+        resting = ~life.cleared
+        if not due.released.height:
+            return _Played(self._empty(), after, none, list(none), resting)
+        played = self._play(due.released, came.known, came.held, values, now, peers=not self.frame.rows)
+        mine = due.codes[np.unique(played.owners, return_index=True)[1]]
+        resting[mine] = False
+        if self._kept:
+            where = np.arange(came.count)
+            where[mine] = came.count + np.arange(played.count)
+            after = pl.concat([after, played.after])[where]
+        out = played.out[np.argsort(played.walk.times[played.walk.new], kind="stable")]
+        written, gone = self._written(played, life.rows_stamps[mine], life.cleared[mine])
+        return _Played(out, after, written, gone, resting)
+
+    def _keep_rows(self, came: _Came, life: _Life, played: _Played) -> None:
+        """The rows of a partition live as long as it: what is written and removed of those that stay."""
+        stamps = life.rows_stamps[came.old]
+        again = np.flatnonzero(played.resting[came.old] & (came.held[ACCESS_TIME].to_numpy() != stamps))
+        if len(again):
+            rows, written = stamped(came.held.drop(ACCESS_TIME)[again], stamps[again]), played.written[0]
+            played.written[0] = rows if written is None else pl.concat([written, rows])
+        gone = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.cleared[came.old])]
+        played.gone[0] = joined(joined(played.gone[0], gone, None), came.stale, played.written[0])
 
     @cached_property
     def _no_rows(self) -> pl.DataFrame:
@@ -309,6 +328,89 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
 
 _Writes: TypeAlias = tuple[list[pl.DataFrame | None], list[pl.DataFrame | None]]
+
+
+@dataclass(frozen=True)
+class _Came:
+    """A micro-batch with the state of its partitions, which are numbered.
+
+    Attributes:
+        rows: those that came.
+        waiting: those in state whose time has come.
+        known: the state of the partitions.
+        held: rows in state that frames reach.
+        stale: rows in state that no frame reaches.
+        count, first: how many partitions, and where each has its first row among all of these frames.
+        arrived, waited, old: the partition of each row of ``rows``, ``waiting``, ``held``.
+        touched: the state by partition.
+    """
+
+    rows: pl.DataFrame
+    waiting: pl.DataFrame
+    known: pl.DataFrame
+    held: pl.DataFrame
+    stale: pl.DataFrame
+    count: int
+    first: Ints
+    arrived: Ints
+    waited: Ints
+    old: Ints
+    touched: _Touched
+
+
+@dataclass(frozen=True)
+class _Due:
+    """Which rows come out in a micro-batch.
+
+    Attributes:
+        fresh: those that came in time, with their number and their time.
+        owners, times: partition and time of each of them.
+        out_now: which of them come out; the others wait.
+        released: all that come out, with those that waited.
+        codes: the partition of each of these.
+    """
+
+    fresh: pl.DataFrame
+    owners: Ints
+    times: Ints
+    out_now: Bools
+    released: pl.DataFrame
+    codes: Ints
+
+
+@dataclass(frozen=True)
+class _Life:
+    """What becomes of partitions.
+
+    Attributes:
+        own: their columns besides keys and accumulators.
+        cleared: which of them are cleaned up.
+        stamps: their times of access.
+        rows_stamps: those of their rows.
+    """
+
+    own: dict[str, Ints]
+    cleared: Bools
+    stamps: Ints
+    rows_stamps: Ints
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What a micro-batch puts out and leaves behind.
+
+    Attributes:
+        out: the output.
+        after: the accumulators of the partitions.
+        written, gone: changes of the tables of rows or values.
+        resting: the partitions that stay, and put nothing out.
+    """
+
+    out: pl.DataFrame
+    after: pl.DataFrame
+    written: list[pl.DataFrame | None]
+    gone: list[pl.DataFrame | None]
+    resting: Bools
 
 
 class _Touched:

@@ -18,7 +18,10 @@ from stateplan.runtime.metrics.view import JobView, OperatorView
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.metrics_core import Metric
+
+    from stateplan.runtime.metrics.records import StateSize
 
 FACTORY = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 """The value of ``metrics.reporter.<name>.factory.class`` that means this reporter."""
@@ -102,35 +105,52 @@ def _plain(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: text if name == "kind" else _NOT_IN_LABELS.sub("", text) for name, text in labels.items()}
 
 
+def _family(
+    name: str,
+    help_text: str,
+    labels: tuple[str, ...],
+    values: Iterable[tuple[Any, float | None]],
+    family: type[GaugeMetricFamily | CounterMetricFamily] | None = None,
+) -> Metric:
+    """A family of metrics, a gauge by default, without the values that are not known."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    made = (family or GaugeMetricFamily)(name, help_text, labels=labels)
+    for texts, value in values:
+        if value is not None:
+            made.add_metric(texts, value)
+    return made
+
+
+def _counter(name: str, help_text: str, labels: tuple[str, ...], values: Iterable[tuple[Any, float]]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    return _family(f"stateplan_{name}", help_text, labels, values, CounterMetricFamily)
+
+
 def _metrics(view: JobView) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    info, last = view.info, view.last
-    job = (hex_id(info.job_id), info.name)
+    """All metrics of a job."""
+    job = (hex_id(view.info.job_id), view.info.name)
     operators = [(o, (*job, *[o.info.uid, o.info.name] * 2)) for o in view.operators()]
+    yield from _as_flink(operators)
+    yield from _of_job(view, job)
+    yield from _of_rows(operators)
+    yield from _of_state(operators)
 
-    def gauge(
-        name: str,
-        help_text: str,
-        labels: tuple[str, ...],
-        values: Iterable[tuple[Any, float | None]],
-        family: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
-    ) -> Metric:
-        made = family(name, help_text, labels=labels)
-        for texts, value in values:
-            if value is not None:
-                made.add_metric(texts, value)
-        return made
 
-    def counter(name: str, help_text: str, labels: tuple[str, ...], values: Iterable[tuple[Any, float]]) -> Metric:
-        return gauge(f"stateplan_{name}", help_text, labels, values, CounterMetricFamily)
-
+def _as_flink(operators: _Labelled) -> Iterator[Metric]:
+    """Flink's metrics of operators and tasks."""
     for name, text, value in _OF_OPERATORS:
         full = f"flink_taskmanager_job_task_operator_{name}"
-        yield gauge(full, text, _OPERATOR, [(labels, value(o)) for o, labels in operators])
+        yield _family(full, text, _OPERATOR, [(labels, value(o)) for o, labels in operators])
     for name, text, value in _OF_TASKS:
         full = f"flink_taskmanager_job_task_{name}"
-        yield gauge(full, text, _TASK, [(labels[:4], value(o)) for o, labels in operators])
+        yield _family(full, text, _TASK, [(labels[:4], value(o)) for o, labels in operators])
+
+
+def _of_job(view: JobView, job: tuple[str, str]) -> Iterator[Metric]:
+    """Metrics of the job as a whole."""
+    info, last = view.info, view.last
     written = last.total("state_bytes_written") if last else None
     jobs: list[tuple[str, str, float | None]] = [
         (f"{_OF_JOB}lastCheckpointDuration", "How long the last micro-batch took, ms.", last.ms if last else None),
@@ -143,20 +163,22 @@ def _metrics(view: JobView) -> Iterator[Metric]:
         ("stateplan_backlog_batches", "Micro-batches that the input is good for.", view.backlog),
     ]
     budgets = [((*job, name), share) for name, share in (last.budgets if last else {}).items()]
-    yield gauge("stateplan_state_budget_used", "Share of a state budget that is used.", (*_JOB, "budget"), budgets)
+    yield _family("stateplan_state_budget_used", "Share of a state budget that is used.", (*_JOB, "budget"), budgets)
     for name, text, number in jobs:
-        yield gauge(name, text, _JOB, [(job, number)])
+        yield _family(name, text, _JOB, [(job, number)])
 
-    yield counter(
-        "rows_in", "Rows by input and row kind.", (*_OPERATOR, "input", "kind"), _parts(operators, "rows_in", 2)
-    )
-    yield counter("rows_out", "Rows by row kind.", (*_OPERATOR, "kind"), _parts(operators, "rows_out", 1))
+
+def _of_rows(operators: _Labelled) -> Iterator[Metric]:
+    """Counters of operators: rows, and time by phase."""
+    rows_in = _parts(operators, "rows_in", 2)
+    yield _counter("rows_in", "Rows by input and row kind.", (*_OPERATOR, "input", "kind"), rows_in)
+    yield _counter("rows_out", "Rows by row kind.", (*_OPERATOR, "kind"), _parts(operators, "rows_out", 1))
     expired = [
         ((*labels, _state_name(o, part[0])), value)
         for o, labels in operators
         for part, value in _figures(o, "expired_rows", 1)
     ]
-    yield counter(
+    yield _counter(
         "state_expired_rows", "State rows removed because their TTL had passed.", (*_OPERATOR, "state"), expired
     )
     phases = [
@@ -165,22 +187,33 @@ def _metrics(view: JobView) -> Iterator[Metric]:
         for name, value in sorted(o.totals.items())
         if name.endswith("_ms") and "." not in name and name not in ("busy_ms", "watermark_ms", "now_ms")
     ]
-    yield counter("phase_seconds", "Time of tasks by what they did.", (*_OPERATOR, "phase"), phases)
+    yield _counter("phase_seconds", "Time of tasks by what they did.", (*_OPERATOR, "phase"), phases)
     for figure, (name, text) in _COUNTERS.items():
         values = [(labels, o.totals[figure]) for o, labels in operators if figure in o.totals]
-        yield counter(name, text, _OPERATOR, values)
-    for name, field, text in (
-        ("stored_rows", "rows", "Rows that state consists of, with older versions, deletion marks and expired rows."),
-        ("bytes", "bytes", "Bytes of state."),
-        ("runs", "runs", "Runs that state consists of."),
-    ):
+        yield _counter(name, text, _OPERATOR, values)
+
+
+_SIZES: tuple[tuple[str, Callable[[StateSize], list[int]], str], ...] = (
+    (
+        "stored_rows",
+        lambda size: size.rows,
+        "Rows that state consists of, with older versions, deletion marks and expired rows.",
+    ),
+    ("bytes", lambda size: size.bytes, "Bytes of state."),
+    ("runs", lambda size: size.runs, "Runs that state consists of."),
+)
+
+
+def _of_state(operators: _Labelled) -> Iterator[Metric]:
+    """The sizes of states."""
+    for name, size_of, text in _SIZES:
         sizes = [
             ((*labels, state), value)
             for o, labels in operators
             if o.state is not None
-            for state, value in zip(o.info.states, getattr(o.state, field), strict=False)
+            for state, value in zip(o.info.states, size_of(o.state), strict=False)
         ]
-        yield gauge(f"stateplan_state_{name}", text, (*_OPERATOR, "state"), sizes)
+        yield _family(f"stateplan_state_{name}", text, (*_OPERATOR, "state"), sizes)
 
 
 _Labelled = list[tuple[OperatorView, tuple[str, ...]]]

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from stateplan.runtime.metrics.ages import Ages, Histogram, add_ages
 from stateplan.runtime.metrics.figures import Figures, add_all, add_figures, split_name
 
-_GROWTH = {"state_rows": "rows", "state_bytes": "bytes", "state_runs": "runs"}
+_GROWTH = ("state_rows", "state_bytes", "state_runs")
 
 
 def _short(value: float) -> float:
@@ -164,8 +164,8 @@ class StateTotals:
                     continue
                 growth = int(figures.pop(name))
                 if index and size is not None:
-                    values: list[int] = getattr(size, _GROWTH[what])
-                    values[int(index[0])] += growth
+                    grown = {"state_rows": size.rows, "state_bytes": size.bytes, "state_runs": size.runs}[what]
+                    grown[int(index[0])] += growth
 
     def sizes(self) -> dict[str, StateSize]:
         """What the states have come to."""

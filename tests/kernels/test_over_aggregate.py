@@ -295,6 +295,7 @@ def test_processing_time(events, keys, given_frame, ttl, cuts, clock) -> None:
     clock=[5],
     steps=[1],
 )
+@example(events=[(None, 2, None, None)], keys=(0,), given_frame=Frame(False, 0), ttl=10, cuts=[], clock=[10], steps=[2])
 def test_event_time(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
     functions = functions_of(given_frame)
     kernel = RowtimeOverKernel(ROW, keys, calls_of(functions), given_frame, *CONSTANTS, 1)
@@ -311,6 +312,7 @@ def test_event_time(events, keys, given_frame, ttl, cuts, clock, steps) -> None:
         assert sorted(rows_of(out), key=repr) == sorted(expected, key=repr)
         times = [r[1] for r in rows_of(out)]
         assert times == sorted(times), "in the order of their times"
+    state.expire(now, [ttl] * len(state.tables))
     assert not state.tables[0], "nothing waits behind the end of time"
     if flink.is_range:
         assert not any(state.tables), "nothing is kept that no frame can reach"
