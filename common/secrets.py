@@ -66,7 +66,7 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
                 with open(name, encoding="utf-8", opener=below_roots) as file:
                     return file.read().rstrip("\r\n")
             except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+                reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
                 raise OptionError("OPT120.file", key=key, name=name, reason=reason, place=place) from error
         if kind == _SESSION:
             raise OptionError("OPT123", key=key, name=name, variable=_variable(key), place=place)

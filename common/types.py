@@ -165,7 +165,8 @@ class LogicalType:
             out["keyType"] = self.children[0].to_json()
             out["valueType"] = self.children[1].to_json()
         else:
-            out |= {key: v for key in ("length", "precision", "kind") if (v := getattr(self, key)) is not None}
+            own = {"length": self.length, "precision": self.precision, "kind": self.kind}
+            out |= {key: value for key, value in own.items() if value is not None}
         return out
 
     def polars(self) -> pl.DataType:

@@ -30,6 +30,7 @@ from stateplan.common.files import (
     scheme_of,
     shown,
 )
+from stateplan.common.unreached import reason_of
 
 COMMITTED = "_committed"
 """Folder, within that of a table, of what its sinks have committed."""
@@ -108,7 +109,7 @@ def matches(path: str, regex: str) -> bool:
 
 def _unlistable(path: str, error: Exception) -> DataError:
     path = shown(path)
-    return DataError("DATA105", path=path, strerror=getattr(error, "strerror", None) or error, place=Place(file=path))
+    return DataError("DATA105", path=path, strerror=reason_of(error), place=Place(file=path))
 
 
 def _local_files(path: str) -> Iterator[FileEntry]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, columns
-from stateplan.common.errors import DataError, Place
+from stateplan.common.errors import DataError, Place, StateplanError
 from stateplan.common.files import absolute, checked, filesystem_of, local_path
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder
@@ -191,22 +191,13 @@ class Partitioner:
 def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any:
     if text is None or declared.is_string:
         return text
-    import polars as pl
+    from stateplan.functions.program import evaluate
 
-    from stateplan.functions.render import Renderer
-
-    renderer = Renderer("UTC")
-    problem = DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=Place(file=path))
     try:
-        value = renderer.expr(_cast(Literal(STRING.not_null(), text), declared)).cast(declared.polars())
-        checks = (check.condition.alias(f"c{i}") for i, check in enumerate(renderer.checks))
-        row = pl.DataFrame({"@": [0]}).select(value.alias("v"), *checks)
-    except (Exception, pl.exceptions.PanicException):  # whatever a cast runs into: the text is no value of the type
-        raise problem from None
-    found, *failed = row.row(0)
-    if any(failed):
-        raise problem
-    return found
+        return evaluate(_cast(Literal(STRING.not_null(), text), declared))
+    except StateplanError:  # whatever a cast runs into: the text is no value of the type
+        place = Place(file=path)
+        raise DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=place) from None
 
 
 def _cast(value: Rex, target: LogicalType) -> Rex:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stateplan.common.changelog import ChangelogMode
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, passes_changes
 
 _SINK = "stream-exec-sink"
 
@@ -42,7 +42,7 @@ def _as_read(graph: ExecGraph, modes: dict[int, ChangelogMode | None]) -> dict[i
 
 def _passes(graph: ExecGraph, node: ExecNode) -> bool:
     """Whether an operator emits the kinds of changes that its only input does."""
-    return len(graph.inputs(node)) == 1 and node.passes_changes()
+    return len(graph.inputs(node)) == 1 and passes_changes(type(node))
 
 
 def _update_before(graph: ExecGraph) -> dict[int, bool]:

@@ -61,7 +61,7 @@ def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]
 def marked_refs(part: PlanModel, pointer: str = "", side: int | None = 0) -> Iterator[FieldRef]:
     """What the annotations of ``part`` say, at ``pointer``; ``side`` is the input of a field that says nothing else."""
     for name, key, given in _marked(type(part)):
-        value, place = getattr(part, name), f"{pointer}/{key}"
+        value, place = vars(part)[name], f"{pointer}/{key}"
         if given == EACH:
             for position, item in enumerate(value or ()):
                 yield from _refs(item, f"{place}/{position}", position)

@@ -90,8 +90,9 @@ class PlanModel(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """The JSON object, keys in Flink's order."""
         out: dict[str, Any] = {}
+        values = vars(self)
         for name, key, always, default in self.layout():
-            value = getattr(self, name)
+            value = values[name]
             if always or value != default:
                 out[key] = to_json(value)
         return out

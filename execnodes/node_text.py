@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall, JoinSpec
-from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-
-_POSTFIX: Mapping[str, str] = {
-    "IS NULL": "IS NULL",
-    "IS NOT NULL": "IS NOT NULL",
-    "IS TRUE": "IS TRUE",
-    "IS FALSE": "IS FALSE",
-    "IS NOT TRUE": "IS NOT TRUE",
-    "IS NOT FALSE": "IS NOT FALSE",
-}
-_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "AND", "OR", "LIKE"})
-_BARE = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
-_MS_UNITS = ((86_400_000, "DAY"), (3_600_000, "HOUR"), (60_000, "MINUTE"), (1_000, "SECOND"))
+from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex_text import field_name, rex_text
 
 
 def field_names(row: LogicalType) -> tuple[str, ...]:
@@ -32,13 +21,9 @@ def joined_names(rows: Iterable[LogicalType]) -> tuple[str, ...]:
     return tuple(name for row in rows for name in field_names(row))
 
 
-def _name(index: int, names: Sequence[str]) -> str:
-    return names[index] if 0 <= index < len(names) else f"${index}"
-
-
 def names_text(indexes: Iterable[int], names: Sequence[str]) -> str:
     """The fields at ``indexes``: ``a, b``. A field without a name is ``$3``."""
-    return ", ".join(_name(i, names) for i in indexes)
+    return ", ".join(field_name(i, names) for i in indexes)
 
 
 def groups_text(keys: Iterable[int], names: Sequence[str]) -> str:
@@ -52,21 +37,6 @@ def ttl_text(ms: int) -> str:
     return "never expires" if ms == NEVER else f"expires after {format_ttl(ms)}"
 
 
-def rex_text(rex: Rex, names: Sequence[str]) -> str:
-    """A row expression as SQL-like text over the input fields ``names``."""
-    if isinstance(rex, (InputRef, PatternInputRef)):
-        return _name(rex.index, names)
-    if isinstance(rex, Literal):
-        return _literal_text(rex)
-    if isinstance(rex, FieldAccess):
-        return f"{rex_text(rex.expr, names)}.{rex.name}"
-    if isinstance(rex, CorrelVariable):
-        return rex.correl
-    if isinstance(rex, Call):
-        return _call_text(rex, [rex_text(o, names) for o in rex.operands])
-    return type(rex).__name__
-
-
 def projection_text(projection: Sequence[Rex], names: Sequence[str], output: LogicalType) -> str:
     """The expressions of output fields, each ``AS`` its field unless it is that field of the input."""
     texts = []
@@ -76,81 +46,11 @@ def projection_text(projection: Sequence[Rex], names: Sequence[str], output: Log
     return ", ".join(texts)
 
 
-def _call_text(call: Call, operands: list[str]) -> str:
-    name = call.name
-    if name in _POSTFIX and len(operands) == 1:
-        return f"{operands[0]} {_POSTFIX[name]}"
-    if name == "NOT" and len(operands) == 1:
-        return f"NOT {operands[0]}"
-    if name in ("CAST", "TRY_CAST", "REINTERPRET") and len(operands) == 1:
-        return f"{name}({operands[0]} AS {call.type.not_null().summary().removesuffix(' NOT NULL')})"
-    if name == "CASE" and len(operands) % 2:
-        whens = " ".join(f"WHEN {w} THEN {t}" for w, t in zip(operands[:-1:2], operands[1:-1:2], strict=True))
-        return f"CASE {whens} ELSE {operands[-1]} END"
-    if name in _INFIX and len(operands) > 1:
-        return "(" + f" {name} ".join(operands) + ")"
-    return f"{name}({', '.join(operands)})"
-
-
-def _literal_text(literal: Literal) -> str:
-    value, root = literal.value, literal.type.root
-    if literal.sarg is not None:
-        return _sarg_text(literal.sarg)
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if root in _BARE or literal.symbol is not None:
-        return str(value)
-    if root == "INTERVAL_DAY_TIME":
-        return _interval_text(str(value))
-    quoted = "'" + str(value).replace("'", "''") + "'"
-    prefix = {
-        "DATE": "DATE ",
-        "TIME_WITHOUT_TIME_ZONE": "TIME ",
-        "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP ",
-    }.get(root, "")
-    return prefix + quoted
-
-
-def _interval_text(value: str) -> str:
-    if not value.lstrip("-").isdecimal():
-        return f"INTERVAL '{value}'"
-    ms = int(value)
-    size, unit = next(((s, u) for s, u in _MS_UNITS if ms % s == 0), (1, "MILLISECOND"))
-    return f"INTERVAL '{ms // size}' {unit}"
-
-
-def _sarg_text(sarg: object) -> str:
-    """The ranges of a SEARCH: ``{1, 2, [5..9)}``."""
-    ranges = sarg.get("ranges") if isinstance(sarg, dict) else None
-    if not isinstance(ranges, list):
-        return "{...}"
-    parts = []
-    for bounds in ranges:
-        low, high = (_bound(bounds, side) for side in ("lower", "upper"))
-        if low is not None and low == high:
-            parts.append(str(low[0]))
-        else:
-            opening = "[" if low and low[1] else "("
-            closing = "]" if high and high[1] else ")"
-            parts.append(f"{opening}{low[0] if low else ''}..{high[0] if high else ''}{closing}")
-    return "{" + ", ".join(parts) + "}"
-
-
-def _bound(bounds: object, side: str) -> tuple[object, bool] | None:
-    """Value of one end of a range, and whether it belongs to the range; None for an open end."""
-    bound = bounds.get(side) if isinstance(bounds, dict) else None
-    if not isinstance(bound, dict) or "value" not in bound:
-        return None
-    return bound["value"], bound.get("boundType") == "CLOSED"
-
-
 def agg_text(call: AggCall, names: Sequence[str]) -> str:
     """An aggregate call as SQL: ``COUNT(DISTINCT a) FILTER (WHERE b)``."""
     arguments = names_text(call.arg_list, names) or ("*" if call.function == "COUNT" else "")
     text = f"{call.function}({'DISTINCT ' if call.distinct and call.arg_list else ''}{arguments})"
-    return text + (f" FILTER (WHERE {_name(call.filter_arg, names)})" if call.filter_arg >= 0 else "")
+    return text + (f" FILTER (WHERE {field_name(call.filter_arg, names)})" if call.filter_arg >= 0 else "")
 
 
 def call_texts(calls: Sequence[AggCall], names: Sequence[str]) -> str:

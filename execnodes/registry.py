@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.execnodes.flink import FLINK_NODES, PREFIX
 from stateplan.execnodes.model import shown
+from stateplan.execnodes.node_ttls import renamed_states
+from stateplan.execnodes.nodes.base import keeping_unknown
 from stateplan.execnodes.validation import PlanWarning, escape, validate
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     node, unknown = validate(_class_of(data, pointer), data, pointer, strict_unknown)
     warnings = [key.warning for key in unknown]
     if unknown:
-        node = node.keep_unknown((key.path, key.value) for key in unknown)
+        node = keeping_unknown(node, ((key.path, key.value) for key in unknown))
     if isinstance(node, OpaqueNode):
         known = FLINK_NODES[node.name].fields
         warnings += [
@@ -163,7 +165,7 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
                 place=Place(pointer=warnings[0].pointer),
                 hint=warnings[0].hint,
             )
-    for position, entry, name in node.renamed_states:
+    for position, entry, name in renamed_states(node):
         message = f"state {entry.index} of node {node.id} ({node.title}) is called '{entry.name}'"
         warnings.append(PlanWarning(f"{pointer}/state/{position}/name", message, f"expected: '{name}'"))
     return node, warnings + _ttls_without_unit(data, pointer)

@@ -9,12 +9,13 @@ Source: the term is Flink's, of ``OutputTag`` and ``sideOutputLateData`` of its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.types import BIGINT, INT, STRING, LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.windows import SessionWindow
+from stateplan.execnodes.nodes.window_join import WindowJoin
+from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
+from stateplan.execnodes.windows import SessionWindow, Windowing
 
 LATE_ROWS = "late-rows.table"
 """The option of the session."""
@@ -134,10 +135,18 @@ def late_table(node: ExecNode, number: int) -> str | None:
     return given[number] if number < len(given) else None
 
 
+def windowing_of(node: ExecNode) -> Windowing | None:
+    """The windows that an operator makes, or works on; None for one without. Of a join, those of its left input."""
+    if isinstance(node, WindowJoin):
+        return node.left_windowing
+    windowing: Windowing | None = dict(node).get("windowing")
+    return windowing
+
+
 def may_drop(node: ExecNode, inputs: Sequence[ExecNode]) -> bool:
     """Whether an operator may drop late rows."""
-    windowing: Any = getattr(node, "windowing", None) or getattr(node, "left_windowing", None)
-    if node.title == "window-table-function" and not isinstance(windowing.window, SessionWindow):
+    windowing = windowing_of(node)
+    if isinstance(node, WindowTableFunction) and not isinstance(node.windowing.window, SessionWindow):
         return False
     if windowing is not None:
         timed = bool(windowing.is_rowtime)

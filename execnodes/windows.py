@@ -75,7 +75,7 @@ class _Window(PlanModel):
     @model_validator(mode="after")
     def _positive(self) -> Self:
         for attribute, name, _, _ in self.layout():
-            length = getattr(self, attribute)
+            length = vars(self)[attribute]
             if attribute not in ("type", "offset") and length <= 0:
                 raise custom_error(PlanError("PLAN044.check", name=name, size=length))
         return self
@@ -194,7 +194,7 @@ class _GroupWindow(PlanModel):
     @model_validator(mode="after")
     def _positive(self) -> Self:
         for name in ("size", "slide", "gap"):
-            length = _read_duration(getattr(self, name, 1))
+            length = _read_duration(vars(self).get(name, 1))
             if length <= 0:
                 raise custom_error(PlanError("PLAN044.check", name=name, size=length))
         return self

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
 
 _NAMELESS = ("changelog-normalize", "sink")
@@ -29,7 +30,7 @@ def compiled_entries(ttls: list[CompiledTtl]) -> list[dict[str, str]]:
 
 
 def _follows(graph: ExecGraph, node: ExecNode) -> bool:
-    if node.title not in _NAMELESS or not any(c.ttl != NEVER and c.origin == "option" for c in node.compiled_ttls):
+    if node.title not in _NAMELESS or not any(c.ttl != NEVER and c.origin == "option" for c in compiled_ttls(node)):
         return False
     around = _in_front(graph, node) if node.title == "sink" else _behind(graph, node)
     return any(_is_endless(ttl) for ttl in around)
@@ -51,7 +52,7 @@ def _behind(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
     while waiting:
         source = waiting.pop()
         for reader in graph.consumers(source):
-            ttls = reader.compiled_ttls
+            ttls = compiled_ttls(reader)
             positions = [i for i, other in enumerate(graph.inputs(reader)) if other.id == source.id]
             yield from (ttl for i, ttl in enumerate(ttls) if reader.input_of_state(i) in positions)
             if not ttls:
@@ -63,6 +64,6 @@ def _in_front(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
     waiting = [node]
     while waiting:
         for source in graph.inputs(waiting.pop()):
-            yield from source.compiled_ttls
-            if not source.compiled_ttls:
+            yield from compiled_ttls(source)
+            if not compiled_ttls(source):
                 waiting.append(source)

@@ -76,7 +76,7 @@ class _Graph:
             return self.known[key]
         identifier = kind.identifier(node.rel)
         if identifier is not None and identifier in self.identifiers:
-            raise SqlError("SQL216", uid=identifier, place=getattr(node.rel, "place", None))
+            raise SqlError("SQL216", uid=identifier, place=node.rel.written_at)
         if identifier is not None:
             self.identifiers.add(identifier)
         number = len(self.nodes) + 1

@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.redaction import is_secret, outline, redacted, redacted_value
-from stateplan.execnodes.node_text import agg_text, rex_text
+from stateplan.execnodes.node_text import agg_text
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import rex_from_json
+from stateplan.functions.rex_text import rex_text
 from stateplan.plans.jsontext import join_pointer, split_pointer
 from stateplan.plans.states import node_states
 

@@ -23,7 +23,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
-from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
 from stateplan.plans.changes import SAME_VERSIONS, Change, Kind, node_changes
@@ -358,7 +358,7 @@ class _Comparison:
                 return self.compare_calls(old, new, before[0], after[0])
             return self.compare_fields(old, new, before, after)
         hard = [c for c in self.hard(new) if not c.pointer.startswith("/outputType/")]
-        if (isinstance(new, OpaqueNode) or set(old.unknown_keys) | set(new.unknown_keys)) and hard:
+        if (isinstance(new, OpaqueNode) or unknown_keys(old) or unknown_keys(new)) and hard:
             what = f"{hard[0]}: the effect on the state of {new.title} is unknown"
             return "unknown", [what], None
         causes, unknown = self.causes(new)

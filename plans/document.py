@@ -20,6 +20,7 @@ from stateplan.common.files import shown
 from stateplan.common.ttl import NEVER, format_ttl, parse_ttl
 from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
 from stateplan.plans import facts as plan_facts
 from stateplan.plans import jackson, storage
@@ -274,7 +275,7 @@ class PlanDocument:
         for node_id, slots in wanted.items():
             node = nodes[node_id]
             pointer = self.graph.pointer(node)
-            if node.ttl_home == "configuration":
+            if ttl_home(node) == "configuration":
                 ms = next(iter(slots.values()))
                 if STATE_TTL not in (node.configuration or {}) or node.ttls() != (ms,):
                     out.append(option_splice(self.source, pointer, node, STATE_TTL, format_ttl(ms)))

@@ -13,6 +13,7 @@ from stateplan.common.errors import Place, PlanError
 from stateplan.common.files import shown
 from stateplan.common.readable import in_columns
 from stateplan.common.ttl import format_ttl
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.execnodes.nodes.base import STATE_TTL
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
@@ -139,7 +140,7 @@ def plan_edit(
 def _said(document: PlanDocument, view: StateView) -> bool:
     """Whether the plan has a TTL where one would be written for this state."""
     node = document.graph.node(view.node_id)
-    return bool(node.states) if node.ttl_home == "state" else STATE_TTL in (node.configuration or {})
+    return bool(node.states) if ttl_home(node) == "state" else STATE_TTL in (node.configuration or {})
 
 
 def set_ttls(

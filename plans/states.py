@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, CompiledTtl, ExecNode
 
 Source = Literal[
@@ -107,7 +108,7 @@ def _source(
     node: ExecNode, index: int, ttl: int, session: Mapping[str, str] | None
 ) -> tuple[Source, CompiledTtl | None]:
     """Who says that the state ``index`` lives for ``ttl`` milliseconds, and what was compiled if that was edited."""
-    compiled = node.compiled_ttls[index] if index < len(node.compiled_ttls) else None
+    compiled = compiled_ttls(node)[index] if index < len(compiled_ttls(node)) else None
     if node.states:
         if compiled is None:
             return "plan", None

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from stateplan.common.small_frames import rows_at, stacked
 from stateplan.runtime.hashing import hash_rows, key_groups
-from stateplan.runtime.state.small_frames import rows_at, stacked
 from stateplan.runtime.watermarks import PartWatermark
 
 BLOB_SCHEMA = "slot INT, blob BINARY"

@@ -22,6 +22,7 @@ from stateplan.connectors.registry import (
 )
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.nodes.base import own_values
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import (
     DynamicTableSink,
@@ -118,8 +119,9 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
             new = {key: place(options[key]) for key in PATHS if key in options and not has_scheme(options[key])}
             return value.model_copy(update={"options": {**options, **new}}) if new else value
         if isinstance(value, PlanModel):
-            found = {name: placed(getattr(value, name)) for name in type(value).model_fields}
-            changed = {name: new for name, new in found.items() if new is not getattr(value, name)}
+            before = dict(value)
+            found = {name: placed(part) for name, part in before.items()}
+            changed = {name: new for name, new in found.items() if new is not before[name]}
             return value.model_copy(update=changed) if changed else value
         if isinstance(value, tuple):
             items = tuple(map(placed, value))
@@ -128,7 +130,7 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
 
     changed = []
     for node in graph.nodes:
-        before = {name: getattr(node, name) for name in node.own_fields()}
+        before = own_values(node)
         after = {name: placed(value) for name, value in before.items()}
         if any(after[name] is not value for name, value in before.items()):
             changed.append(node.replace(**after))

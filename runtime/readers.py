@@ -21,7 +21,7 @@ from stateplan.common.errors import CheckpointError, PlanError
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, own_values
 from stateplan.functions.rex import Rex, reads_watermark
 from stateplan.runtime.exchange import Blob
 from stateplan.runtime.jobgraph import ReaderSpec
@@ -177,7 +177,7 @@ def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:
     """
     able = set(reading)
     for node in graph.nodes:
-        if node.id not in able and any(_reads(getattr(node, name)) for name in node.own_fields()):
+        if node.id not in able and any(map(_reads, own_values(node).values())):
             raise _unreadable(graph, node)
 
 
@@ -185,7 +185,7 @@ def _reads(value: Any) -> bool:
     if isinstance(value, Rex):
         return reads_watermark(value)
     if isinstance(value, PlanModel):
-        return any(_reads(getattr(value, name)) for name in type(value).model_fields)
+        return any(map(_reads, dict(value).values()))
     if isinstance(value, dict):
         return any(map(_reads, value.values()))
     return isinstance(value, (tuple, list)) and any(map(_reads, value))

@@ -12,7 +12,7 @@ from stateplan.common.changelog import column
 from stateplan.common.errors import Place, PlanError
 from stateplan.common.ttl import TtlConfig
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, entries_of
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
@@ -127,7 +127,7 @@ def _is_time(rex: Rex, known: Sequence[int]) -> bool:
 
 def _error(graph: ExecGraph, node: ExecNode, slot: int, source: ExecNode, fields: Sequence[int]) -> PlanError:
     name, where = node.state_names[slot], f"the {node.title} {node.id}"
-    entry = next((k for k, e in enumerate(getattr(node, "state", ())) if e.index == slot), slot)
+    entry = next((k for k, e in enumerate(entries_of(node)) if e.index == slot), slot)
     place = Place(pointer=f"{graph.pointer(node)}/state/{entry}/timeCharacteristic")
     hint = f'leave "timeCharacteristic" of {name} out, or make it "ProcessingTime"'
     if not fields:

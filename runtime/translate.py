@@ -7,8 +7,8 @@ translation of its own: the plan keeps it because Flink does.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, columns
@@ -27,7 +27,8 @@ from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import shown
 from stateplan.execnodes.node_tables import with_secrets
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.node_ttls import ttl_configs
+from stateplan.execnodes.nodes.base import ExecNode, reading
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
@@ -91,115 +92,144 @@ def translate(
         RunError: RUN021, a table without its options.
     """
     graph = with_secrets(assign_uids(graph), secrets or Secrets())
-    return _Translation(graph, options, job_id, started).job(key_groups)
+    nodes = _nodes(graph, options)
+    sides = _SideOutputs(nodes)
+    if any(is_late(side_output(node) or "") for node in graph.sinks):
+        nodes = replace(nodes, parts={i: sides.splitting(graph.node(i), part) for i, part in nodes.parts.items()})
+    check_readers(graph, nodes.reading)
+    nodes = _keeping_versions(nodes)
+    event_times = event_time_columns(graph, nodes.ages)
+    by_time = _by_event_time(nodes, event_times)
+    graph.check_ways(lambda node: isinstance(node, Sink) or node.id in nodes.operators, "a pipeline")
+    return _Builder(nodes, sides, event_times, by_time, job_id, started).job(key_groups)
 
 
-@dataclass
-class _Translation:
+@dataclass(frozen=True)
+class _Nodes:
+    """What the nodes of a plan become.
+
+    Attributes:
+        graph, options: the plan, and the session.
+        scans: the sources that are read.
+        parts: node -> operator with state, or steps without.
+        levels: node -> how many operators with state there are on the longest way to it, itself included.
+        operators, sinks: node -> its number among those of its kind.
+        ages: node of an operator -> how its states age.
+    """
+
     graph: ExecGraph
     options: Mapping[str, str]
-    job_id: str
-    started: int
-    operators: dict[int, int] = field(default_factory=dict)
-    sinks: dict[int, int] = field(default_factory=dict)
-    writers: dict[int, SinkSpec] = field(default_factory=dict)
-    parts: dict[int, Stateful | Stateless] = field(default_factory=dict)
-    levels: dict[int, int] = field(default_factory=dict)
-    consumers: dict[int, list[tuple[ExecNode, int]]] = field(default_factory=dict)
-    by_time: set[int] = field(default_factory=set)
-    channels: Counter[tuple[int, int]] = field(default_factory=Counter)
-    ages: dict[int, tuple[TtlConfig, ...]] = field(default_factory=dict)
-    event_times: dict[int, tuple[str | None, ...]] = field(default_factory=dict)
-    idle_timeouts: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    reads: dict[int, list[set[Path]]] = field(default_factory=dict)
-    readers: dict[int, int] = field(default_factory=dict)
+    scans: tuple[TableSourceScan | Values, ...]
+    parts: Mapping[int, Stateful | Stateless]
+    levels: Mapping[int, int]
+    operators: Mapping[int, int]
+    sinks: Mapping[int, int]
+    ages: Mapping[int, tuple[TtlConfig, ...]]
 
-    def job(self, key_groups: int) -> JobGraph:
-        scans: list[TableSourceScan | Values] = []
-        self.consumers = {n.id: [] for n in self.graph.nodes}
-        arrived: Counter[int] = Counter()
-        # As Flink runs it, no operator asks for more than it was sent.
-        modes = changelog_modes(self.graph) if corrects_flink(self.options) else {}
-        for source, target in self.graph.edges:
-            self.consumers[source].append((self.graph.node(target), arrived[target]))
-            arrived[target] += 1
-        for node in self.graph.nodes:
-            inputs = self.graph.inputs(node)
-            before = max((self.levels[i.id] for i in inputs), default=0)
-            self.levels[node.id] = before
-            if isinstance(node, (TableSourceScan, Values)):
-                if any(side_output(c) is None for c, _ in self.consumers[node.id]):
-                    scans.append(node)
-                continue
-            with self.graph.placing(node):
-                told = node.reading(modes[i.id] for i in inputs) if modes else node
-                part = operator_of(told, [i.output_type for i in inputs], self.options)
-            self.parts[node.id] = part
-            if isinstance(node, Sink):
-                self.sinks[node.id] = len(self.sinks)
-            if isinstance(part, Stateful):
-                self.operators[node.id] = len(self.operators)
-                self.levels[node.id] = before + 1
-                self.ages[node.id] = node.ttl_configs(self.options) or (TtlConfig(),)
-        if any(is_late(side_output(node) or "") for node in self.graph.sinks):
-            self.parts = {i: self.splitting(self.graph.node(i), part) for i, part in self.parts.items()}
-        reading = {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
-        check_readers(self.graph, reading)
-        self.keep_versions()
-        self.event_times = event_time_columns(self.graph, self.ages)
-        self.by_time.update(self.event_times)
-        for node in reversed(self.graph.nodes):
-            made = self.parts.get(node.id)
-            kernel = made.kernel if isinstance(made, Stateful) else None
-            if kernel is not None and kernel.by_event_time and not kernel.by_clock:
-                self.by_time.add(node.id)
-            if node.id in reading or node.id in self.by_time:
-                self.by_time.update(i.id for i in self.graph.inputs(node))
-        self.graph.check_ways(
-            lambda node: isinstance(node, Sink) or isinstance(self.parts.get(node.id), Stateful), "a pipeline"
-        )
-        self.reads = columns_read(self.graph, self.parts)
-        self.writers = {i: self.sink(self.graph.node(i)) for i in self.sinks}
-        sources = tuple(self.source(scan) for scan in scans)
-        operators = [self.operator(self.graph.node(i)) for i in self.operators]
-        return JobGraph(
-            (*sources, *clock_source(sources, operators)),
-            tuple(self.timed(self.graph.node(i), o) for i, o in zip(self.operators, operators, strict=True)),
-            tuple(self.writers.values()),
-            key_groups,
-            readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
-            roots=held(),
-        )
+    @property
+    def reading(self) -> set[int]:
+        """The nodes whose steps read how far event time has come."""
+        return {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
+
+
+def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
+    """The operators and steps of a plan. Raises PlanError PLAN035."""
+    scans: list[TableSourceScan | Values] = []
+    parts: dict[int, Stateful | Stateless] = {}
+    levels: dict[int, int] = {}
+    # As Flink runs it, no operator asks for more than it was sent.
+    modes = changelog_modes(graph) if corrects_flink(options) else {}
+    for node in graph.nodes:
+        inputs = graph.inputs(node)
+        levels[node.id] = max((levels[i.id] for i in inputs), default=0)
+        if isinstance(node, (TableSourceScan, Values)):
+            if any(side_output(consumer) is None for consumer in graph.consumers(node)):
+                scans.append(node)
+            continue
+        with graph.placing(node):
+            told = reading(node, (modes[i.id] for i in inputs)) if modes else node
+            part = operator_of(told, [i.output_type for i in inputs], options)
+        parts[node.id] = part
+        levels[node.id] += isinstance(part, Stateful)
+    stateful = [node for node in graph.nodes if isinstance(parts.get(node.id), Stateful)]
+    sinks = [node for node in graph.nodes if isinstance(node, Sink)]
+    return _Nodes(
+        graph,
+        options,
+        tuple(scans),
+        parts,
+        levels,
+        {node.id: number for number, node in enumerate(stateful)},
+        {node.id: number for number, node in enumerate(sinks)},
+        {node.id: ttl_configs(node, options) or (TtlConfig(),) for node in stateful},
+    )
+
+
+def _keeping_versions(nodes: _Nodes) -> _Nodes:
+    """Lets operators emit every version of a row where an operator behind them looks at its versions."""
+    parts = dict(nodes.parts)
+    wanted: set[int] = set()
+    for node in reversed(nodes.graph.nodes):
+        part, inputs = parts.get(node.id), nodes.graph.inputs(node)
+        if isinstance(part, Stateful):
+            if node.id in wanted:
+                parts[node.id] = replace(part, kernel=part.kernel.with_every_version())
+            wanted.update(inputs[i].id for i in part.kernel.versioned_inputs)
+        elif node.id in wanted:
+            wanted.update(i.id for i in inputs)
+    return replace(nodes, parts=parts)
+
+
+def _by_event_time(nodes: _Nodes, event_times: Iterable[int]) -> set[int]:
+    """The nodes that work by event time, whose state ages by it, or which stand before such a node."""
+    by_time = set(event_times)
+    reading = nodes.reading
+    for node in reversed(nodes.graph.nodes):
+        part = nodes.parts.get(node.id)
+        if isinstance(part, Stateful) and part.kernel.by_event_time and not part.kernel.by_clock:
+            by_time.add(node.id)
+        if node.id in reading or node.id in by_time:
+            by_time.update(i.id for i in nodes.graph.inputs(node))
+    return by_time
+
+
+@dataclass(frozen=True)
+class _SideOutputs:
+    """Where the rows go that come too late, or cannot be read."""
+
+    nodes: _Nodes
 
     def late_rows(self, node: ExecNode, number: int) -> LateRows | None:
         """What becomes of the late rows of an input of a node; None where they are only counted."""
         name = late_table(node, number)
         if name is None and isinstance(node, LocalWindowAggregate):
-            whole = self.graph.consumers(self.graph.consumers(node)[0])[0]
+            whole = self.nodes.graph.consumers(self.nodes.graph.consumers(node)[0])[0]
             name = late_table(whole, 0)
         kind = LATE if name is None else f"{LATE_OF}{name}"
-        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
+        sink = next((node for node in self.nodes.graph.sinks if side_output(node) == kind), None)
         if not isinstance(sink, Sink):
             return None
-        with self.graph.placing(sink):
+        with self.nodes.graph.placing(sink):
             check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written)
-        row = self.graph.inputs(node)[number].output_type
+        row = self.nodes.graph.inputs(node)[number].output_type
         columns = tuple(name for name, _ in sink.written)
-        instants = event_time_type(self.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return LateRows(self.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.options))
+        instants = event_time_type(self.nodes.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return LateRows(
+            self.nodes.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.nodes.options)
+        )
 
     def errors(self, scan: TableSourceScan) -> Errors | None:
         """Where invalid input of a table goes; of a table that is read several times, by the first of its scans."""
         table = scan.scan_table_source.table
         kind = f"{ERRORS}{table.identifier}"
-        sink = next((node for node in self.graph.sinks if side_output(node) == kind), None)
-        scans = (node for node in self.graph.nodes if isinstance(node, TableSourceScan))
+        sink = next((node for node in self.nodes.graph.sinks if side_output(node) == kind), None)
+        scans = (node for node in self.nodes.graph.nodes if isinstance(node, TableSourceScan))
         first = next(node for node in scans if node.scan_table_source.table.identifier == table.identifier)
         if not isinstance(sink, Sink) or first.id != scan.id:
             return None
-        with self.graph.placing(sink):
+        with self.nodes.graph.placing(sink):
             check_columns(kind, sink.dynamic_table_sink.table.summary, sink.written)
-        return Errors(self.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written))
+        return Errors(self.nodes.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written))
 
     def splitting(self, node: ExecNode, part: Stateful | Stateless) -> Stateful | Stateless:
         """A node that makes partial results of windows by event time, taking late rows out before."""
@@ -221,25 +251,62 @@ class _Translation:
         partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
         if not part.kernel.by_event_time or part.kernel.by_clock or partial:
             return ()
-        return tuple(self.late_rows(node, i) for i in range(len(self.graph.inputs(node))))
+        return tuple(self.late_rows(node, i) for i in range(len(self.nodes.graph.inputs(node))))
 
-    def keep_versions(self) -> None:
-        """Lets operators emit every version of a row where an operator behind them looks at its versions."""
-        wanted: set[int] = set()
-        for node in reversed(self.graph.nodes):
-            part, inputs = self.parts.get(node.id), self.graph.inputs(node)
-            if isinstance(part, Stateful):
-                if node.id in wanted:
-                    self.parts[node.id] = replace(part, kernel=part.kernel.with_every_version())
-                wanted.update(inputs[i].id for i in part.kernel.versioned_inputs)
-            elif node.id in wanted:
-                wanted.update(i.id for i in inputs)
 
-    def timed(self, node: ExecNode, spec: OperatorSpec) -> OperatorSpec:
+class _Builder:
+    """Makes the job graph of a plan whose operators are known.
+
+    Args:
+        nodes: what the nodes of the plan become.
+        sides: of the plan.
+        event_times: see :func:`event_time_columns`.
+        by_time: nodes to which watermarks go.
+        job_id, started: see :func:`translate`.
+    """
+
+    def __init__(
+        self,
+        nodes: _Nodes,
+        sides: _SideOutputs,
+        event_times: Mapping[int, tuple[str | None, ...]],
+        by_time: Container[int],
+        job_id: str,
+        started: int,
+    ) -> None:
+        self.nodes = nodes
+        self.sides = sides
+        self.graph, self.options = nodes.graph, nodes.options
+        self.event_times = event_times
+        self.by_time = by_time
+        self.job_id = job_id
+        self.started = started
+        self.reads = columns_read(nodes.graph, nodes.parts)
+        self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
+        self.consumers = _consumers(nodes.graph)
+        # Pipelines number their ways as they are made: from the sources on, then from the operators on.
+        self.channels: Counter[tuple[int, int]] = Counter()
+        self.idle_timeouts: dict[tuple[int, int, int], int] = {}
+        self.readers: dict[int, int] = {}
+
+    def job(self, key_groups: int) -> JobGraph:
+        """The job graph."""
+        sources = tuple(self.source(scan) for scan in self.nodes.scans)
+        operators = [self.operator(self.graph.node(i)) for i in self.nodes.operators]
+        return JobGraph(
+            (*sources, *clock_source(sources, operators)),
+            tuple(self.timed(spec) for spec in operators),
+            tuple(self.writers.values()),
+            key_groups,
+            readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
+            roots=held(),
+        )
+
+    def timed(self, spec: OperatorSpec) -> OperatorSpec:
         """An operator that works by event time, or stands before one that does, with its channels."""
-        if node.id not in self.by_time:
+        if spec.node not in self.by_time:
             return spec
-        number = self.operators[node.id]
+        number = self.nodes.operators[spec.node]
         channels = tuple(self.channels[number, i] for i in range(spec.inputs))
         own = {(i, c): ms for (n, i, c), ms in self.idle_timeouts.items() if n == number}
         return replace(spec, channels=channels, idle_timeout=self.idle_timeout, idle_timeouts=own)
@@ -268,13 +335,13 @@ class _Translation:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
         outputs: list[Pipeline | ToOperator | ToSink | ToReader] = []
         if isinstance(node, Sink):
-            return Pipeline(first, (ToSink(self.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
+            return Pipeline(first, (ToSink(self.nodes.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
         for consumer, position in self.consumers[node.id]:
-            part = self.parts[consumer.id]
+            part = self.nodes.parts[consumer.id]
             steps, reader = self.reading(consumer, _steps(part))
             outputs.extend(reader)
             if isinstance(part, Stateful):
-                number = self.operators[consumer.id]
+                number = self.nodes.operators[consumer.id]
                 channel = self.channels[number, position]
                 self.channels[number, position] += 1
                 timed = consumer.id in self.by_time
@@ -289,21 +356,21 @@ class _Translation:
         return Pipeline(first, tuple(outputs))
 
     def operator(self, node: ExecNode) -> OperatorSpec:
-        part = self.parts[node.id]
+        part = self.nodes.parts[node.id]
         assert isinstance(part, Stateful)
         inputs = self.graph.inputs(node)
         return OperatorSpec(
             _uid(node),
             node.label,
             part.kernel,
-            self.ages[node.id],
+            self.nodes.ages[node.id],
             len(inputs),
             tuple(_schema(i.output_type) for i in inputs) if part.schemas is None else part.schemas,
             self.pipeline(node),
-            self.levels[node.id],
+            self.nodes.levels[node.id],
             node=node.id,
             fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
-            late=self.dropped(node, part),
+            late=self.sides.dropped(node, part),
         )
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:
@@ -353,7 +420,7 @@ class _Translation:
         if isinstance(reader, OffsetSource):
             reader.idle_timeout, reader.alignment = timeout or 0, _alignment(node, marks)
         return SourceSpec(
-            _uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks, self.errors(node)
+            _uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks, self.sides.errors(node)
         )
 
     def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
@@ -399,6 +466,16 @@ class _Translation:
         uid = f"{_uid(node)}-{self.job_id}"
         table = sink_table(node.dynamic_table_sink, self.options, node.written, uid)
         return SinkSpec(uid, table.name, node.written, table.connector.sink(table), node.id)
+
+
+def _consumers(graph: ExecGraph) -> dict[int, list[tuple[ExecNode, int]]]:
+    """The nodes behind each node, with the number of their input."""
+    out: dict[int, list[tuple[ExecNode, int]]] = {node.id: [] for node in graph.nodes}
+    arrived: Counter[int] = Counter()
+    for source, target in graph.edges:
+        out[source].append((graph.node(target), arrived[target]))
+        arrived[target] += 1
+    return out
 
 
 def _filters(

@@ -16,7 +16,7 @@ from typing import Any
 from stateplan.common.errors import RunError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, own_values
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, FieldAccess, Rex
@@ -80,13 +80,13 @@ def _calls(value: Any) -> bool:
     if isinstance(value, AggCall):
         return value.internal_name is None
     if isinstance(value, PlanModel):
-        return any(_calls(getattr(value, name)) for name in type(value).model_fields)
+        return any(map(_calls, dict(value).values()))
     return isinstance(value, tuple) and any(map(_calls, value))
 
 
 def calls_functions(graph: ExecGraph) -> bool:
     """Whether a plan calls user-defined functions."""
-    return any(_calls(getattr(node, name)) for node in graph.nodes for name in node.own_fields())
+    return any(_calls(value) for node in graph.nodes for value in own_values(node).values())
 
 
 def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
@@ -108,11 +108,11 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
 
     changed = []
     for node in graph.nodes:
-        if not any(_calls(getattr(node, name)) for name in node.own_fields()):
+        if not any(map(_calls, own_values(node).values())):
             continue
         operator = node.label + _reading(graph, node)
         with graph.placing(node):
-            fields = {name: _bound(getattr(node, name), found, operator) for name in node.own_fields()}
+            fields = {name: _bound(value, found, operator) for name, value in own_values(node).items()}
         changed.append(node.replace(**fields))
     return graph.replace(changed) if changed else graph
 
@@ -145,7 +145,7 @@ def _bound(value: Any, found: Callable[[str | None, str | None, str], UserFuncti
             return value
         return value.with_user_function(found(value.system_name, value.catalog_name, operator))
     if isinstance(value, PlanModel) and _calls(value):
-        fields = {n: _bound(getattr(value, n), found, operator) for n in type(value).model_fields}
+        fields = {n: _bound(part, found, operator) for n, part in dict(value).items()}
         return value.model_copy(update=fields)
     if isinstance(value, tuple) and _calls(value):
         return tuple(_bound(v, found, operator) for v in value)

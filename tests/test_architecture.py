@@ -207,6 +207,52 @@ def test_no_file_is_too_long() -> None:
     assert set(long) == set(LONG_FILES), f"over {MAX_LINES} lines: {long}; with a reason: {LONG_FILES}"
 
 
+def test_functions_are_short() -> None:
+    """Under 60 lines, with docstring: small steps, each of which reads as one thought."""
+    long = [
+        f"{name}:{node.lineno} {node.name} has {lines} lines"
+        for name in package_files()
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) >= 60
+    ]
+    assert not long, "\n".join(long)
+
+
+PROBED = {
+    "objects of users: functions, their results and modules": (
+        "connectors/registry.py functions/process.py functions/render/user.py functions/user.py functions/values.py "
+        "planner/binding/grouping.py planner/catalog/functions.py planner/catalog/udf.py planner/catalog/udptf.py "
+        "runtime/kernels/common/running.py runtime/kernels/common/user_aggregates.py runtime/user_functions.py"
+    ),
+    "values of any class, by what they can do": (
+        "common/errors/__init__.py common/values/atomic.py gateway/client/parameters.py "
+        "runtime/kernels/common/accumulator_bytes.py runtime/kernels/common/old_accumulators.py session/elements.py "
+        "session/in_memory.py"
+    ),
+    "what not every system, release, terminal or driver has": (
+        "cli/console.py cli/sql_client/configuration.py common/files.py common/roots.py connectors/jdbc/postgres.py "
+        "runtime/checkpoint/locks.py runtime/scratch.py session/notebook.py"
+    ),
+    "Spark's inside": "runtime/spark/lost.py runtime/spark/session.py",
+    "functions by their name in a table": "connectors/formats/change_formats.py planner/dialect/generator.py",
+    "arrays by their name": "connectors/kafka/batches.py connectors/kafka/fetching.py",
+}
+"""Why a file looks an attribute up by its name: the object is not one of ours, or the name is in a table."""
+
+
+def test_our_own_objects_are_not_probed() -> None:
+    """An object of ours says what it is by its class: ``isinstance`` instead of ``getattr`` and ``hasattr``."""
+    allowed = {name for names in PROBED.values() for name in names.split()}
+    probing = {
+        name
+        for name in package_files()
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+    }
+    assert probing <= allowed, sorted(probing - allowed)
+
+
 SPARK_INSIDE = re.compile(
     r"py4j|org\.apache\.(spark|hadoop)|_(jvm|jdf|jsc|jsparkSession|jlistener|gateway|streamingCheckpointManager)"
     r"|callSite\.\w+|streaming\.sql\.batchId|\.crc|_metadata|(offsets|commits)/.*"

@@ -20,6 +20,7 @@ from stateplan.common.errors import DataError, OptionError, Place, nearest, one_
 from stateplan.common.files import shown
 from stateplan.common.redaction import SHORT, without
 from stateplan.common.secrets import has_reference, resolved
+from stateplan.common.unreached import reason_of
 from stateplan.connectors.formats.avro_schema import Schema, schema_text
 
 TIMEOUT_MS = 10_000
@@ -232,7 +233,7 @@ class Registry:
                 else:
                     context.load_cert_chain(path, password=self.option("ssl.keystore.password") or "")
             except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
+                reason = reason_of(error)
                 raise OptionError("OPT184", key=f"{self.format}.{key}", path=path, reason=reason) from error
         return context
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError, nearest
 from stateplan.common.paths import AnyPath, remove_tree, rename, write_whole
+from stateplan.common.unreached import reason_of
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import (
     TableInfo,
@@ -393,7 +394,7 @@ def _opened(path: AnyPath) -> Any:
 
 
 def _broken(path: AnyPath, error: Exception) -> RunError:
-    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    reason = reason_of(error).partition("\n")[0]
     return RunError("RUN149.copy", path=path, reason=reason)
 
 

@@ -25,6 +25,7 @@ from stateplan.common.changelog import KIND
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.paths import AnyPath, rename
+from stateplan.common.unreached import reason_of
 from stateplan.connectors.jdbc.postgres import persistent, quoted, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible
 from stateplan.connectors.postgres_cdc.rows import ChangeSplit, Reading
@@ -368,7 +369,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         try:
             table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
         except (OSError, pa.ArrowException) as error:
-            raise RunError("RUN165", file=path, reason=getattr(error, "strerror", None) or error) from error
+            raise RunError("RUN165", file=path, reason=reason_of(error)) from error
         if split.copied:
             facts: Mapping[bytes, bytes] = table.schema.metadata
             frame = reading.copied(table, facts[b"schema"].decode(), facts[b"table"].decode())

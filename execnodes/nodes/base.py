@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind, joined
 from stateplan.common.errors import PlanError, nearest
 from stateplan.common.readable import counted
-from stateplan.common.ttl import NEVER, TtlConfig, parse_ttl
+from stateplan.common.ttl import NEVER, parse_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, marked_refs
 from stateplan.execnodes.model import (
@@ -58,6 +58,9 @@ def field_types(row: LogicalType) -> tuple[LogicalType, ...]:
 def projected_types(projection: Iterable[Rex], row: LogicalType) -> tuple[LogicalType, ...]:
     """The types of a projection of ``row``: of the fields that it passes on, and of what it computes."""
     return tuple(row.fields[r.index].type if isinstance(r, InputRef) else r.type for r in projection)
+
+
+N = TypeVar("N", bound="ExecNode")
 
 
 class ExecNode(PlanModel):
@@ -127,26 +130,16 @@ class ExecNode(PlanModel):
             cls._layout = known
         return known
 
+    @model_validator(mode="wrap")
     @classmethod
-    def own_fields(cls) -> tuple[str, ...]:
-        """Attributes that only this type of node has."""
-        return tuple(name for name in cls.model_fields if name not in _HEAD and name not in _TAIL)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_type(cls, data: Any) -> Any:
+    def _of_its_type(cls, data: Any, validated: Callable[[Any], Self]) -> Self:
+        """A node without a type has that of its class, and no node has another one."""
         if isinstance(data, dict) and cls.NAME and "type" not in data:
-            return {**data, "type": cls.type_name()}
-        return data
-
-    @model_validator(mode="after")
-    def _type_matches(self) -> Self:
-        if self.NAME and self.type != self.type_name():
-            raise custom_error(
-                PlanError("PLAN042", type=self.type, expected=self.type_name()),
-                "/type",
-            )
-        return self
+            data = {**data, "type": cls.type_name()}
+        node = validated(data)
+        if node.NAME and node.type != node.type_name():
+            raise custom_error(PlanError("PLAN042", type=node.type, expected=node.type_name()), "/type")
+        return node
 
     def to_json(self) -> dict[str, Any]:
         """The node as Flink 2.3 writes it, our additions last, unknown keys that were kept put back."""
@@ -160,31 +153,9 @@ class ExecNode(PlanModel):
                 target[path[-1]] = value
         return out
 
-    def keep_unknown(self, kept: Iterable[tuple[tuple[str | int, ...], Any]]) -> Self:
-        """This node with (path, value) pairs of unknown keys that :meth:`to_json` puts back."""
-        node = self.model_copy()
-        node._unknown = tuple(kept)  # noqa: SLF001 - of the same class
-        return node
-
-    def reading(self, modes: Iterable[ChangelogMode | None]) -> Self:
-        """This node, knowing the kinds of changes that each input emits; None for one of which they cannot be told."""
-        node = self.model_copy()
-        node._modes = tuple(modes)  # noqa: SLF001 - of the same class
-        return node
-
-    def upserts(self, position: int) -> bool:
-        """Whether the input at ``position`` is known to update rows without sending their old rows."""
-        mode = self._modes[position] if self._modes else None
-        return mode is not None and RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
-
     def replace(self, **changes: Any) -> Self:
         """This node with other values for the given attributes; they are not validated again."""
         return self.model_copy(update=changes)
-
-    @property
-    def unknown_keys(self) -> tuple[str, ...]:
-        """Pointers, relative to the node, of keys this version does not know; they are kept."""
-        return tuple("".join(f"/{escape(step)}" for step in path) for path, _ in self._unknown)
 
     @property
     def name(self) -> str:
@@ -221,33 +192,14 @@ class ExecNode(PlanModel):
         """The plan's state entries by index; empty when the plan has none."""
         return ()
 
-    @property
-    def renamed_states(self) -> tuple[tuple[int, StateMetadata, str], ...]:
-        """The plan's state entries that have another name than Flink gives them: place in the list, entry, that name.
-        A name has no effect."""
-        return ()
-
     def input_of_state(self, index: int) -> int:
         """The input whose rows a state keeps."""
         return index if len(self.input_properties) > 1 else 0
 
     @property
-    def compiled_ttls(self) -> tuple[CompiledTtl, ...]:
-        """What the compiler wrote as the TTL of each state, by index; empty where the plan does not say."""
-        entries = (self.stateplan or {}).get("compiledTtl")
-        return tuple(CompiledTtl(parse_ttl(e["ttl"]), e["from"]) for e in entries or ())
-
-    @property
     def ttl_option(self) -> str:
         """The option that gives the TTL of states that the plan does not."""
         return STATE_TTL
-
-    @property
-    def ttl_home(self) -> Literal["state", "configuration"] | None:
-        """The key under which this node's TTLs are written; None where a plan cannot say them."""
-        if not self.state_names:
-            return None
-        return "state" if "state" in type(self).model_fields else "configuration"
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """TTL of each state in milliseconds: the plan's, else the node's configuration's, else ``session``'s.
@@ -261,13 +213,6 @@ class ExecNode(PlanModel):
             if options and self.ttl_option in options:
                 return (parse_ttl(options[self.ttl_option]),) * len(self.state_names)
         return (NEVER,) * len(self.state_names)
-
-    def ttl_configs(self, session: Mapping[str, str] | None = None) -> tuple[TtlConfig, ...]:
-        """What :meth:`ttls` gives, with how the age of each state is counted. Raises as it does."""
-        ttls = self.ttls(session)
-        if not self.states:
-            return tuple(map(TtlConfig, ttls))
-        return tuple(entry.ttl_config(ttl) for entry, ttl in zip(self.states, ttls, strict=True))
 
     def field_refs(self) -> Iterator[FieldRef]:
         """The input fields this node refers to, with the pointer of each reference relative to the node."""
@@ -295,11 +240,6 @@ class ExecNode(PlanModel):
         """
         return joined(inputs) if self.EMITS is None else self.EMITS
 
-    @classmethod
-    def passes_changes(cls) -> bool:
-        """Whether nodes of this type emit the kinds of changes that they get."""
-        return cls.EMITS is None and cls.changelog_mode is ExecNode.changelog_mode
-
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         """Whether the input at ``position`` has to send the old rows of updates, where ``update_before`` says whether
         this node has to."""
@@ -311,21 +251,71 @@ class ExecNode(PlanModel):
 
     def meaning(self) -> dict[str, Any]:
         """What the operator computes, for the fingerprint: its fields without states and cosmetic ones."""
-        own, cosmetic = set(self.own_fields()) - {"state"}, self.cosmetic_keys()
+        own, cosmetic = own_values(self), self.cosmetic_keys()
+        own.pop("state", None)
         said = {
-            key: meaning_of(getattr(self, name))
+            key: meaning_of(own[name])
             for name, key, _, default in self.layout()
-            if name in own and getattr(self, name) != default
+            if name in own and own[name] != default
         }
         return {key: value for key, value in {**self.absent_means(), **said}.items() if key not in cosmetic}
-
-    def not_supported(self, what: str) -> PlanError:
-        """The error for something this version of stateplan cannot run: ``what``, in words."""
-        return PlanError("PLAN035", what=what, id=self.id, description=self.description or self.type)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         """What the operator does, in words, with the field names of ``inputs``, its inputs' ROWs."""
         raise NotImplementedError
+
+
+def entries_of(node: ExecNode) -> tuple[StateMetadata, ...]:
+    """The plan's state entries of a node, as they are written; nothing where the plan has none."""
+    return node.entries if isinstance(node, StatefulNode) else ()
+
+
+def own_fields(kind: type[ExecNode]) -> tuple[str, ...]:
+    """Attributes that only this type of node has."""
+    return tuple(name for name in kind.model_fields if name not in _HEAD and name not in _TAIL)
+
+
+def own_values(node: ExecNode) -> dict[str, Any]:
+    """The same of a node, with their values."""
+    values = dict(node)
+    return {name: values[name] for name in own_fields(type(node))}
+
+
+def keeping_unknown(node: N, kept: Iterable[tuple[tuple[str | int, ...], Any]]) -> N:
+    """A node with (path, value) pairs of unknown keys that :meth:`ExecNode.to_json` puts back."""
+    made = node.model_copy()
+    made._unknown = tuple(kept)  # noqa: SLF001 - of this module
+    return made
+
+
+def kept_keys(node: ExecNode) -> tuple[str, ...]:
+    """Pointers, relative to a node, of keys that :func:`keeping_unknown` kept."""
+    paths = (path for path, _ in node._unknown)  # noqa: SLF001 - of this module
+    return tuple("".join(f"/{escape(step)}" for step in path) for path in paths)
+
+
+def reading(node: N, modes: Iterable[ChangelogMode | None]) -> N:
+    """A node that knows the kinds of changes that each input emits; None for one of which they cannot be told."""
+    made = node.model_copy()
+    made._modes = tuple(modes)  # noqa: SLF001 - of this module
+    return made
+
+
+def upserts(node: ExecNode, position: int) -> bool:
+    """Whether the input at ``position`` is known to update rows without sending their old rows."""
+    modes = node._modes  # noqa: SLF001 - of this module
+    mode = modes[position] if modes else None
+    return mode is not None and RowKind.UPDATE_AFTER in mode and RowKind.UPDATE_BEFORE not in mode
+
+
+def passes_changes(kind: type[ExecNode]) -> bool:
+    """Whether nodes of this type emit the kinds of changes that they get."""
+    return kind.EMITS is None and kind.changelog_mode is ExecNode.changelog_mode
+
+
+def not_supported(node: ExecNode, what: str) -> PlanError:
+    """The error for something this version of stateplan cannot run: ``what``, in words."""
+    return PlanError("PLAN035", what=what, id=node.id, description=node.description or node.type)
 
 
 class StatefulNode(ExecNode):
@@ -333,24 +323,20 @@ class StatefulNode(ExecNode):
 
     KEEPS_STATE: ClassVar[bool] = True
 
-    def _entries(self) -> tuple[StateMetadata, ...]:
-        return getattr(self, "state", ())
+    @property
+    def entries(self) -> tuple[StateMetadata, ...]:
+        """The plan's state entries, as they are written."""
+        entries: tuple[StateMetadata, ...] = dict(self).get("state", ())
+        return entries
 
     @property
     def states(self) -> tuple[StateMetadata, ...]:
         """The plan's state entries by index; empty when the plan has none."""
-        return tuple(sorted(self._entries(), key=lambda entry: entry.index))
-
-    @property
-    def renamed_states(self) -> tuple[tuple[int, StateMetadata, str], ...]:
-        """As :attr:`ExecNode.renamed_states`."""
-        names = self.state_names
-        found = enumerate(self._entries() if names else ())
-        return tuple((n, entry, names[entry.index]) for n, entry in found if entry.name != names[entry.index])
+        return tuple(sorted(self.entries, key=lambda entry: entry.index))
 
     @model_validator(mode="after")
     def _state_is_complete(self) -> Self:
-        entries, names = self._entries(), self.state_names
+        entries, names = self.entries, self.state_names
         if entries and names:
             check_states(entries, names, self.title)
         if self.configuration and self.ttl_option in self.configuration:

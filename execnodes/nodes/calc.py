@@ -8,9 +8,10 @@ from typing import Annotated
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField
-from stateplan.execnodes.node_text import joined_names, projection_text, rex_text
+from stateplan.execnodes.node_text import joined_names, projection_text
 from stateplan.execnodes.nodes.base import ExecNode, projected_types
 from stateplan.execnodes.registry import exec_node
+from stateplan.functions.rex_text import rex_text
 
 
 @exec_node("calc")

@@ -9,9 +9,10 @@ from stateplan.common.changelog import ChangelogMode, updating
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import COSMETIC, Flag, Index, RexField
-from stateplan.execnodes.node_text import joined_names, names_text, rex_text
+from stateplan.execnodes.node_text import joined_names, names_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList
 from stateplan.execnodes.registry import exec_node
+from stateplan.functions.rex_text import rex_text
 
 
 @exec_node("changelog-normalize", states=("changelogNormalizeState",))

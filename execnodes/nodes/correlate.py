@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField, meaning_of
-from stateplan.execnodes.node_text import joined_names, rex_text
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, Rex
+from stateplan.functions.rex_text import rex_text
 
 
 class _Correlate(ExecNode):

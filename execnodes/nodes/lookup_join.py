@@ -9,10 +9,11 @@ from stateplan.common.changelog import ChangelogMode, named
 from stateplan.common.types import LogicalType, row_type
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
-from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.node_text import field_names, joined_names, names_text
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import ChangelogKind, JoinType, LookupKey, RetryOptions, TemporalTable
+from stateplan.functions.rex_text import rex_text
 
 
 @exec_node("lookup-join", states=("lookupJoinState",))

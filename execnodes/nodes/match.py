@@ -9,7 +9,7 @@ from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, Flag, PlanModel, RexField, Text
 from stateplan.execnodes.node_text import joined_names, names_text
-from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types
+from stateplan.execnodes.nodes.base import InsertOnlyNode, field_types, not_supported
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.functions.rex import Call, Literal, Rex
@@ -65,7 +65,7 @@ class Match(InsertOnlyNode):
             return 0
         text = str(rex.value) if isinstance(rex, Literal) and rex.type.root == "INTERVAL_DAY_TIME" else ""
         if not text.isdecimal():
-            raise self.not_supported("WITHIN anything but an interval of days or smaller units")
+            raise not_supported(self, "WITHIN anything but an interval of days or smaller units")
         return int(text)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -12,9 +12,10 @@ from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.node_text import joined_names, rex_text
+from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
 from stateplan.execnodes.registry import exec_node
+from stateplan.functions.rex_text import rex_text
 
 _WORDS = {"INNER": "joins", "LEFT": "left outer joins"}
 

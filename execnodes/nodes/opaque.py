@@ -11,7 +11,7 @@ from stateplan.common.changelog import ChangelogMode
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.model import to_json
-from stateplan.execnodes.nodes.base import StatefulNode, StateList
+from stateplan.execnodes.nodes.base import ExecNode, StatefulNode, StateList, kept_keys
 from stateplan.execnodes.validation import escape
 
 
@@ -41,12 +41,6 @@ class OpaqueNode(StatefulNode):
         return dict(self.model_extra or {})
 
     @property
-    def unknown_keys(self) -> tuple[str, ...]:
-        """Pointers of keys that this node does not have in Flink 2.3; they are kept."""
-        known = FLINK_NODES[self.name].fields
-        return (*super().unknown_keys, *(f"/{escape(key)}" for key in self.fields if key not in known))
-
-    @property
     def input_count(self) -> int | None:
         return FLINK_NODES[self.name].inputs
 
@@ -55,10 +49,11 @@ class OpaqueNode(StatefulNode):
 
     def to_json(self) -> dict[str, Any]:
         """The node with its keys in the order they were read."""
+        values = vars(self)
         common = {
-            key: to_json(getattr(self, name))
+            key: to_json(values[name])
             for name, key, _, default in self.layout()
-            if key in self._keys or getattr(self, name) != default
+            if key in self._keys or values[name] != default
         }
         out = {
             **self.fields,
@@ -72,3 +67,11 @@ class OpaqueNode(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"{FLINK_NODES[self.name].about} (not supported yet)"
+
+
+def unknown_keys(node: ExecNode) -> tuple[str, ...]:
+    """Pointers, relative to a node, of keys that it does not have in Flink 2.3; they are kept."""
+    if not isinstance(node, OpaqueNode):
+        return kept_keys(node)
+    known = FLINK_NODES[node.name].fields
+    return (*kept_keys(node), *(f"/{escape(key)}" for key in node.fields if key not in known))

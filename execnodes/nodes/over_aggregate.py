@@ -13,13 +13,14 @@ from stateplan.common.ttl import outlives
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, AbsentMeans, Flag, Index, PlanModel, RexField, custom_error
-from stateplan.execnodes.node_text import agg_text, joined_names, names_text, rex_text
+from stateplan.execnodes.node_text import agg_text, joined_names, names_text
 from stateplan.execnodes.nodes.base import STATE_TTL, TIMED_STATE_TTL, TimeBoundNode, field_types
 from stateplan.execnodes.ranking import PartitionSpec, SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
+from stateplan.functions.rex_text import rex_text
 
 
 def range_ttl(preceding: int) -> int:
@@ -102,10 +103,6 @@ class OverNode(TimeBoundNode):
     @property
     def ttl_option(self) -> str:
         return STATE_TTL if self._bounded_range is None else TIMED_STATE_TTL
-
-    @property
-    def ttl_home(self) -> Literal["state", "configuration"] | None:
-        return "configuration" if self._bounded_range is None and not self.states else "state"
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """As of any node; of a RANGE frame of processing time with a bound not more than what the bound makes of it."""

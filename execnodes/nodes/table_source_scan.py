@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from stateplan.common.changelog import ChangelogMode
 from stateplan.common.errors import StateplanError
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.node_text import field_names, rex_text
+from stateplan.execnodes.node_text import field_names
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
 from stateplan.execnodes.specs import (
@@ -19,6 +19,7 @@ from stateplan.execnodes.specs import (
     ProjectPushDown,
     ReadingMetadata,
 )
+from stateplan.functions.rex_text import rex_text
 
 
 @exec_node("table-source-scan", 2, inputs=0)

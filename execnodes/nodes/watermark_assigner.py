@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Index, RexField
-from stateplan.execnodes.node_text import field_names, joined_names, names_text, rex_text
+from stateplan.execnodes.node_text import field_names, joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
+from stateplan.functions.rex_text import rex_text
 
 
 @exec_node("watermark-assigner")

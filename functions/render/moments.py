@@ -7,7 +7,6 @@ the instant one millisecond before the epoch has the date 1970-01-01 in CAST and
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 from typing import Literal as OneOf
 
 import polars as pl
@@ -101,8 +100,8 @@ def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
 
 
 def _months_of(call: Call) -> int | None:
-    value: Any = getattr(call.operands[1], "value", None)
-    return int(value) if value is not None else None
+    months = call.operands[1]
+    return int(months.value) if isinstance(months, Literal) and months.value is not None else None
 
 
 def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.unreached import reason_of
 from stateplan.gateway.client.wire import error_of, page_of
 from stateplan.gateway.protocol import ResultPage
 
@@ -269,4 +270,4 @@ def _is_unknown_session(error: StateplanError, handle: str) -> bool:
 
 
 def _reason(cause: Exception) -> str:
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return reason_of(cause) or type(cause).__name__

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from stateplan.common.errors import Place
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Rex
 
@@ -56,6 +57,12 @@ class Rel:
     @property
     def width(self) -> int:
         return len(self.fields)
+
+    @property
+    def written_at(self) -> Place | None:
+        """Where it is written; None for one that was made, or that is written nowhere by itself."""
+        place: Place | None = vars(self).get("place")
+        return place
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from stateplan.common.errors import Place, SqlError, nearest
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.aggregates import find_aggregate
 from stateplan.functions.builder import make_call
-from stateplan.functions.rex import Call, Literal, PatternInputRef, Rex
+from stateplan.functions.rex import Call, InputRef, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Order, Rel
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
@@ -297,7 +297,7 @@ class MatchBinder(ExpressionBinder):
             hint, known = nearest(parts[0].name, self.variables), ", ".join(self.variables)
             raise SqlError("SQL183", name=parts[0].name, place=self.place(parts[0]), expected=known, hint=hint)
         found = self.scope.find(parts[0].name, self.place(parts[0]))
-        made = self._navigated(PatternInputRef(found.type, alpha, getattr(found, "index", 0)))
+        made = self._navigated(PatternInputRef(found.type, alpha, found.index if isinstance(found, InputRef) else 0))
         for part in parts[1:]:
             made = field_of(made, part.name, self.place(part))
         return made

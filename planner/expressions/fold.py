@@ -58,7 +58,7 @@ def evaluate(rex: Rex, time_zone: str) -> Literal | None:
 def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
     """The constant that ``rex`` is; None where it fails, cannot be run here, or is of a type without constants."""
     from stateplan.common.values.codecs import codec
-    from stateplan.runtime.transforms.calc import evaluate
+    from stateplan.functions.program import evaluate
 
     found = codec(rex.type)
     if not found.atomic:

@@ -13,7 +13,8 @@ from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import Place, SqlError
 from stateplan.common.settings import OPTIONS, default_text, is_batch, value
 from stateplan.common.ttl import parse_ttl
-from stateplan.execnodes.nodes.base import TTL_OPTIONS, CompiledTtl, ExecNode, TimeBoundNode
+from stateplan.execnodes.node_ttls import ttl_home
+from stateplan.execnodes.nodes.base import TTL_OPTIONS, CompiledTtl, ExecNode, TimeBoundNode, passes_changes
 from stateplan.execnodes.specs import InputProperty, StateMetadata, hash_distribution
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rank, Rel, Sort, rel_type, replace_inputs
@@ -59,7 +60,7 @@ class Lowering:
         given = node.ttl_option in self.options
         told = [None if hint is None else hint.ttl for hint in hints]
         if isinstance(node, TimeBoundNode):
-            if all(ttl is None for ttl in told) and not (given and node.ttl_home == "state"):
+            if all(ttl is None for ttl in told) and not (given and ttl_home(node) == "state"):
                 return (), []
             told = told or [None] * len(node.state_names)
         job = CompiledTtl(self.ttls[node.ttl_option], "option" if given else "default")
@@ -140,7 +141,7 @@ class Operator(Generic[R]):
             SqlError: SQL140, an input whose changes it cannot consume.
         """
         if self.exec_node.TAKES == INSERT_ONLY:
-            return insert_only(self.clause, inputs, getattr(rel, "place", None))
+            return insert_only(self.clause, inputs, rel.written_at)
         return INSERT if self.exec_node.EMITS == INSERT_ONLY else frozenset().union(*(i.kinds for i in inputs))
 
     def update(self, rel: R, node: Physical, required: UpdateKind) -> Physical | None:
@@ -249,7 +250,7 @@ def not_consumed(who: str, node: Physical, accepted: Kinds, place: Place | None,
     """The error for changes of ``node`` beyond ``accepted``; it names the operator that makes them."""
     extra = node.kinds - accepted
     culprit = node
-    while _OPERATORS[type(culprit.rel)].exec_node.passes_changes():
+    while passes_changes(_OPERATORS[type(culprit.rel)].exec_node):
         below = next((i for i in culprit.inputs if i.kinds & extra), None)
         if below is None or isinstance(culprit.rel, (Join, MultiJoin)):
             break

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.lookup_join import LookupJoin
 from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.ranking import UpdateFastStrategy
+from stateplan.execnodes.specs import ReadingMetadata
 from stateplan.functions.rex import Call, Rex, input_refs
 from stateplan.plans.lint.fields import primary_key
 from stateplan.plans.lint.subject import Subject
@@ -87,26 +92,25 @@ def _calls(rex: Rex, pointer: str) -> Iterator[tuple[str, str]]:
 
 def _made_here(node: ExecNode, wanted: Fields, width: int) -> Iterator[Varying]:
     names = [f.name for f in node.output_type.fields]
-    if node.title == "calc":
+    if isinstance(node, Calc):
         for field in sorted(wanted):
-            for what, pointer in _calls(node.projection[field], f"/projection/{field}"):  # type: ignore[attr-defined]
+            for what, pointer in _calls(node.projection[field], f"/projection/{field}"):
                 yield Varying(node, what, names[field], pointer)
-        condition = getattr(node, "condition", None)
+        condition = node.condition
         for what, pointer in _calls(condition, "/condition") if condition is not None else ():
             yield Varying(node, what, None, pointer)
-    elif node.title == "lookup-join" and not getattr(node, "require_upsert_materialize", False):
+    elif isinstance(node, LookupJoin) and not node.require_upsert_materialize:
         for field in sorted(f for f in wanted if f >= width)[:1]:
             yield Varying(node, "the row that is looked up", names[field], "/temporalTable")
 
 
 def _metadata(subject: Subject, node: ExecNode, wanted: Fields) -> Iterator[Varying]:
     """Metadata of a table with changes: of another event than the row that is taken back."""
-    spec = getattr(node, "scan_table_source", None)
     mode = subject.modes.get(node.id)
-    if spec is None or mode is None or len(mode) < 2:
+    if not isinstance(node, TableSourceScan) or mode is None or len(mode) < 2:
         return
-    for number, ability in enumerate(spec.abilities):
-        read = getattr(ability, "metadata_keys", ())
+    for number, ability in enumerate(node.scan_table_source.abilities):
+        read = ability.metadata_keys if isinstance(ability, ReadingMetadata) else ()
         first = len(node.output_type.fields) - len(read)
         for position, key in enumerate(read):
             if first + position in wanted:
@@ -176,9 +180,9 @@ def _join(subject: Subject, node: Any, position: int, wanted: Fields, every: Fie
 
 
 def _rank(subject: Subject, node: Any, position: int, wanted: Fields, every: Fields) -> Fields:
-    key = getattr(node.rank_strategy, "primary_keys", None)
-    if not key:
+    if not isinstance(node.rank_strategy, UpdateFastStrategy):
         return every
+    key = node.rank_strategy.primary_keys
     order = {field.index for field in node.order_by.fields}
     return wanted | frozenset(key) | frozenset(node.partition.fields) | frozenset(order)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
+from stateplan.execnodes.nodes.sink import Sink
 
 
 def source_field(graph: ExecGraph, node: ExecNode, field: int) -> tuple[int, int] | None:
@@ -34,14 +35,13 @@ def keys(node: ExecNode, position: int) -> tuple[int, ...]:
     """The fields of an input by which ``node`` keeps its rows; empty where it keeps them together."""
     if isinstance(node, OpaqueNode):
         return ()
+    fields = dict(node)
     for name in ("grouping", "unique_keys", "partial_agg_grouping"):
-        found = getattr(node, name, None)
-        if found is not None:
-            return tuple(found)
-    partition = getattr(node, "partition", None)
-    if partition is not None:
-        return tuple(partition.fields)
-    spec = getattr(node, "join_spec", None)
+        if fields.get(name) is not None:
+            return tuple(fields[name])
+    if fields.get("partition") is not None:
+        return tuple(fields["partition"].fields)
+    spec = fields.get("join_spec")
     if spec is not None:
         return tuple(spec.right_keys if position else spec.left_keys)
     if node.title == "sink":
@@ -52,8 +52,7 @@ def keys(node: ExecNode, position: int) -> tuple[int, ...]:
 
 def primary_key(sink: ExecNode) -> tuple[int, ...]:
     """The fields of a sink's input that its table has as primary key; empty where that is not known."""
-    spec = getattr(sink, "dynamic_table_sink", None)
-    table = spec.table.resolved_table if spec is not None else None
+    table = sink.dynamic_table_sink.table.resolved_table if isinstance(sink, Sink) else None
     key = table.table_schema.primary_key if table is not None else None
     if table is None or key is None:
         return ()

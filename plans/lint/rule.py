@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from stateplan.common.ttl import NEVER, format_ttl
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.lint.subject import State, Subject
 
@@ -126,7 +127,7 @@ def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     hint in the SQL says the TTL, which would no longer be true.
     """
     hint = f'set its TTL to "{format_ttl(ttl)}"' + (" (never)" if ttl == NEVER else "")
-    compiled = state.node.compiled_ttls[state.index : state.index + 1]
+    compiled = compiled_ttls(state.node)[state.index : state.index + 1]
     hinted = compiled == ((state.ttl, "hint"),)
     endless = ttl == NEVER and not subject.retracts(state.node, state.input)
     if hinted:

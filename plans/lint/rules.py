@@ -8,6 +8,7 @@ from functools import cache
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import nearest
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.join import Join
 from stateplan.plans.facts import KEY
@@ -123,9 +124,10 @@ class FlinkKeepsRows(Rule, code="PLN005", name="flink-keeps-rows", severity=Seve
     def check(self, subject: Subject) -> Iterator[Problem]:
         for node in subject.nodes:
             if isinstance(node, Join):
-                for position, name in enumerate(("left", "right")):
+                sides = (("left", node.left_upsert_keys), ("right", node.right_upsert_keys))
+                for position, (name, upsert_keys) in enumerate(sides):
                     why = _lost(node, position)
-                    if why and getattr(node, f"{name}_upsert_keys") and _upserts(subject, node, position):
+                    if why and upsert_keys and _upserts(subject, node, position):
                         yield Problem(
                             node,
                             f"the {name} input of {node.label} sends updates without their old rows, {why}",
@@ -167,7 +169,7 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        compiled = [ttl for node in subject.nodes for ttl in node.compiled_ttls]
+        compiled = [ttl for node in subject.nodes for ttl in compiled_ttls(node)]
         if not compiled or any(ttl.origin == "hint" for ttl in compiled):
             return
         for node in subject.nodes:

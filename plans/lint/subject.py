@@ -11,7 +11,7 @@ from stateplan.common.errors import Place
 from stateplan.common.ttl import NEVER, outlives
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode
+from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, entries_of
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
 from stateplan.runtime.metrics.observed import Observed
@@ -170,8 +170,7 @@ class Subject:
         if state is not None:
             pointer, on_key = "/type", False
             if node.states:
-                entries = getattr(node, "state", ())
-                position = next(i for i, entry in enumerate(entries) if entry.index == state)
+                position = next(i for i, entry in enumerate(entries_of(node)) if entry.index == state)
                 pointer = f"/state/{position}/ttl"
             elif node.configuration and node.ttl_option in node.configuration:
                 pointer = f"/configuration/{node.ttl_option}"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from stateplan.common.errors import PlanError
 from stateplan.common.ttl import NEVER, format_ttl, outlives, parse_ttl
 from stateplan.connectors.registry import known_connector
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, TimeBoundNode
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner
+from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate
+from stateplan.execnodes.side_outputs import windowing_of
+from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.plans.document import ttl_text
@@ -219,7 +225,7 @@ class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermar
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         delays = subject.carried(
-            lambda node: _delay(getattr(node, "watermark_expr", None) or _pushed(node)),
+            lambda node: _delay(_watermark(node)),
             stops=lambda node: node.title in _IN_ORDER,
         )
         for state in subject.all_states():
@@ -233,11 +239,12 @@ class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermar
                 )
 
 
-def _pushed(node: object) -> Rex | None:
-    """The watermark that a source makes itself."""
-    spec = getattr(node, "scan_table_source", None)
-    found = [getattr(ability, "watermark_expr", None) for ability in (spec.abilities if spec is not None else ())]
-    return next((rex for rex in found if rex is not None), None)
+def _watermark(node: ExecNode) -> Rex | None:
+    """The watermark that an operator makes, or a source itself."""
+    if isinstance(node, WatermarkAssigner):
+        return node.watermark_expr
+    abilities = node.scan_table_source.abilities if isinstance(node, TableSourceScan) else ()
+    return next((ability.watermark_expr for ability in abilities if isinstance(ability, WatermarkPushDown)), None)
 
 
 def _delay(rex: Rex | None) -> int:
@@ -294,7 +301,7 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
     for key in keys(state.node, state.input):
         node, field = origin(subject.graph, source, key)
         if node.title == "window-table-function" or node.title in _RESULTS:
-            properties = getattr(node, "named_window_properties", None)
+            properties = dict(node).get("named_window_properties")
             first = len(node.output_type.fields) - (3 if properties is None else len(properties))
             if field >= first:
                 return node
@@ -303,9 +310,10 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
 
 def _length(node: ExecNode, which: str) -> int:
     """The size of an operator's windows, or the time between two of their ends, ms; 0 where it is not known."""
-    windowing: Any = getattr(node, "windowing", None) or getattr(node, "left_windowing", None)
-    window = getattr(windowing or node, "window", None)
-    window = getattr(window, "spec", window)
+    windowing = windowing_of(node)
+    window: object = None if windowing is None else windowing.window
+    if isinstance(node, GroupWindowAggregate):
+        window = node.window.spec
     if isinstance(window, TumblingWindow):
         return window.size
     if isinstance(window, SessionWindow):
@@ -350,11 +358,9 @@ class ShorterThanBatchInterval(Rule, code="TTL008", name="shorter-than-batch-int
 
 
 def _interval(node: ExecNode) -> int:
-    batches = getattr(node, "mini_batch_interval", None)
-    if batches is not None:
-        return int(batches.interval)
-    spec = getattr(node, "scan_table_source", None)
-    table = spec.table.resolved_table if spec is not None else None
+    if isinstance(node, MiniBatchAssigner):
+        return node.mini_batch_interval.interval
+    table = node.scan_table_source.table.resolved_table if isinstance(node, TableSourceScan) else None
     text = (table.options or {}).get(_MONITOR) if table is not None else None
     try:
         return parse_ttl(text) if text is not None else 0
@@ -379,7 +385,7 @@ class ShadowedHint(Rule, code="TTL009", name="shadowed-hint", severity=Severity.
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state in subject.all_states():
-            compiled = state.node.compiled_ttls
+            compiled = compiled_ttls(state.node)
             if state.index >= len(compiled):
                 continue
             ttl, whence = compiled[state.index]
@@ -468,10 +474,10 @@ def _endless(subject: Subject) -> dict[int, str]:
     out: dict[int, str] = {}
     for node in subject.nodes:
         reached = next((out[source.id] for source in subject.graph.inputs(node) if source.id in out), None)
-        spec = getattr(node, "scan_table_source", None)
-        table = spec.table.resolved_table if spec is not None else None
-        if spec is not None and table is not None and table.options and not _ends(table.options):
-            reached = spec.table.summary.rpartition(".")[2]
+        if isinstance(node, TableSourceScan):
+            table = node.scan_table_source.table
+            if table.resolved_table is not None and table.resolved_table.options:
+                reached = reached if _ends(table.resolved_table.options) else table.summary.rpartition(".")[2]
         if reached is not None and node.title not in ("limit", "sort-limit"):
             out[node.id] = reached
     return out
@@ -490,7 +496,7 @@ def _grows(subject: Subject, state: State) -> bool:
         return False
     if node.title in ("join", "multi-join"):
         return True
-    distinct = any(getattr(call, "distinct", False) for call in getattr(node, "agg_calls", ()))
+    distinct = any(call.distinct for call in dict(node).get("agg_calls", ()))
     return bool(keys(node, state.input)) or distinct
 
 

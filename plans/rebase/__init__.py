@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from stateplan.common.errors import Place, PlanError
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.node_ttls import compiled_ttls
+from stateplan.execnodes.nodes.base import ExecNode, entries_of
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import SourceMap, join_pointer
 from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
@@ -174,7 +175,7 @@ class _Merge:
     def _check(self) -> None:
         nodes = self.ours.graph.nodes
         if self.base is None:
-            if any(n.states and not n.compiled_ttls for n in nodes):
+            if any(n.states and not compiled_ttls(n) for n in nodes):
                 raise PlanError("PLAN151", place=self.ours.place(""))
             self.notes.append("without --base, only edits of states and suppressions are known")
         elif 2 * len(self.origins) < len(nodes):
@@ -260,8 +261,7 @@ class _Merge:
     @staticmethod
     def _state_path(node: ExecNode, path: Path) -> Path:
         """The path with the position of a state's entry in place of its index."""
-        entries: Sequence[Any] = getattr(node, "state", ())
-        position = next((p for p, entry in enumerate(entries) if str(entry.index) == path[1]), None)
+        position = next((p for p, entry in enumerate(entries_of(node)) if str(entry.index) == path[1]), None)
         return ("state",) if position is None else ("state", str(position), *path[2:])
 
     def _why_lost(self, node: ExecNode) -> str:
@@ -334,7 +334,7 @@ def _value(data: Values, path: Path) -> Any:
 
 def _origin(node: ExecNode, path: Path) -> str | None:
     """Where the compiler had the TTL at ``path`` from, unless it has been edited since."""
-    compiled = node.compiled_ttls
+    compiled = compiled_ttls(node)
     if path[0] != "state" or path[2:] != ("ttl",) or int(path[1]) >= len(compiled):
         return None
     index = int(path[1])

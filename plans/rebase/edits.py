@@ -10,6 +10,7 @@ from typing import Any
 from stateplan.common.errors import PlanError
 from stateplan.common.redaction import redacted, redacted_value
 from stateplan.common.ttl import format_ttl, parse_ttl
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.plans.changes import is_rex
 from stateplan.plans.facts import KEY
@@ -42,7 +43,7 @@ def values(node: ExecNode) -> Values:
 
 def compiled_values(node: ExecNode) -> Values:
     """The same node as the compiler wrote it, as far as it says so itself: TTLs, and what no compiler writes."""
-    compiled = node.compiled_ttls
+    compiled = compiled_ttls(node)
     ttls = tuple(entry.ttl for entry in compiled) if compiled else node.ttls()
     state = {index: {**_STATE_FIELDS, "ttl": entry["ttl"]} for index, entry in _states(node, ttls).items()}
     own = {key: value for key, value in (node.stateplan or {}).items() if key not in (*_COMPILED, "suppress")}

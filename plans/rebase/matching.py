@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.plans.document import PlanDocument
 
 By = Literal["uid", "id", "meaning", "keys"]
@@ -112,11 +114,9 @@ def _by_keys(document: PlanDocument) -> Mapping[int, Hashable]:
 
 def table_of(node: ExecNode) -> str | None:
     """The table that a source or sink reads or writes."""
-    for key in ("scan_table_source", "dynamic_table_sink"):
-        spec = getattr(node, key, None)
-        if spec is not None:
-            return str(spec.table.identifier)
-    return None
+    if isinstance(node, TableSourceScan):
+        return str(node.scan_table_source.table.identifier)
+    return str(node.dynamic_table_sink.table.identifier) if isinstance(node, Sink) else None
 
 
 def _tables(graph: ExecGraph) -> dict[int, tuple[frozenset[str], ...]]:

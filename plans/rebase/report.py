@@ -39,7 +39,7 @@ def _place(place: Place) -> str:
 
 def _place_json(place: Place | None) -> dict[str, Any] | None:
     keys = ("file", "line", "column", "pointer")
-    return None if place is None else {key: getattr(place, key) for key in keys}
+    return None if place is None else {key: value for key, value in vars(place).items() if key in keys}
 
 
 def _what(edit: Edit) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 from stateplan.common.errors import CheckpointError, RunError, nearest
 from stateplan.common.paths import AnyPath, create, inside, ordered, remove_tree, set_time, write_whole
+from stateplan.common.unreached import reason_of
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
@@ -83,7 +84,7 @@ def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, drained: bool = Fal
         _write_facts(savepoint, facts)
     except (OSError, ValueError) as cause:
         remove_tree(savepoint)
-        raise CheckpointError("CKPT074", folder=savepoint, reason=getattr(cause, "strerror", None) or cause) from cause
+        raise CheckpointError("CKPT074", folder=savepoint, reason=reason_of(cause)) from cause
     except BaseException:
         remove_tree(savepoint)
         raise
@@ -126,7 +127,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         _write_facts(folder, {**facts, "id": uuid.uuid4().hex[:12], "recovered": str(origin)})
         (folder / RECOVERING).unlink(missing_ok=True)
     except (OSError, ValueError, KeyError, TypeError) as cause:
-        raise CheckpointError("CKPT005.recover", path=text, why=getattr(cause, "strerror", None) or cause) from cause
+        raise CheckpointError("CKPT005.recover", path=text, why=reason_of(cause)) from cause
     tell(f"starting from {'the savepoint' if saved else 'the checkpoint'} {origin}")
     if saved.get("drained"):
         tell(

@@ -16,6 +16,7 @@ from stateplan.common.errors import CheckpointError, nearest
 from stateplan.common.paths import AnyPath
 from stateplan.common.ttl import TtlConfig
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.live_ttl import Record
@@ -197,7 +198,9 @@ def operator_states(
             continue
         tables = _tables(snapshot, entry)
         out.append(
-            OperatorState(node, entry, tables, _configs(snapshot, entry, node.ttl_configs(session), record or Record()))
+            OperatorState(
+                node, entry, tables, _configs(snapshot, entry, ttl_configs(node, session), record or Record())
+            )
         )
     return tuple(out)
 

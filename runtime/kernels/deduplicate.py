@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind
+from stateplan.common.small_frames import rows_at, stacked
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Step
 from stateplan.runtime.kernels.common.net import (
     first_of_each,
@@ -26,7 +27,6 @@ from stateplan.runtime.kernels.common.net import (
     unchanged,
     with_kind,
 )
-from stateplan.runtime.state.small_frames import rows_at, stacked
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.small_frames import without
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, StateTable, Step, lookup_frame, own_columns
 from stateplan.runtime.kernels.common.net import (
     Bools,
@@ -30,7 +31,6 @@ from stateplan.runtime.kernels.common.net import (
 )
 from stateplan.runtime.kernels.common.over import ALWAYS, NEXT, NUMBER, STATE, OverKernel, joined, wide
 from stateplan.runtime.kernels.common.walks import Walk
-from stateplan.runtime.state.small_frames import without
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
+from stateplan.common.small_frames import rows_at, rows_where, stacked
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
@@ -39,7 +40,6 @@ from stateplan.runtime.kernels.common.net import (
     stamped,
 )
 from stateplan.runtime.kernels.common.topn import SEQUENCE, Change, TopN, in_turn, sequence_after
-from stateplan.runtime.state.small_frames import rows_at, rows_where, stacked
 
 _STATE = "rankState"
 _COUNT = "rows"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stateplan.common.types import LogicalType, row_type
+from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.execnodes.nodes.base import field_types
 from stateplan.execnodes.nodes.group_aggregate import Grouping
 from stateplan.execnodes.nodes.group_table_aggregate import GroupTableAggregate
@@ -44,7 +45,7 @@ def _in_one_phase(
         node.agg_call_need_retractions,
         node.generate_update_before,
         node.need_retraction,
-        lists_expire=node.ttl_configs(session)[0].is_plain,
+        lists_expire=ttl_configs(node, session)[0].is_plain,
     )
     return Stateful(made, (node.grouping,))
 
@@ -73,7 +74,7 @@ def global_group_aggregate(node: GlobalGroupAggregate, inputs: Rows, session: Op
         node.need_retraction,
         node.generate_update_before,
         node.STATE_NAMES[0],
-        node.ttl_configs(session)[0].is_plain,
+        ttl_configs(node, session)[0].is_plain,
     )
     schema = partials.whole_schema()
     return Stateful(GlobalGroupAggregateKernel(partials), (partials.kernel.grouping,), schemas=(schema,))
@@ -91,7 +92,7 @@ def incremental_group_aggregate(node: IncrementalGroupAggregate, inputs: Rows, s
         flags,
         node.partial_agg_need_retraction,
         state_name=node.STATE_NAMES[0],
-        lists_expire=node.ttl_configs(session)[0].is_plain,
+        lists_expire=ttl_configs(node, session)[0].is_plain,
     )
     row = row_type([(f"f{i}", t) for i, t in enumerate([*keys, *(c.type for c in calls)])])
     final = Partials.of(

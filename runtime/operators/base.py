@@ -10,7 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, not_supported
 from stateplan.runtime.kernel import Kernel, Transform
 
 Rows: TypeAlias = Sequence[LogicalType]
@@ -57,4 +57,4 @@ def operator_of(node: ExecNode, inputs: Rows, session: Options) -> Stateless | S
     Raises:
         PlanError: PLAN035, when this version of stateplan cannot run the node.
     """
-    raise node.not_supported(node.title)
+    raise not_supported(node, node.title)

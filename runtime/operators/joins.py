@@ -6,6 +6,7 @@ from typing import Any
 
 from stateplan.common.types import with_a_field
 from stateplan.common.zone import local_time_zone
+from stateplan.execnodes.nodes.base import not_supported, upserts
 from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
@@ -40,7 +41,7 @@ def join(node: Join, inputs: Rows, session: Options) -> Stateful:
         node.right_upsert_keys,
         time_zone=local_time_zone(session),
         watched=(left_ttl > 0, right_ttl > 0),
-        upserts=(node.upserts(0), node.upserts(1)),
+        upserts=(upserts(node, 0), upserts(node, 1)),
     )
     return Stateful(kernel, (node.join_spec.left_keys, node.join_spec.right_keys))
 
@@ -49,7 +50,7 @@ def join(node: Join, inputs: Rows, session: Options) -> Stateful:
 def interval_join(node: IntervalJoin, inputs: Rows, session: Options) -> Stateful:
     spec, bounds = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
     if spec.join_type in ("SEMI", "ANTI"):
-        raise node.not_supported(f"an interval join of type {spec.join_type}")
+        raise not_supported(node, f"an interval join of type {spec.join_type}")
     kernel = IntervalJoinKernel(
         inputs[0],
         inputs[1],
@@ -78,7 +79,7 @@ def lookup_join(node: LookupJoin, inputs: Rows, session: Options) -> Stateless |
         node.pre_filter_condition,
         node.join_condition,
         local_time_zone(session),
-        node.upserts(0) and not node.require_upsert_materialize,
+        upserts(node, 0) and not node.require_upsert_materialize,
     )
     if not node.require_upsert_materialize:
         return Stateless((transform,))
@@ -113,7 +114,7 @@ def multi_join(node: MultiJoin, inputs: Rows, session: Options) -> Stateful:
 def temporal_join(node: TemporalJoin, inputs: Rows, session: Options) -> Stateful:
     spec = node.join_spec
     keys = (spec.left_keys, spec.right_keys)
-    given: dict[str, Any] = {"time_zone": local_time_zone(session), "upserts": node.upserts(0)}
+    given: dict[str, Any] = {"time_zone": local_time_zone(session), "upserts": upserts(node, 0)}
     if node.right_time_attribute_index < 0 or _by_processing_time(node, inputs):
         return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, **given), keys)
     times = (node.left_time_attribute_index, node.right_time_attribute_index)
@@ -128,7 +129,7 @@ def _by_processing_time(node: TemporalJoin, inputs: Rows) -> bool:
 def window_join(node: WindowJoin, inputs: Rows, session: Options) -> Stateful:
     spec, left, right = node.join_spec, node.left_windowing, node.right_windowing
     if not isinstance(left, WindowAttached) or not isinstance(right, WindowAttached):
-        raise node.not_supported("a window join of rows that are in no windows yet")
+        raise not_supported(node, "a window join of rows that are in no windows yet")
     kernel = WindowJoinKernel(
         inputs[0],
         inputs[1],

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stateplan.common.types import LogicalType
 from stateplan.common.zone import local_time_zone
+from stateplan.execnodes.nodes.base import not_supported
 from stateplan.execnodes.nodes.match import Match
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.runtime.kernels.common.automaton import Automaton, Skip, Variable, malformed
@@ -18,19 +19,19 @@ from stateplan.runtime.operators.base import Options, Rows, Stateful, operator_o
 def match(node: Match, inputs: Rows, session: Options) -> Stateful:
     spec, keys = node.match_spec, node.match_spec.partition.fields
     if spec.all_rows:
-        raise node.not_supported("ALL ROWS PER MATCH")
+        raise not_supported(node, "ALL ROWS PER MATCH")
     if spec.subsets:
-        raise node.not_supported("SUBSET in MATCH_RECOGNIZE")
+        raise not_supported(node, "SUBSET in MATCH_RECOGNIZE")
     variables = tuple(_variables(node, spec.pattern))
     problem = malformed(variables)
     if problem is not None:
-        raise node.not_supported(problem)
+        raise not_supported(node, problem)
     names = tuple(v.name for v in variables)
     measures = [spec.measures.get(f.name) for f in node.output_type.fields[len(keys) :]]
     for rex in (*spec.pattern_definitions.values(), *measures):
         what = "a column that is no measure" if rex is None else unsupported(rex, names)
         if what is not None:
-            raise node.not_supported(what)
+            raise not_supported(node, what)
     zone = local_time_zone(session)
     within = node.within(spec.interval)
     kind, target = _after(node, spec.after, names)
@@ -54,7 +55,7 @@ def _is_rowtime(node: Match, row: LogicalType) -> bool:
     fields = node.match_spec.order_by.fields
     kind = row.fields[fields[0].index].type.kind if fields else None
     if kind is None or not fields[0].is_ascending:
-        raise node.not_supported("MATCH_RECOGNIZE in another order than that of a time attribute")
+        raise not_supported(node, "MATCH_RECOGNIZE in another order than that of a time attribute")
     return kind == "ROWTIME"
 
 
@@ -69,11 +70,11 @@ def _variables(node: Match, rex: Rex) -> Iterator[Variable]:
         name, *bounds = (o.value if isinstance(o, Literal) else None for o in rex.operands)
         low, high, reluctant = bounds
         if not isinstance(name, str) or not isinstance(low, int) or not isinstance(high, int):
-            raise node.not_supported("a quantifier behind a group of a pattern")
+            raise not_supported(node, "a quantifier behind a group of a pattern")
         yield Variable(name, low, None if high == -1 else high, not reluctant)
     else:
         shown = rex.sql_kind or rex.name if isinstance(rex, Call) else type(rex).__name__
-        raise node.not_supported(f"{shown} in a pattern")
+        raise not_supported(node, f"{shown} in a pattern")
 
 
 def _after(node: Match, rex: Rex, names: Sequence[str]) -> tuple[Skip, int]:
@@ -84,4 +85,4 @@ def _after(node: Match, rex: Rex, names: Sequence[str]) -> tuple[Skip, int]:
         target = rex.operands[0]
         if isinstance(target, Literal) and target.value in names:
             return ("FIRST" if rex.name == "SKIP TO FIRST" else "LAST"), names.index(target.value)
-    raise node.not_supported("this AFTER MATCH SKIP")
+    raise not_supported(node, "this AFTER MATCH SKIP")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
 from stateplan.common.zone import local_time_zone
+from stateplan.execnodes.node_ttls import ttl_configs
+from stateplan.execnodes.nodes.base import not_supported
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.rank import RankBase
@@ -74,11 +76,11 @@ def _by_rowtime(node: Deduplicate, row: LogicalType) -> Kernel:
 def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
     given = node.rank_range
     if node.rank_type != "ROW_NUMBER":
-        raise node.not_supported(f"{node.rank_type}()")
+        raise not_supported(node, f"{node.rank_type}()")
     if isinstance(given, ConstantRangeWithoutEnd) or (not isinstance(given, VariableRange) and given.end >= _NO_END):
-        raise node.not_supported("a rank range without an end")
+        raise not_supported(node, "a rank range without an end")
     if isinstance(node.rank_strategy, UndefinedStrategy):
-        raise node.not_supported("a rank without a strategy")
+        raise not_supported(node, "a rank without a strategy")
     kernel = rank_kernel(
         inputs[0],
         node.partition.fields,
@@ -98,7 +100,7 @@ def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
 
 def _ages_by_reads(node: RankBase, session: Options) -> bool:
     """Whether the event times of rows that are read and not kept count."""
-    return any(c.reads_refresh and c.by_event_time for c in node.ttl_configs(session))
+    return any(c.reads_refresh and c.by_event_time for c in ttl_configs(node, session))
 
 
 @operator_of.register
@@ -120,7 +122,7 @@ def temporal_sort(node: TemporalSort, inputs: Rows, session: Options) -> Statele
 def window_deduplicate(node: WindowDeduplicate, inputs: Rows, session: Options) -> Stateful:
     windowing = node.windowing
     if not isinstance(windowing, WindowAttached):
-        raise node.not_supported("a window deduplication of rows that are in no windows yet")
+        raise not_supported(node, "a window deduplication of rows that are in no windows yet")
     kernel = WindowDeduplicateKernel(
         inputs[0],
         node.partition_keys,
@@ -136,11 +138,11 @@ def window_deduplicate(node: WindowDeduplicate, inputs: Rows, session: Options) 
 def window_rank(node: WindowRank, inputs: Rows, session: Options) -> Stateful:
     windowing, given = node.windowing, node.rank_range
     if node.rank_type != "ROW_NUMBER":
-        raise node.not_supported(f"{node.rank_type}() within windows")
+        raise not_supported(node, f"{node.rank_type}() within windows")
     if not isinstance(given, ConstantRange):
-        raise node.not_supported("a rank within windows whose range is not constant")
+        raise not_supported(node, "a rank within windows whose range is not constant")
     if not isinstance(windowing, WindowAttached):
-        raise node.not_supported("a rank within windows of rows that are in no windows yet")
+        raise not_supported(node, "a rank within windows of rows that are in no windows yet")
     keys = node.partition_spec.fields
     kernel = WindowRankKernel(
         inputs[0],

@@ -6,6 +6,7 @@ from stateplan.common.errors import PlanError
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.node_text import joined_names
+from stateplan.execnodes.nodes.base import not_supported
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.correlate import Correlate, PythonCorrelate
 from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore
@@ -56,7 +57,7 @@ def correlate(node: Correlate | PythonCorrelate, inputs: Rows, session: Options)
     call = over_input(node.function_call, inputs[0])
     if not isinstance(call, Call) or not (call.is_user_defined or call.name in (*UNNEST, REPLICATE_ROWS)):
         name = call.name if isinstance(call, Call) else type(call).__name__
-        raise node.not_supported(f"the table function {name}")
+        raise not_supported(node, f"the table function {name}")
     if call.type.root != "ROW" or not call.type.fields:
         raise PlanError("PLAN044")
     condition = node.condition if isinstance(node, Correlate) else None
@@ -90,4 +91,4 @@ def watermark_assigner(node: WatermarkAssigner, inputs: Rows, session: Options) 
 
 @operator_of.register
 def opaque_node(node: OpaqueNode, inputs: Rows, session: Options) -> Stateless | Stateful:
-    raise node.not_supported(f"{node.title} ({FLINK_NODES[node.name].about})")
+    raise not_supported(node, f"{node.title} ({FLINK_NODES[node.name].about})")

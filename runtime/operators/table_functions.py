@@ -8,6 +8,7 @@ from stateplan.common.changelog import RowKind
 from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType, row_type
 from stateplan.common.zone import local_time_zone
+from stateplan.execnodes.nodes.base import not_supported
 from stateplan.execnodes.nodes.process_table_function import ProcessTableFunction, row_kinds
 from stateplan.functions.process import TableSemantics
 from stateplan.functions.rex import Call, Literal, Rex, TableArgument
@@ -34,8 +35,8 @@ def process_table_function(node: ProcessTableFunction, inputs: Rows, session: Op
             kinds = {c.strip(): row_kinds(word)[0] for found, word in codes.items() for c in found.split(",")}
             return Stateless((FromChangelogTransform(names.index(op), len(names), kinds),))
     except KeyError as word:
-        raise node.not_supported(f"the change operation {word}") from None
-    raise node.not_supported(f"the function {node.function}")
+        raise not_supported(node, f"the change operation {word}") from None
+    raise not_supported(node, f"the function {node.function}")
 
 
 def _mapping(node: ProcessTableFunction) -> dict[str, str]:
@@ -57,7 +58,7 @@ def _bound(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> P
     """The call, as far as plan and function agree on it. Raises PlanError PLAN035, PLAN193."""
     function = call.function
     if function is None:
-        raise node.not_supported(f"the function {node.function}")
+        raise not_supported(node, f"the function {node.function}")
     if function.process is None:
         raise _other(node, function, f"it is {KIND_WORDS[function.kind]} now", "a process table function")
     declared = function.process.arguments

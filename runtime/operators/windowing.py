@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stateplan.common.changelog import column
 from stateplan.common.types import BIGINT, LogicalType, RowField
 from stateplan.common.zone import local_time_zone
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, not_supported
 from stateplan.execnodes.windows import (
     CumulativeWindow,
     HoppingWindow,
@@ -48,9 +48,9 @@ def slicing_of(
     window = windowing.window
     attached = isinstance(windowing, WindowAttached)
     if isinstance(window, SessionWindow) and not attached:
-        raise node.not_supported("a SESSION window")
+        raise not_supported(node, "a SESSION window")
     if not windowing.is_rowtime and not by_clock:
-        raise node.not_supported("a window of processing time without an aggregate")
+        raise not_supported(node, "a window of processing time without an aggregate")
     zone = zone_of(node, windowing, session)
     if isinstance(window, SessionWindow):
         return Slicing("SESSION", window.gap, window.gap, zone=zone, attached=True)

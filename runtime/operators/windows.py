@@ -8,7 +8,7 @@ from stateplan.common.changelog import columns
 from stateplan.common.errors import OptionError
 from stateplan.common.types import BIGINT, LogicalType, RowField
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
-from stateplan.execnodes.nodes.base import field_types
+from stateplan.execnodes.nodes.base import field_types, not_supported
 from stateplan.execnodes.nodes.window_aggregates import (
     WINDOW_STATE,
     GlobalWindowAggregate,
@@ -46,7 +46,7 @@ from stateplan.runtime.operators.windowing import sessions_of, slicing_of
 def window_table_function(node: WindowTableFunction, inputs: Rows, session: Options) -> Stateless | Stateful:
     windowing = node.windowing
     if not isinstance(windowing, TimeAttribute):
-        raise node.not_supported("a window function of rows that already are in windows")
+        raise not_supported(node, "a window function of rows that already are in windows")
     if node.session_window is not None:
         return _rows_in_sessions(node, windowing, node.session_window, inputs[0], session)
     slicing = slicing_of(node, windowing, session)
@@ -72,7 +72,7 @@ def _sliced(
 ) -> SliceTransform:
     """What gives rows the end of their slice."""
     if isinstance(windowing, SliceAttached):
-        raise node.not_supported("a local phase of partial results")
+        raise not_supported(node, "a local phase of partial results")
     time = windowing.window_end if isinstance(windowing, WindowAttached) else _time_of(windowing)
     return SliceTransform(slicing_of(node, windowing, session, by_clock=True), time, len(row.fields))
 
@@ -129,9 +129,9 @@ def _in_sessions(
     session: Options,
 ) -> Stateful:
     if isinstance(windowing, SliceAttached):
-        raise node.not_supported("a SESSION window in two phases")
+        raise not_supported(node, "a SESSION window in two phases")
     if set(window.partition_key_indices) != set(node.grouping):
-        raise node.not_supported("a SESSION window whose PARTITION BY is not the key of its aggregate")
+        raise not_supported(node, "a SESSION window whose PARTITION BY is not the key of its aggregate")
     types = field_types(row)
     partials = _partials(row, [types[k] for k in node.grouping], node.agg_calls, retraction)
     sessions, timed, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
@@ -187,7 +187,7 @@ def window_aggregate(node: WindowAggregate, inputs: Rows, session: Options) -> S
 def group_window_aggregate(node: GroupWindowAggregate, inputs: Rows, session: Options) -> Stateful:
     windowing = group_windowing(node.window, node.grouping)
     if windowing is None:
-        raise node.not_supported("a window of a number of rows")
+        raise not_supported(node, "a window of a number of rows")
     window = windowing.window
     retraction = bool(node.need_retraction)
     emission = Emission.of(session, windowing.is_rowtime)
@@ -197,9 +197,9 @@ def group_window_aggregate(node: GroupWindowAggregate, inputs: Rows, session: Op
         raise OptionError("OPT006", planned=planned, asked=said)
     if emission is not None and emission.updates:
         if isinstance(window, SessionWindow):
-            raise node.not_supported("a SESSION window that is emitted early or late")
+            raise not_supported(node, "a SESSION window that is emitted early or late")
         if emission.never_late:
-            raise node.not_supported(f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
+            raise not_supported(node, f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
         return _emitted(node, windowing, emission, retraction, inputs[0], session)
     return _in_one_phase(node, windowing, node.named_window_properties, retraction, inputs[0], session, True)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
+from stateplan.common.unreached import reason_of
 from stateplan.runtime.state.runs import Rows
 
 MEMORY = 64 << 20
@@ -91,7 +92,7 @@ class RunCache:
                 return self._map(run, path)
             except (OSError, ValueError) as cause:
                 self.unwritten += 1
-                self.failure = getattr(cause, "strerror", None) or str(cause)
+                self.failure = reason_of(cause)
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
         return self._hold(run, data)

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from stateplan.common.small_frames import rows_at, rows_where, stacked
 from stateplan.common.values.nanoseconds import portable_frame, stored_dtype, with_counts
 from stateplan.runtime.hashing import Hashes, hash_rows
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
-from stateplan.runtime.state.small_frames import rows_at, rows_where, stacked
 
 HASH = "@h"
 TOMBSTONE = "@x"

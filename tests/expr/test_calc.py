@@ -18,8 +18,9 @@ from stateplan.common.values.floats import double_text, float_text
 from stateplan.functions.builder import make_call
 from stateplan.functions.casting import cast_rex
 from stateplan.functions.literals import number_literal, string_literal
+from stateplan.functions.program import evaluate
 from stateplan.functions.rex import Call, InputRef, Rex
-from stateplan.runtime.transforms.calc import CalcTransform, evaluate
+from stateplan.runtime.transforms.calc import CalcTransform
 
 A, B, S = InputRef(INT, 0), InputRef(INT, 1), InputRef(STRING, 2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import TimeBoundNode
+from stateplan.execnodes.nodes.base import TimeBoundNode, own_fields
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import registered
 from tests.nodes.node_plans import text, without_empty
@@ -83,7 +83,7 @@ def test_the_table_of_nodes_is_complete(shared: Path) -> None:
         classes = {version: cls for (n, version), cls in registered().items() if n == name}
         assert set(classes) == versions, name
         for cls in classes.values():
-            own = {key for attribute, key, _, _ in cls.layout() if attribute in cls.own_fields()}
+            own = {key for attribute, key, _, _ in cls.layout() if attribute in own_fields(cls)}
             assert own - {"state"} == keys - common, name
             assert ("state" in own) == bool(cls.STATE_NAMES), name
             ours_alone = name in OWN_STATES or issubclass(cls, TimeBoundNode)

@@ -9,6 +9,7 @@ import pytest
 from stateplan.common.errors import PlanError, StateplanError
 from stateplan.common.types import parse_type
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.opaque import unknown_keys
 from stateplan.runtime.operators import operator_of
 from tests.nodes.node_plans import REMOVE, aggregate_plan, edited, frozen, join_plan
 
@@ -217,7 +218,7 @@ def test_nodes_that_do_not_run_here_are_checked_as_far_as_they_are_known() -> No
     assert (error.code, error.hint) == ("PLAN045", "did you mean 'leftJoinKeys' or 'rightJoinKeys'?")
     graph = ExecGraph.from_json(plan, strict_unknown=False)
     assert [w.pointer for w in graph.warnings] == ["/nodes/4/leftJoinKey"]
-    assert graph.node(5).unknown_keys == ("/leftJoinKey",)
+    assert unknown_keys(graph.node(5)) == ("/leftJoinKey",)
     assert graph.to_json() == plan
     with pytest.raises(PlanError, match="delta-join") as caught:
         operator_of(graph.node(5), graph.input_types(5), {})

@@ -6,9 +6,10 @@ import pytest
 
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.node_text import rex_text, ttl_text
+from stateplan.execnodes.node_text import ttl_text
 from stateplan.execnodes.specs import split_identifier
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal
+from stateplan.functions.rex_text import rex_text
 from tests.nodes.node_plans import frozen
 
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)

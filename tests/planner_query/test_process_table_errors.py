@@ -8,6 +8,7 @@ import pytest
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import PlanError, SqlError, StateplanError
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.operators import Stateful, operator_of
@@ -208,7 +209,7 @@ def test_a_hint_gives_all_states_a_ttl(shop: TableEnvironment) -> None:
         if n.title == "process-table-function"
     ]
     assert node.ttls() == (7_200_000, 7_200_000)
-    assert [c.origin for c in node.compiled_ttls] == ["hint", "hint"]
+    assert [c.origin for c in compiled_ttls(node)] == ["hint", "hint"]
 
 
 def test_a_plan_needs_the_function_that_it_was_compiled_for(shop: TableEnvironment) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import PlanError
 from stateplan.common.ttl import format_ttl
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit, set_ttls, to_json, to_text, write_edited
@@ -153,7 +154,7 @@ def test_an_operator_without_a_list_of_states(configuration: str, rest: str) -> 
 def test_an_operator_whose_frame_says_how_long() -> None:
     text = (DATA / "over" / "plan.json").read_text()
     document = PlanDocument.parse(text.replace('"isRows" : true', '"isRows" : false'))
-    assert document.graph.node(4).ttl_home == "state", "Flink has no TTL there, so it would read none either"
+    assert ttl_home(document.graph.node(4)) == "state", "Flink has no TTL there, so it would read none either"
     document.set_ttl(4, 0, "1 s")
     assert [(entry.name, entry.ttl) for entry in document.graph.node(4).states] == [("overState", 1000)]
 

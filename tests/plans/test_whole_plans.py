@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.common.ttl import format_ttl
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans.document import PlanDocument
 from tests.support.damage import Original, originals
 from tests.support.plan_checks import check, run_command
@@ -27,7 +28,7 @@ def test_every_command_takes_it(plan: Original) -> None:
     assert outcome.code is None, outcome.error
     allowed = {"execute", "migrate"}  # a table that only a catalog knows, an operator that does not run here
     refused = {command: text for command, text in outcome.errors.items() if command not in allowed}
-    if not any(node.ttl_home for node in PlanDocument.parse(plan.text).graph.nodes):
+    if not any(ttl_home(node) for node in PlanDocument.parse(plan.text).graph.nodes):
         refused.pop("set-ttl", None)
     assert not refused
 
@@ -49,7 +50,7 @@ def test_it_is_identical_to_itself(plan: Original, tmp_path: Path) -> None:
 def test_a_ttl_set_and_set_back_leaves_the_same_bytes(plan: Original) -> None:
     document = PlanDocument.parse(plan.text)
     for node in document.graph.nodes:
-        for state in node.states if node.ttl_home == "state" else ():
+        for state in node.states if ttl_home(node) == "state" else ():
             document.set_ttl(node.id, state.index, "1234 ms")
             assert document.text != plan.text
             document.set_ttl(node.id, state.index, format_ttl(state.ttl))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.runtime.state import small_frames as frames
-from stateplan.runtime.state.small_frames import rows_at, rows_where, stacked, without
+from stateplan.common import small_frames as frames
+from stateplan.common.small_frames import rows_at, rows_where, stacked, without
 
 VALUES = st.tuples(
     st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),

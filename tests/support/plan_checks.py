@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from stateplan.common.errors import StateplanError
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
 from stateplan.runtime.operators import operator_of
@@ -154,7 +155,7 @@ def selector(text: str) -> str:
         graph = PlanDocument.parse(text).graph
     except StateplanError:
         return "1.0"
-    return next((f"{node.id}.0" for node in graph.nodes if node.ttl_home), "1.0")
+    return next((f"{node.id}.0" for node in graph.nodes if ttl_home(node)), "1.0")
 
 
 def check(data: bytes, old: str | None = None, commands: bool = True) -> Outcome:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import PlanError
 from stateplan.connectors.print import format_rows
+from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.registry import registered
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
@@ -328,7 +329,7 @@ def test_hints(select: str, hint: str, title: str, expected: list[str]) -> None:
     plan = hinted(f"INSERT INTO snk {select.format(hint=f'/*+ STATE_TTL({hint}) */')}")
     assert [ttl for _, ttl in ttls(plan, title)] == expected
     (node,) = [n for n in plan.graph.nodes if n.title == title]
-    assert [c.origin for c in node.compiled_ttls if c.ttl] == ["hint"] * sum(t != "0 ms" for t in expected)
+    assert [c.origin for c in compiled_ttls(node) if c.ttl] == ["hint"] * sum(t != "0 ms" for t in expected)
 
 
 def test_a_list_from_a_hint_is_where_the_ttl_of_over_is_edited() -> None:

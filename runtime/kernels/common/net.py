@@ -16,9 +16,9 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import RunError
+from stateplan.common.small_frames import rows_at, stacked, without
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import ACCESS_TIME
-from stateplan.runtime.state.small_frames import rows_at, stacked, without
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -17,6 +17,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
 from stateplan.common.errors import RunError
+from stateplan.common.small_frames import rows_at, rows_where, without
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Transform, own_columns
 from stateplan.runtime.kernels.common.net import (
@@ -33,7 +34,6 @@ from stateplan.runtime.kernels.common.net import (
     stamped,
     with_kind,
 )
-from stateplan.runtime.state.small_frames import rows_at, rows_where, without
 
 SEQUENCE = "@arrival"
 """Column of a kept row: its place among the arrivals of its partition."""

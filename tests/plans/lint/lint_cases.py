@@ -17,6 +17,7 @@ import yaml
 
 from stateplan.common.ttl import parse_ttl
 from stateplan.connectors.print import format_rows
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans import jackson
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import fix, unsuppress
@@ -101,7 +102,7 @@ def without_ttls(document: PlanDocument) -> PlanDocument:
     """A copy in which no state expires."""
     out = copy.copy(document)
     for node in document.graph.nodes:
-        for index in range(len(node.state_names) if node.ttl_home else 0):
+        for index in range(len(node.state_names) if ttl_home(node) else 0):
             out.set_ttl(node.id, index, 0)
     return out
 

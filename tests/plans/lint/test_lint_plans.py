@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.explain import explain, to_text
 from stateplan.plans.lint import advice, fix, lint
@@ -62,7 +63,7 @@ def test_a_fix_raises_no_other_finding(seed: int) -> None:
     chance = random.Random(seed)
     document = copy.copy(chance.choice(stateful_plans()))
     for node in document.graph.nodes:
-        for index in range(len(node.state_names) if node.ttl_home else 0):
+        for index in range(len(node.state_names) if ttl_home(node) else 0):
             document.set_ttl(node.id, index, chance.choice(TTLS))
     before = {(f.code, f.node_id, f.state) for f in lint(document).findings}
     fixed, applied = fix(document)
