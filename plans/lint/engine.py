@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.ttl import NEVER, format_ttl, outlives
+from stateplan.plans.advice import Advice
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppress
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.lint.subject import Subject, accepted
 from stateplan.plans.lint.suppress import unsuppress
 from stateplan.runtime.metrics.observed import Observed
-
-if TYPE_CHECKING:
-    from stateplan.plans.advice import Advice
 
 
 @dataclass(frozen=True)
@@ -285,8 +283,6 @@ def advice(document: PlanDocument, session: Mapping[str, str] | None = None) -> 
     Raises:
         PlanError: as :func:`lint`.
     """
-    from stateplan.plans.advice import Advice
-
     return tuple(
         Advice(f.severity.value.upper(), f"{f.code} {f.message}; {f.hint}.", (f.node_id,))
         for f in lint(document, session).findings
