@@ -24,7 +24,7 @@ _REASONS = {
     "GROUPING_ID": "it requires GROUPING SETS, CUBE or ROLLUP",
     "GROUP_ID": "it requires GROUPING SETS, CUBE or ROLLUP",
     **{
-        f"{window}{part}": f"{window} stands in GROUP BY, or in FROM as TABLE({window}(TABLE t, ...))"
+        f"{window}{part}": f"use {window} in GROUP BY, or in FROM as TABLE({window}(TABLE t, ...))"
         for window in ("TUMBLE", "HOP", "SESSION")
         for part in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
     },
@@ -32,7 +32,7 @@ _REASONS = {
         ("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "LAG"),
         "it requires an OVER window",
     ),
-    **dict.fromkeys(("MATCH_PROCTIME", "MATCH_ROWTIME"), "it stands in MEASURES of MATCH_RECOGNIZE"),
+    **dict.fromkeys(("MATCH_PROCTIME", "MATCH_ROWTIME"), "use it in MEASURES of MATCH_RECOGNIZE"),
     "CLASSIFIER": "Flink does not run it either",
     "ML_PREDICT": "models are not available",
     "AGG_DECIMAL_PLUS": "internal to Flink",

@@ -1,5 +1,6 @@
-"""Writes the generated parts of the documentation: ``python -m scripts.docs``; with ``--check`` it only compares.
+"""Writes the generated parts and the pictures of the documentation: ``python -m scripts.docs``.
 
+With ``--check`` it only compares.
 A generated part is between ``<!-- generated: NAME -->`` and ``<!-- end -->``; NAME is a function below.
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 
 from scripts.lint_docs import lint_rules
 from scripts.pages import ROOT, linked
+from scripts.pictures import PICTURES
 
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -198,12 +200,12 @@ def statements() -> str:
 def _statements(plan: bool) -> str:
     from stateplan.planner.dialect.grammar import STATEMENTS
 
-    rows = []
+    out = []
     for statement in STATEMENTS:
         if statement.plan is plan:
-            lines = "\n".join(statement.lines).replace("\n  ", " ").replace("\n)", ")").split("\n")
-            rows.append(["<br>".join(f"`{line}`" for line in lines), statement.effect])
-    return _table(["statement", "effect"], rows)
+            grammar, effect = "\n".join(statement.lines), statement.effect
+            out.append(f"**{statement.name}** {effect}.\n\n```text\n{grammar}\n```\n")
+    return "\n".join(out)
 
 
 def tweaks() -> str:
@@ -296,7 +298,7 @@ def _with_parts(text: str, page: Path) -> str:
 
 
 def outdated(write: bool) -> list[Path]:
-    """The pages whose generated parts are not up to date; ``write`` brings them up to date."""
+    """The pages and pictures that are not up to date; ``write`` brings them up to date."""
     found = []
     for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
         text = page.read_text(encoding="utf-8")
@@ -305,6 +307,11 @@ def outdated(write: bool) -> list[Path]:
             found.append(page)
             if write:
                 page.write_text(fresh, encoding="utf-8")
+    for picture, draw in PICTURES.items():
+        if not picture.exists() or picture.read_text(encoding="utf-8") != draw():
+            found.append(picture)
+            if write:
+                picture.write_text(draw(), encoding="utf-8")
     return found
 
 

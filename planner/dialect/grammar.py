@@ -40,8 +40,8 @@ STATEMENTS: tuple[Grammar, ...] = (
             "COMPILE PLAN FOR ...",
             "COMPILE PLAN 'new' [IF NOT EXISTS] FROM 'old'",
         ),
-        "compiles the statement and writes the plan. An existing file is an error; IF NOT EXISTS keeps it. Without a "
-        "path, the plan is the result. FROM updates a plan of an older Flink release "
+        "compiles the statement and writes the plan. An existing file is an error, unless IF NOT EXISTS keeps it. "
+        "Without a path, the plan is the result. FROM updates a plan of an older Flink release "
         "([plan migration](plan-migration.md))",
         "COMPILE PLAN 'plan.json' FOR INSERT INTO totals SELECT product, COUNT(*) FROM orders GROUP BY product",
         plan=True,
@@ -64,8 +64,8 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "COMPILE AND EXECUTE PLAN",
         ("COMPILE AND EXECUTE PLAN 'path' FOR INSERT ... | STATEMENT SET ...",),
-        "compiles, writes and runs. As in Flink, an existing file runs unchanged, and a note says so. It is an error "
-        "if the file records other SQL",
+        "compiles the statement, writes the plan and runs it. As in Flink, an existing file runs "
+        "unchanged, and a note says so. It is an error if the file records other SQL",
         "COMPILE AND EXECUTE PLAN 'plan.json' FOR INSERT INTO totals SELECT product FROM orders",
         plan=True,
     ),
@@ -94,7 +94,7 @@ STATEMENTS: tuple[Grammar, ...] = (
             "BEGIN STATEMENT SET; INSERT ...; INSERT ...; END | ROLLBACK",
         ),
         "runs several INSERTs as one query with one checkpoint. Between `BEGIN` and `END`, only `INSERT`, "
-        "`DESCRIBE`, `EXPLAIN`, `SET` and `RESET` are allowed. `ROLLBACK` gives the set up (not in Flink)",
+        "`DESCRIBE`, `EXPLAIN`, `SET` and `RESET` are allowed. `ROLLBACK` discards the set (not in Flink)",
         "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT x FROM t; INSERT INTO b SELECT y FROM t; END",
     ),
     Grammar(
@@ -103,8 +103,8 @@ STATEMENTS: tuple[Grammar, ...] = (
             "EXPLAIN [detail, ...] SELECT ... | INSERT ... | STATEMENT SET ... | CREATE TABLE ... AS ...",
             "detail: CHANGELOG_MODE | PLAN_ADVICE | JSON_EXECUTION_PLAN | ESTIMATED_COST",
         ),
-        "prints the statement as it is read (`Abstract Syntax Tree`), the physical plan, the operators of the plan "
-        "file, and the states. `CHANGELOG_MODE` and `PLAN_ADVICE` add changes and Flink's advice to the physical plan "
+        "prints the logical plan (`Abstract Syntax Tree`), the physical plan, the operators of the plan file, and the "
+        "states. `CHANGELOG_MODE` and `PLAN_ADVICE` add changes and Flink's advice to the physical plan "
         "(two-phase aggregates, non-deterministic columns in updates). `JSON_EXECUTION_PLAN` prints the job graph. "
         "`ESTIMATED_COST` is rejected, because it needs statistics",
         "EXPLAIN CHANGELOG_MODE SELECT product FROM orders",
@@ -121,9 +121,9 @@ STATEMENTS: tuple[Grammar, ...] = (
             ") [COMMENT 'text'] [PARTITIONED BY (column, ...)] [WITH ('key' = 'value', ...)]",
             "  [LIKE name [(INCLUDING | EXCLUDING | OVERWRITING option ...)]]",
         ),
-        "creates a table: physical, computed and metadata columns, and the options of its "
-        "[connector](connectors.md). Its [catalog](catalogs.md) decides for how long it is known; by default that is "
-        "the session",
+        "creates a table with physical, computed and metadata columns, and with the options of its "
+        "[connector](connectors.md). Its [catalog](catalogs.md) decides how long the table exists, by default until "
+        "the session ends",
         "CREATE TABLE orders (id INT, t AS PROCTIME()) WITH ('connector' = 'replay', 'path' = '/o', 'format' = 'json')",
     ),
     Grammar(
@@ -140,7 +140,7 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "CREATE VIEW",
         (f"CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] {_NAME} [(column, ...)] [COMMENT 'text'] AS query",),
-        "gives a query a name. A `*` in it stands for the columns that are there now, also when the table gets others",
+        "names a query. A `*` in the query means the columns that the table has now, even if it gets others later",
         "CREATE TEMPORARY VIEW expensive AS SELECT * FROM orders WHERE amount > 1000",
     ),
     Grammar(
@@ -174,8 +174,8 @@ STATEMENTS: tuple[Grammar, ...] = (
             "ALTER TABLE [IF EXISTS] name DROP column | (column, ...) | WATERMARK | PRIMARY KEY | CONSTRAINT name",
             "ALTER TABLE [IF EXISTS] name RENAME column TO name",
         ),
-        "changes the options of a table, its name, or its columns, watermark and primary key. As in Flink, a column "
-        "that something refers to is neither dropped nor renamed",
+        "changes the options of a table, its name, or its columns, watermark and primary key. As in Flink, a column to "
+        "which something refers cannot be dropped or renamed",
         "ALTER TABLE orders SET ('path' = '/data/orders')",
     ),
     Grammar(
@@ -187,7 +187,7 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "ALTER FUNCTION",
         ("ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name AS 'module.name' LANGUAGE PYTHON",),
-        "changes where a [Python function](functions.md) comes from",
+        "changes the implementation of a [Python function](functions.md)",
         "ALTER FUNCTION slug AS 'shop.text.slug' LANGUAGE PYTHON",
     ),
     Grammar(
@@ -216,21 +216,21 @@ STATEMENTS: tuple[Grammar, ...] = (
             "SHOW CREATE TABLE | VIEW | CATALOG name",
             "SHOW CURRENT CATALOG | DATABASE",
         ),
-        "lists objects of the session, or shows how they are declared",
+        "lists objects of the session, or prints their definitions",
         "SHOW TABLES LIKE 'ord%'",
     ),
     Grammar(
         "SHOW PARTITIONS",
         ("SHOW PARTITIONS name [PARTITION (column = value, ...)]",),
-        "lists the partitions that the folders of the table have now. In Flink, the catalog lists those that "
-        "`ALTER TABLE` has added",
+        "lists the partitions that the folders of the table have now. Flink lists the partitions that "
+        "`ALTER TABLE` has added to the catalog",
         "SHOW PARTITIONS orders PARTITION (dt = '2026-01-01')",
     ),
     Grammar(
         "SHOW JOBS",
         ("SHOW JOBS",),
-        "lists the jobs of this process or gateway, the newest first. In a process of your own, queries that have "
-        "ended are left out, unless they have a `pipeline.name`",
+        "lists the jobs of this process or gateway, the newest first. Without a gateway, it omits queries that have "
+        "ended, unless they have a `pipeline.name`",
         "SHOW JOBS",
     ),
     Grammar(
@@ -242,7 +242,8 @@ STATEMENTS: tuple[Grammar, ...] = (
     Grammar(
         "SHOW MODULES",
         ("SHOW [FULL] MODULES", "SHOW PROCEDURES | MODELS | JARS"),
-        "`core` is the only module; the other lists are empty. `ADD JAR` is rejected, because "
+        "lists modules, procedures, models or JAR files. `core` is the only module, and the other lists are empty. "
+        "`ADD JAR` is rejected, because "
         "[functions](functions.md) and [connectors](connector-protocol.md) are Python",
         "SHOW FULL MODULES",
     ),
@@ -253,20 +254,21 @@ STATEMENTS: tuple[Grammar, ...] = (
             "DESCRIBE CATALOG | DATABASE | FUNCTION [EXTENDED] name",
             "DESCRIBE JOB 'id'",
         ),
-        "prints the columns of a table or view, or the facts about an object or a job",
+        "prints the columns of a table or view, or the properties of an object or a job",
         "DESCRIBE orders",
     ),
     Grammar(
         "STOP JOB",
         ("STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",),
-        "stops a job; its checkpoint stays usable. WITH SAVEPOINT copies the checkpoint for other jobs to start from, "
+        "stops a job. Its checkpoint stays usable. WITH SAVEPOINT copies the checkpoint for other jobs to start from, "
         "and WITH DRAIN completes all windows first. See [savepoints](savepoints.md)",
         "STOP JOB '9d3e6d0672fd4890adf157f3a7321ee0' WITH SAVEPOINT",
     ),
     Grammar(
         "SET",
         ("SET 'key' = 'value'", "SET 'key'", "SET"),
-        "sets an [option](options.md); prints the value of one, and what it does; prints all that the session has set",
+        "sets an [option](options.md), or prints an option with its value and description, or prints all options that "
+        "the session has set",
         "SET 'table.exec.state.ttl' = '1 d'",
     ),
     Grammar("RESET", ("RESET ['key']",), "resets an option, or all", "RESET 'table.exec.state.ttl'"),

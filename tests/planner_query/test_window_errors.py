@@ -93,7 +93,7 @@ def test_operators_within_windows(query: str, words: str) -> None:
 def test_a_window_function_outside_of_from_and_group_by() -> None:
     error = refused("SELECT k, TUMBLE(ts, INTERVAL '1' SECOND) FROM t")
     assert error.message == (
-        "the function TUMBLE cannot be used here: TUMBLE stands in GROUP BY, or in FROM as TABLE(TUMBLE(TABLE t, ...))"
+        "the function TUMBLE cannot be used here: use TUMBLE in GROUP BY, or in FROM as TABLE(TUMBLE(TABLE t, ...))"
     )
 
 
