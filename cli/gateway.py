@@ -63,7 +63,7 @@ class Arguments:
         typer.Option(
             "--root",
             metavar="FOLDER",
-            help="Folder or URL that statements may use files of, or server such as kafka://host:port. Repeatable. "
+            help="Folder or URL whose files statements may use, or server such as kafka://host:port. Repeatable. "
             "Default: all that you may use.",
         ),
     ] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Arguments:
         typer.Option(
             "--allow-env",
             metavar="NAME",
-            help="With --root: an environment variable of the gateway that tables may refer to by ${env:NAME}. "
+            help="With --root: an environment variable of the gateway to which tables may refer with ${env:NAME}. "
             "Repeatable. Default: none.",
         ),
     ] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Arguments:
         typer.Option(
             "--allow-module",
             metavar="MODULE",
-            help="Module or package that functions of Python may be imported from; '*' for any. Repeatable. "
+            help="Module or package from which Python functions may be imported; '*' for any. Repeatable. "
             "Default: none.",
         ),
     ] = field(default_factory=list)
     hosts: Annotated[
         list[str],
-        typer.Option("--allow-host", metavar="NAME", help="Another name that the gateway is called by. Repeatable."),
+        typer.Option("--allow-host", metavar="NAME", help="Another host name of the gateway for clients. Repeatable."),
     ] = field(default_factory=list)
     token_file: Annotated[
         str | None,

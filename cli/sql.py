@@ -47,7 +47,7 @@ class Arguments:
         ),
     ] = False
     show_config: Annotated[
-        bool, typer.Option("--show-config", help="Print what is configured, and where each value comes from.")
+        bool, typer.Option("--show-config", help="Print the configuration, with the file and line of each value.")
     ] = False
     endpoint: Annotated[
         str | None,

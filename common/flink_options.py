@@ -1,9 +1,9 @@
-"""Options of Flink 2.3 that have no meaning here, each with what stands in its place.
+"""Options of Flink 2.3 that have no meaning here, each with its replacement or the reason.
 
 The keys are those of the classes ``CheckpointingOptions``, ``ExecutionOptions``, ``PipelineOptions``,
 ``StateBackendOptions``, ``TableConfigOptions``, ``ExecutionConfigOptions`` and their kin, with the older keys that
 Flink reads as well, those of ``PythonOptions``, and some that only releases before 2.0 knew. A script that sets them
-runs on.
+still runs.
 """
 
 from __future__ import annotations
@@ -228,22 +228,22 @@ _KEYS: dict[str, str] = {
     "a micro-batch that fails ends the job, which continues from the one before": """
         execution.checkpointing.tolerable-failed-checkpoints
     """,
-    "USE CATALOG stands in its place": """
+    "use USE CATALOG instead": """
         execution.current-catalog
     """,
-    "USE stands in its place": """
+    "use USE instead": """
         execution.current-database
     """,
-    "'table.exec.state.ttl' stands in its place": """
+    "use 'table.exec.state.ttl' instead": """
         execution.max-idle-state-retention execution.min-idle-state-retention
     """,
-    "'pipeline.max-parallelism' stands in its place": """
+    "use 'pipeline.max-parallelism' instead": """
         execution.max-parallelism
     """,
-    "'sql-client.execution.max-table-result.rows' stands in its place": """
+    "use 'sql-client.execution.max-table-result.rows' instead": """
         execution.max-table-result-rows
     """,
-    "'parallelism.default' stands in its place": """
+    "use 'parallelism.default' instead": """
         execution.parallelism
     """,
     "watermarks advance with each micro-batch": """
@@ -252,7 +252,7 @@ _KEYS: dict[str, str] = {
     "there is one planner": """
         execution.planner table.planner
     """,
-    "'sql-client.execution.result-mode' stands in its place": """
+    "use 'sql-client.execution.result-mode' instead": """
         execution.result-mode
     """,
     "'execution.state-recovery.accept' = 'reset' discards state that the plan does not use": """
@@ -261,7 +261,7 @@ _KEYS: dict[str, str] = {
     "time is that of the columns that a query names": """
         execution.time-characteristic pipeline.time-characteristic
     """,
-    "'execution.runtime-mode' stands in its place": """
+    "use 'execution.runtime-mode' instead": """
         execution.type
     """,
     "uids of operators are always hashes of their meaning": """

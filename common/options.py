@@ -380,7 +380,7 @@ OptionValues: TypeAlias = Mapping[str, Any]
 """The parsed options of a table: those written, and the defaults of the rest."""
 
 
-_ONCE = "watermarks move on once in each micro-batch"
+_ONCE = "watermarks advance once in each micro-batch"
 _COMPARED = "sources of a group are compared before each micro-batch"
 WATERMARK_OPTIONS = alike(
     Option(

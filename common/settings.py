@@ -38,7 +38,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.state.ttl", _DURATION, "Default TTL of state, from its last write. 0 never expires. The "
            "compiler writes it into the plan, where each state can have its own TTL.", default=0),
     Option("table.exec.time-bound-state.ttl", _DURATION, "TTL of state that operators drop by event time or by the "
-           "clock: windows, interval joins, sorts. For input that falls idle. Flink has no such TTL.", default=0),
+           "clock: windows, interval joins, sorts. For input that becomes idle. Flink has no such TTL.", default=0),
     Option("table.exec.state.budget", _STRING, "How much state a job may keep: rows or bytes of the whole job, of "
            "states by selector, or both, such as '20 gb; join.left=2000000 rows'. See "
            "[state budgets](choosing-ttls.md#state-budgets)."),
@@ -53,8 +53,8 @@ _ROWS: tuple[Option, ...] = (
            "plan if the catalog does not have the table (ALL); only the plan (ALL_ENFORCED); only the catalog "
            "(IDENTIFIER).", default="ALL",
            values=("ALL", "ALL_ENFORCED", "IDENTIFIER")),
-    Option("table.catalog-store.kind", _STRING, "Where definitions of catalogs are kept: until the session ends "
-           "(generic_in_memory), or in files that the next session finds (file). See [catalogs](catalogs.md).",
+    Option("table.catalog-store.kind", _STRING, "Where definitions of catalogs are kept: in memory until the "
+           "session ends (generic_in_memory), or in files for later sessions (file). See [catalogs](catalogs.md).",
            default="generic_in_memory"),
     Option("table.catalog-store.file.path", _STRING, "Folder of the definitions of catalogs. Default: "
            "`stateplan/catalogs` in the user's folder for data."),
@@ -63,7 +63,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.uid.format", _STRING, "Format of the uids of operators.", default="<id>_<transformation>",
            no_effect=_UIDS),
     # running
-    Option("execution.runtime-mode", _ENUM, "Whether a query gives changes while it runs (STREAMING), or its final "
+    Option("execution.runtime-mode", _ENUM, "Whether a query emits changes while it runs (STREAMING), or its final "
            "rows when its bounded input ends (BATCH). See [batch mode](sql.md#batch-mode).", default="STREAMING",
            values=("STREAMING", "BATCH")),
     Option("execution.checkpointing.dir", _STRING, "Checkpoint directory of the job. The job continues from a "
@@ -105,13 +105,14 @@ _ROWS: tuple[Option, ...] = (
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
-    Option("heartbeat.interval", _DURATION, "How often the driver asks the hosts of a cluster for a sign of life. See "
-           "[clusters](cluster.md#when-a-host-dies). Flink's default is 10 s.", default=2000, minimum=100),
+    Option("heartbeat.interval", _DURATION, "How often the driver connects to the hosts of a cluster to check that "
+           "they are alive. See [clusters](cluster.md#when-a-host-dies). Flink's default is 10 s.",
+           default=2000, minimum=100),
     Option("heartbeat.rpc-failure-threshold", _INTEGER, "How often in a row a host does not answer before its "
-           "executors are given up. -1: they are given up when Spark does so. Flink's default is 2.",
+           "executors count as lost. -1: Spark decides alone. Flink's default is 2.",
            default=5, minimum=-1),
-    Option("restart-strategy.type", _ENUM, "When a gateway starts a job again that failed for want of a process, a "
-           "machine, a server or space. See [gateway](gateway.md#jobs-that-fail). Other jobs are not started again.",
+    Option("restart-strategy.type", _ENUM, "When a gateway restarts a job that failed because a process, a machine, "
+           "a server or space was missing. See [gateway](gateway.md#jobs-that-fail). Other jobs are not restarted.",
            default="exponential-delay",
            values=("none", "off", "disable", "fixed-delay", "fixeddelay", "failure-rate", "failurerate",
                    "exponential-delay", "exponentialdelay")),
@@ -132,11 +133,13 @@ _ROWS: tuple[Option, ...] = (
     Option("restart-strategy.exponential-delay.backoff-multiplier", _FLOAT, "With `exponential-delay`: how much longer "
            "each wait is than the one before.", default=1.5, minimum=1),
     Option("restart-strategy.exponential-delay.reset-backoff-threshold", _DURATION, "With `exponential-delay`: after "
-           "this time without a failure, the waits and the attempts begin anew.", default=3_600_000, minimum=1),
+           "this time without a failure, the delays and the attempts start from the beginning.",
+           default=3_600_000, minimum=1),
     Option("restart-strategy.exponential-delay.jitter-factor", _FLOAT, "With `exponential-delay`: share of a wait by "
            "which it is longer or shorter at random.", default=0.1, minimum=0),
     Option("restart-strategy.exponential-delay.attempts-before-reset-backoff", _INTEGER, "With `exponential-delay`: "
-           "number of restarts before the waits begin anew. Flink has no limit by default.", default=20, minimum=0),
+           "number of restarts before the delays start from the beginning. Flink has no limit by default.",
+           default=20, minimum=0),
     Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a query that runs "
            "without Spark, in the process of the session. 0: every query runs in Spark. See [where queries "
            "run](sql.md#where-queries-run).",
@@ -169,11 +172,11 @@ _ROWS: tuple[Option, ...] = (
            "one per micro-batch that changes it."),
     Option("table.exec.emit.late-fire.enabled", _BOOLEAN, "Whether windows of GROUP BY TUMBLE and HOP are emitted "
            "again for late rows. Needs windows that are kept: see `table.exec.emit.allow-lateness`.", default=False),
-    Option("table.exec.emit.late-fire.delay", _DURATION, "Time between two results of a window behind its end. 0 is "
+    Option("table.exec.emit.late-fire.delay", _DURATION, "Time between two results of a window after its end. 0 is "
            "one per micro-batch that changes it."),
-    Option("table.exec.emit.allow-lateness", _DURATION, "How long in event time a window is kept behind its end, with "
+    Option("table.exec.emit.allow-lateness", _DURATION, "How long in event time a window is kept after its end, with "
            "`table.exec.emit.late-fire.enabled`. Default: `table.exec.state.ttl`."),
-    Option("late-rows.table", _STRING, "Table that gets the rows that operators drop because they come after the "
+    Option("late-rows.table", _STRING, "Table for late rows, which operators drop because they are behind the "
            "watermark. See [late rows](sql.md#late-rows-as-data). Flink has no such option."),
     Option("table.exec.source.idle-timeout", _DURATION, "A source without rows for this long does not hold back the "
            "watermark. 0 disables this.", default=0),
@@ -221,8 +224,8 @@ _ROWS: tuple[Option, ...] = (
     Option("table.optimizer.non-deterministic-update.strategy", _ENUM, "Whether the planner makes non-deterministic "
            "updates deterministic. With TRY_RESOLVE, a lookup join over updates keeps its results in state.",
            default="IGNORE", values=("IGNORE", "TRY_RESOLVE")),
-    Option("table.optimizer.flink-faults", _ENUM, "Whether known faults of Flink that give wrong rows are corrected, "
-           "in plans and while they run (CORRECTED), or not, for the rows that Flink gives (AS-FLINK). Flink has no "
+    Option("table.optimizer.flink-faults", _ENUM, "Whether stateplan corrects known faults of Flink that make rows "
+           "wrong, in plans and at runtime (CORRECTED), or returns Flink's rows (AS-FLINK). Flink has no "
            "such option. See [faults of Flink](sql.md#faults-of-flink-that-are-corrected).",
            default="CORRECTED", values=("CORRECTED", "AS-FLINK")),
     Option("table.optimizer.reuse-sub-plan-enabled", _BOOLEAN, "Whether equal parts of a plan run only once.",
@@ -272,8 +275,8 @@ _ROWS: tuple[Option, ...] = (
            default=True,
            no_effect="OPTIONS hints are always enabled"),
     Option("table.exec.resource.default-parallelism", _INTEGER, "Parallelism of all operators.", default=-1,
-           no_effect="'parallelism.default' stands in its place"),
-    Option("table.column-expansion-strategy", _STRING, "Which columns SELECT * leaves out.", default="",
+           no_effect="use 'parallelism.default' instead"),
+    Option("table.column-expansion-strategy", _STRING, "Which columns SELECT * omits.", default="",
            refused="SELECT * has all columns"),
     Option("table.legacy-nested-row-nullability", _BOOLEAN, "Whether a NULL row makes its fields nullable.",
            default=False, refused="fields of a row that can be NULL can be NULL"),

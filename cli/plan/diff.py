@@ -31,7 +31,7 @@ def diff(
         ),
     ] = False,
 ) -> int:
-    """Compare two plans and report what the change does to existing state."""
+    """Compare two plans and report the effect of the change on existing state."""
     from stateplan.plans.diff import compare, load_side
     from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 

@@ -24,7 +24,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without writing them.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing plan file.")] = False,
 ) -> None:
-    """Update a plan of an older Flink release to the current format, and report what that does to state."""
+    """Update a plan of an older Flink release to the current format, and report the effect on state."""
     if target is None and not dry_run:
         raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the changes)")
     from stateplan.plans.migrate import migrate, to_json, to_text

@@ -25,7 +25,7 @@ _STARTING = ("startingVersion", "startingTimestamp")
 _REMOVING = ("ignoreDeletes", "ignoreChanges", "skipChangeCommits")
 _FEED = "readChangeFeed"
 _ROLLED = "a worker writes one file for each partition in a micro-batch"
-_NO_CHECKS = "a source looks when a micro-batch is due"
+_NO_CHECKS = "a source checks when a micro-batch is due"
 
 
 class Delta(Connector):
@@ -33,8 +33,8 @@ class Delta(Connector):
 
     name = "delta"
     description = (
-        "Tables of Delta Lake, on a local disk or an object store: a version as it is, new versions as they come, or "
-        "the change data feed. Sinks append rows, or merge them by primary key, exactly once. Needs the extra `delta`."
+        "Tables of Delta Lake, on a local disk or an object store: one version, new versions, or the change data "
+        "feed. Sinks append rows, or merge them by primary key, exactly once. Needs the extra `delta`."
     )
     options = (
         Option(TABLE_PATH, OptionType.STRING, "Path or URL of the folder of the table.", required=True),
@@ -64,12 +64,12 @@ class Delta(Connector):
                 "startingVersion",
                 OptionType.STRING,
                 "First version whose changes are read: a number, or `latest`. In mode streaming, or with "
-                "`readChangeFeed`. Default: the latest version as it is, and then what comes.",
+                "`readChangeFeed`. Default: the rows of the latest version, and then new rows.",
             ),
             Option(
                 "startingTimestamp",
                 OptionType.STRING,
-                "Time from which on changes are read: those of the first version at that time or later. A date, or a "
+                "Time of the first changes to read: those of the first version at that time or later. A date, or a "
                 "date and a time, in UTC.",
             ),
             Option(
@@ -82,18 +82,18 @@ class Delta(Connector):
             Option(
                 "updateCheckDelayMillis",
                 OptionType.LONG,
-                "Delay of the first look, in milliseconds.",
+                "Delay of the first check, in milliseconds.",
                 default=1000,
                 minimum=0,
                 no_effect=_NO_CHECKS,
             ),
-            flag("ignoreDeletes", "Whether to pass over versions that only delete rows, instead of failing."),
+            flag("ignoreDeletes", "Whether to ignore versions that only delete rows, instead of failing."),
             flag(
                 "ignoreChanges",
                 "Whether to read the files that an update, a merge or an overwrite has written, instead of failing. "
-                "Rows that were in the table may come again.",
+                "Rows that were already in the table may be read again.",
             ),
-            flag("skipChangeCommits", "Whether to pass over versions that delete or change rows, instead of failing."),
+            flag("skipChangeCommits", "Whether to ignore versions that delete or change rows, instead of failing."),
             flag(
                 "readChangeFeed",
                 "Whether to read the change data feed: insertions, updates and deletions, as a changelog.",
@@ -101,14 +101,14 @@ class Delta(Connector):
             Option(
                 "maxFilesPerTrigger",
                 OptionType.INTEGER,
-                "How many files a micro-batch reads at most. A version of the change data feed is read as a whole.",
+                "Maximum number of files of a micro-batch. A version of the change data feed is read as a whole.",
                 default=1000,
                 minimum=1,
             ),
             Option(
                 "maxBytesPerTrigger",
                 OptionType.MEMORY_SIZE,
-                "Size of the files that a micro-batch reads at most, but one file at least.",
+                "Maximum size of the files of a micro-batch, but at least one file.",
             ),
             Option(
                 "parquetBatchSize",
@@ -123,7 +123,7 @@ class Delta(Connector):
             Option(
                 "schema_evolution.mode",
                 OptionType.ENUM,
-                "Whether the table may have columns that are not declared, which get NULL (`newcolumn`).",
+                "Whether the table may have columns that are not declared, into which NULL is written (`newcolumn`).",
                 default="no",
                 values=("no", "newcolumn"),
             ),

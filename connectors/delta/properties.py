@@ -87,7 +87,7 @@ PROPERTIES = (
     Option(
         "delta.setTransactionRetentionDuration",
         OptionType.INTERVAL,
-        "How long the log keeps the number of the last micro-batch of a job. A job that stands still for longer may "
+        "How long the log keeps the number of the last micro-batch of a job. A job that is stopped for longer may "
         "write a micro-batch again. Default: forever.",
     ),
     Option("delta.targetFileSize", OptionType.LONG, "Size of files that are written, in bytes.", minimum=1),

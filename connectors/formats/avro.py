@@ -98,7 +98,7 @@ class AvroFormat(_Avro):
         Option(
             "codec",
             OptionType.ENUM,
-            "Compression of written files. Messages have none. Files in `zstandard` are read too.",
+            "Compression of written files. Messages have none. Files in `zstandard` can also be read.",
             default="snappy",
             role=Role.SINK,
             values=("snappy", "null", "deflate", "bzip2", "xz"),
@@ -172,8 +172,7 @@ _REGISTRY = (
     Option(
         "url",
         _TEXT,
-        "URL of the schema registry, or several with commas between them, of which the first that answers is asked. "
-        "Required.",
+        "URL of the schema registry, or several, separated by commas. The first one that responds is used. Required.",
     ),
     Option(
         "subject",
@@ -186,7 +185,7 @@ _REGISTRY = (
         "schema",
         _TEXT,
         "Schema as JSON, for one that differs from the schema that is derived from the columns in names, defaults or "
-        "the order of unions. It must give the types of the columns.",
+        "the order of unions. It must yield the types of the columns.",
     ),
     flag(
         "auto.register.schemas",

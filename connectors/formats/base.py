@@ -35,7 +35,7 @@ IGNORE_PARSE_ERRORS = flag(
 ERRORS_TABLE = Option(
     "errors.table",
     OptionType.STRING,
-    "Table that gets the rows that `ignore-parse-errors` skips. See "
+    "Table for the rows that `ignore-parse-errors` skips. See "
     "[invalid input as data](sql.md#invalid-input-as-data). Flink has no such option.",
     role=Role.SOURCE,
 )

@@ -50,7 +50,7 @@ _CONNECTION = (
     Option(
         "connection.max-retry-timeout",
         OptionType.DURATION,
-        "After what time an attempt to connect, and a connection that is silent, is given up.",
+        "Timeout of an attempt to connect, and of a connection without a response.",
         default=60_000,
         minimum=1000,
     ),
@@ -108,7 +108,7 @@ _CACHE = alike(
     Option(
         "lookup.cache",
         OptionType.ENUM,
-        "What a worker keeps of the rows that it has looked up: nothing, those it was asked for, or the whole table.",
+        "Rows that a worker keeps after a lookup: none, the rows of recent keys, or the whole table.",
         default="NONE",
         values=("NONE", "PARTIAL", "FULL"),
     ),
@@ -236,8 +236,8 @@ class Jdbc(Connector):
 
     name = "jdbc"
     description = (
-        "A table or view of PostgreSQL. A scan reads it once, in one snapshot. A lookup join asks for the rows of keys."
-        " A sink adds rows, or with a primary key upserts and deletes them, exactly once. "
+        "A table or view of PostgreSQL. A scan reads it once, in one snapshot. A lookup join queries the rows of keys."
+        " A sink inserts rows, or with a primary key upserts and deletes them, exactly once. "
         "Needs `pip install 'stateplan[jdbc]'`."
     )
     options = (*_CONNECTION, *_SCAN, *_CACHE, *_SINK)

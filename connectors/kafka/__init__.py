@@ -48,13 +48,13 @@ _COMMON = (
     Option(
         "key.fields-prefix",
         _TEXT,
-        "Text that the names of the key's columns begin with in the table and not in the key. Needs "
+        "Prefix of the names of the key's columns in the table. The names in the key do not have it. Needs "
         "`value.fields-include` = `EXCEPT_KEY`.",
     ),
     Option(
         "value.fields-include",
         _ENUM,
-        "Whether the value has the columns of the key too.",
+        "Whether the value also has the columns of the key.",
         default="ALL",
         values=("ALL", "EXCEPT_KEY"),
     ),
@@ -64,7 +64,7 @@ _BOUNDS = alike(
     Option(
         "scan.bounded.mode",
         _ENUM,
-        "Where a source ends. What is known when the job starts counts.",
+        "Where a source ends. The end is determined when the job starts.",
         default="unbounded",
         values=("unbounded", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
     ),
@@ -89,27 +89,27 @@ _BOUNDS = alike(
     Option(
         "scan.max-rows-per-batch",
         _LONG,
-        "How many messages a micro-batch reads at most. An option of stateplan.",
+        "Maximum number of messages of a micro-batch. An option of stateplan.",
         minimum=1,
     ),
     Option(
         "scan.max-bytes-per-batch",
         OptionType.MEMORY_SIZE,
-        "How many bytes a micro-batch reads at most, judged by the size of recent messages. An option of stateplan.",
+        "Maximum number of bytes of a micro-batch, estimated from the size of recent messages. An option of stateplan.",
         default=256 << 20,
         minimum=1,
     ),
     Option(
         "scan.min-rows-per-batch",
         _LONG,
-        "For how many messages a micro-batch waits, at most for `scan.max-batch-delay`. Has no effect on a source "
-        "that ends. An option of stateplan, as Spark's `minOffsetsPerTrigger`.",
+        "Number of messages for which a micro-batch waits, at most for `scan.max-batch-delay`. It has no effect on "
+        "a bounded source. An option of stateplan, as Spark's `minOffsetsPerTrigger`.",
         minimum=1,
     ),
     Option(
         "scan.max-batch-delay",
         _TIME,
-        "How long after the micro-batch before it a micro-batch waits for `scan.min-rows-per-batch` at most. An option "
+        "Maximum time after the previous micro-batch to wait for `scan.min-rows-per-batch`. An option "
         "of stateplan, as Spark's `maxTriggerDelay`.",
         default=900_000,
         minimum=1,
@@ -152,7 +152,7 @@ _GROUP = Option(
     f"{PREFIX}group.id",
     _TEXT,
     "The consumer group, for its offsets. They are committed after each micro-batch, unless "
-    "`properties.commit.offsets.on.checkpoint` is `false`. The job itself goes on from its checkpoint.",
+    "`properties.commit.offsets.on.checkpoint` is `false`. The job itself continues from its checkpoint.",
     role=Role.SOURCE,
 )
 
@@ -160,14 +160,14 @@ _SINKS = alike(
     Option(
         "sink.delivery-guarantee",
         _ENUM,
-        "What holds for written messages when the job fails.",
+        "Guarantee for written messages if the job fails.",
         default="at-least-once",
         values=("exactly-once", "at-least-once", "none"),
     ),
     Option(
         "sink.transactional-id-prefix",
         _TEXT,
-        "What the id of the transactions begins with. Required for `exactly-once`.",
+        "Prefix of the id of the transactions. Required for `exactly-once`.",
     ),
     Option(
         "sink.transaction-naming-strategy",
@@ -296,7 +296,7 @@ class Kafka(_Topics):
     """Topics whose messages are rows, or changes in a format of changes."""
 
     name = "kafka"
-    description = "Topics of Apache Kafka. Each message is a row, or a change where the format has changes."
+    description = "Topics of Apache Kafka. Each message is a row, or a change with formats of change events."
     format_keys = ("format", "value.format")
     options = (
         *_COMMON[:3],
@@ -327,7 +327,7 @@ class UpsertKafka(_Topics):
     name = "upsert-kafka"
     description = (
         "Topics of Apache Kafka whose messages are the rows of a table with a primary key: a message replaces the row "
-        "of its key, and one without a value deletes it. A source reads from the first message on."
+        "of its key, and a message without a value deletes it. A source reads from the first message."
     )
     format_keys = ("value.format",)
     own_changes = True

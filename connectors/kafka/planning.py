@@ -458,7 +458,7 @@ class Planner:
         return RunError("RUN115", topic=topic, partition=number, table=self.brokers.table, last=last, offset=at)
 
     def _limit(self, at: Offsets, behind: Mapping[Place, int]) -> int | None:
-        """How many messages a micro-batch reads at most."""
+        """Maximum number of messages of a micro-batch."""
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
             place = max(behind, key=lambda p: behind[p])

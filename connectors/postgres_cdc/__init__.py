@@ -102,7 +102,7 @@ class PostgresCdc(Connector):
         Option("connect.max-retries", _NUMBER, "How often to try again to connect.", default=3, minimum=0),
         flag(
             "scan.read-changelog-as-append-only.enabled",
-            "Whether all changes become insertions; the metadata column `row_kind` tells them apart.",
+            "Whether all changes become insertions; the metadata column `row_kind` has the kind of change.",
         ),
         Option(
             "debezium.publication.name",
@@ -157,7 +157,7 @@ class PostgresCdc(Connector):
             _NUMBER,
             "How many checkpoints later to move the slot on.",
             default=3,
-            no_effect="a job goes on from its last micro-batch, whose changes the checkpoint has",
+            no_effect="a job continues from its last micro-batch, whose changes the checkpoint contains",
         ),
         Option(
             "scan.snapshot.fetch.size",

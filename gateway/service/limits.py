@@ -15,8 +15,8 @@ from stateplan.common.options import Option, OptionType, parse_value
 _ROWS = (
     Option("sql-gateway.session.idle-timeout", OptionType.DURATION, "A session without a request for this long is "
            "closed. 0 keeps it forever.", default=600_000),
-    Option("sql-gateway.session.check-interval", OptionType.DURATION, "How often idle sessions are looked for. 0 "
-           "disables this.", default=60_000),
+    Option("sql-gateway.session.check-interval", OptionType.DURATION, "How often the gateway looks for idle sessions. "
+           "0 disables this.", default=60_000),
     Option("sql-gateway.session.max-num", OptionType.INTEGER, "Maximum number of open sessions. Flink's default is "
            "1000000.", default=1000, minimum=1),
     Option("sql-gateway.worker.threads.max", OptionType.INTEGER, "Maximum number of statements that run at the same "
@@ -28,15 +28,15 @@ _ROWS = (
     Option("stateplan.gateway.session.max-waiting", OptionType.INTEGER, "Maximum number of statements of a session "
            "that wait for their turn.", default=100, minimum=1),
     Option("stateplan.gateway.session.max-queries", OptionType.INTEGER, "Maximum number of queries of a session whose "
-           "results are neither read to their end nor closed.", default=20, minimum=1),
+           "results are neither read completely nor closed.", default=20, minimum=1),
     Option("stateplan.gateway.session.max-operations", OptionType.INTEGER, "Number of operations of a session to "
-           "remember. The oldest ones that are over are forgotten first.", default=500, minimum=10),
+           "keep. The oldest finished operations are removed first.", default=500, minimum=10),
     Option("stateplan.gateway.result.page-rows", OptionType.INTEGER, "Maximum number of rows of a page.", default=5000,
            minimum=1),
-    Option("stateplan.gateway.results.max-size", OptionType.MEMORY_SIZE, "No further query is started while results of "
-           "queries that nobody has fetched take so much memory, in all sessions.", default=1 << 30),
-    Option("stateplan.gateway.unread.max-size", OptionType.MEMORY_SIZE, "Memory for requests and answers that clients "
-           "have not sent or read to their end, of all connections.", default=256 << 20),
+    Option("stateplan.gateway.results.max-size", OptionType.MEMORY_SIZE, "No further query starts while unfetched "
+           "results of queries use this amount of memory, in all sessions.", default=1 << 30),
+    Option("stateplan.gateway.unread.max-size", OptionType.MEMORY_SIZE, "Memory for unfinished requests and unread "
+           "responses, of all connections.", default=256 << 20),
     Option("stateplan.gateway.statement.max-length", OptionType.INTEGER, "Maximum number of characters of a statement.",
            default=1_000_000, minimum=1),
 )

@@ -80,7 +80,7 @@ class BadSuppression(Rule, code="PLN003", name="bad-suppression", suppressible=F
 
     Anti-pattern: `"suppress" : {"TTL001" : ""}`, or a code that no rule has.
 
-    Why: without a reason, nobody can tell whether the finding was reviewed or only silenced, and nobody dares to remove
+    Why: without a reason, nobody knows whether the finding was reviewed or only silenced, and nobody dares to remove
     the suppression. Such a suppression has no effect, and the finding is reported.
 
     Best practice: `stateplan plan lint PLAN --suppress TTL001 --reason 'why this result is acceptable'`.

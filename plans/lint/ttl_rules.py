@@ -506,8 +506,8 @@ class ShorterThanRetention(Rule, code="TTL013", name="shorter-than-retention"):
     Anti-pattern: a window aggregation of a day, or an interval join that looks back a day, has a TTL of an hour.
 
     Why: such operators drop their rows by themselves, when the watermark has passed the window or the interval. A TTL
-    that ends earlier takes rows away that are still needed. A window then leaves out what it counted before the pause,
-    or is not emitted at all. An interval join finds no match, and an outer join does not emit the row without one. The
+    that ends earlier takes rows away that are still needed. A window then lacks the rows of before the pause, or is not
+    emitted at all. An interval join finds no match, and an outer join does not emit the row without one. The
     rows are counted as expired, and there is no other sign.
 
     Best practice: set the TTL to the length of the window or interval, and add the watermark delay and the longest

@@ -126,7 +126,7 @@ TWEAKS: dict[str, Tweak] = {
     ),
     "hadoop-defaults": Tweak(
         "sends all options of Hadoop to the tasks, for each level of state",
-        "leaves out the defaults of YARN and MapReduce",
+        "omits the defaults of YARN and MapReduce",
         "two thirds of the size of the options",
     ),
     "session-options": Tweak(
@@ -147,8 +147,8 @@ TWEAKS: dict[str, Tweak] = {
     # of a cluster
     "lost-hosts": Tweak(
         "waits one to two minutes for a host that has lost power or network",
-        "is told of it by the driver, which asks hosts for connections; see [clusters](cluster.md#when-a-host-dies)",
-        "19 to 21 s instead of 105 to 117 s until a job goes on",
+        "learns it from the driver, which connects to hosts regularly; see [clusters](cluster.md#when-a-host-dies)",
+        "19 to 21 s instead of 105 to 117 s until a job continues",
     ),
     # of every job
     "collect-async": Tweak(
