@@ -115,7 +115,7 @@ class StateAdvice:
             out.append(f"only {ago(self.observed, 0)} were observed, less than twice this TTL")
         if self.missed == 0 and self.all.total < _SURE * 10_000:
             rate = min(1.0, _SURE / self.all.total)
-            out.append(f"{self.all.total:,} uses tell no shares below {rate:.2%}")
+            out.append(f"{self.all.total:,} uses are too few to show misses below {rate:.2%}")
         return out
 
     def curve(self) -> list[Point]:

@@ -167,7 +167,7 @@ def test_advice_on_the_command_line(deliveries: Deliveries, tmp_path: Path) -> N
     done = stateplan("advise", deliveries.checkpoint, "join.right", "--format", "json", "--plot", tmp_path / "ttls.svg")
     (state,) = json.loads(done.stdout)["states"]
     assert (state["selector"], state["advised"], state["missed"]) == ("join.right", "735 min", 0)
-    assert state["hiddenAboveMillis"] == 20 * DAY and not state["sure"] and "uses tell no shares" in state["doubts"][0]
+    assert state["hiddenAboveMillis"] == 20 * DAY and not state["sure"] and "uses are too few" in state["doubts"][0]
     assert [p["missed"] for p in state["curve"]] == sorted((p["missed"] for p in state["curve"]), reverse=True)
     assert (tmp_path / "ttls.svg").read_text().startswith("<svg")
 
