@@ -106,17 +106,17 @@ _COUNTED = {"LEFT": 1, "RIGHT": 0, "SEMI": 1, "ANTI": 1}
 
 
 class FlinkKeepsRows(Rule, code="PLN005", name="flink-keeps-rows", severity=Severity.ADVICE):
-    """Flink gives other rows for a join of upserts.
+    """Flink returns other rows for a join of upserts.
 
     Anti-pattern: a LEFT, RIGHT, FULL, SEMI or ANTI join of tables with primary keys into a table with the same key, or
     a join with a further condition such as `o.price < c.cap`. The plan then sends updates without their old rows.
 
     Why: Flink 2.3 counts an update that replaces a row as one more match. When the row is deleted, the row of the other
-    side does not come back. And a pair that no longer meets the condition stays in the table. stateplan looks up the
-    row that is replaced, and gives the rows of SQL, unless `table.optimizer.flink-faults` is `as-flink`.
+    side does not reappear. A pair that no longer meets the condition stays in the table. stateplan looks up the row
+    that is replaced, and returns the rows of SQL, unless `table.optimizer.flink-faults` is `as-flink`.
 
-    Best practice: nothing where stateplan runs the plan. For Flink, let the join see the old rows: write into a table
-    that takes them, such as one of the format `debezium-json`.
+    Best practice: no change is needed if stateplan runs the plan. For Flink, make the join receive the old rows: write
+    into a table that accepts them, such as one of the format `debezium-json`.
 
     Source: FLINK-40681 and FLINK-38579, and runs with Flink 2.3.
     """

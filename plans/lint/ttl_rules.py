@@ -267,7 +267,7 @@ class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
     a group without rows for the TTL restarts within its window.
 
     Best practice: use a TTL of several windows. A window aggregation (`GROUP BY window_start, window_end` directly
-    after the window function) needs no TTL, except for input that falls idle.
+    after the window function) needs no TTL, except for input that becomes idle.
 
     Source: Flink's documentation of window table-valued functions (window operators drop state when the window ends,
     other operators keep it for their TTL), and FLIP-145.
@@ -501,17 +501,17 @@ def _grows(subject: Subject, state: State) -> bool:
 
 
 class ShorterThanRetention(Rule, code="TTL013", name="shorter-than-retention"):
-    """The TTL of a time-bound operator ends before time lets go of its rows.
+    """The TTL of a time-bound operator is shorter than its window or interval.
 
     Anti-pattern: a window aggregation of a day, or an interval join that looks back a day, has a TTL of an hour.
 
     Why: such operators drop their rows by themselves, when the watermark has passed the window or the interval. A TTL
-    that ends earlier takes rows away that are still needed. A window then lacks the rows of before the pause, or is not
-    emitted at all. An interval join finds no match, and an outer join does not emit the row without one. The
-    rows are counted as expired, and there is no other sign.
+    that ends earlier removes rows that are still needed. A window then lacks the rows from before the pause, or is not
+    emitted at all. An interval join finds no match, and an outer join does not emit the row without one. The rows are
+    counted as expired, and there is no other sign.
 
     Best practice: set the TTL to the length of the window or interval, and add the watermark delay and the longest
-    pause of the input. It then only removes what an idle input has left behind.
+    pause of the input. It then removes only rows that an idle input leaves in the state.
 
     Source: FLIP-25 (time to live) and FLIP-145 (window operators drop state when the window ends). Flink has no TTL for
     these operators.

@@ -33,9 +33,8 @@ class ShorterThanUsed(Rule, code="TTL014", name="shorter-than-used"):
     Anti-pattern: a checkpoint shows that one row in five of a join side was met after more than an hour, and the plan
     gives it a TTL of an hour. Lint checks this with `--checkpoint`.
 
-    Why: jobs note how old rows of state are when they are used. A row that has expired by then is missing: the join
-    misses a match, a deduplication emits a duplicate, an aggregate starts again. Data that comes later is like the data
-    so far, unless something has changed.
+    Why: jobs record the ages of rows of state at their use. A row that has expired by then is missing: the join misses
+    a match, a deduplication emits a duplicate, an aggregate starts again. Later data usually resembles earlier data.
 
     Best practice: set a TTL that misses as few uses as you can accept. `stateplan state advise CHECKPOINT` lists TTLs
     with the uses that they miss and the rows that they keep.
@@ -68,8 +67,9 @@ class LongerThanUsed(Rule, code="TTL015", name="longer-than-used", severity=Seve
     Why: rows stay in state that nothing uses again. They take memory, disk and time in every merge. The rule is silent
     when the job was observed for less than twice the time that is needed, because older rows could not be seen.
 
-    Best practice: shorten the TTL. `stateplan state advise CHECKPOINT` says what that frees and what it misses. If rows
-    are needed later only in rare cases, such as once a quarter, suppress the finding with that reason.
+    Best practice: shorten the TTL. `stateplan state advise CHECKPOINT` shows the rows that this frees and the uses that
+    it misses. If rows are needed later only in rare cases, such as once a quarter, suppress the finding with that
+    reason.
 
     Source: the histograms of ages in the metrics of the checkpoint. Flink has no such figures.
     """
