@@ -67,6 +67,8 @@ def faults(text: str) -> list[str]:
             match = re.search(pattern, sentence, re.I)
             if match:
                 found.append(f"'{match[0]}' ({instead}): {sentence}")
+        if len(re.findall(r":(?=\s)", sentence)) > 1:
+            found.append(f"two colons (write two sentences): {sentence}")
         if re.match(r"What (?:\w+ ){1,8}(?:is|are|has|stays|counts)\b[^?]*\.$", sentence):
             found.append(f"'What ...' as a subject (name the thing): {sentence}")
     return found
@@ -111,6 +113,7 @@ def test_help() -> None:
         "If there is none, the command ends.",
         "What the job remembers is in the checkpoint.",
         "| `x` | the number is noted |",
+        "A budget: rows or bytes: the policy decides.",
     ],
 )
 def test_idioms_are_found(sentence: str) -> None:
