@@ -8,11 +8,7 @@ import typer
 
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import (
-    InitOption,
-    SettingsOption,
-    settings,
-)
+from stateplan.cli.options import InitOption, SettingsOption, settings
 from stateplan.cli.plan_files import tells_new_folder
 
 

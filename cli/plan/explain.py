@@ -9,14 +9,7 @@ import typer
 
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import (
-    PlanArgument,
-    SettingsOption,
-    extensions,
-    format_of,
-    output_option,
-    settings,
-)
+from stateplan.cli.options import PlanArgument, SettingsOption, extensions, format_of, output_option, settings
 from stateplan.cli.plan_files import read_plan, tells_new_folder
 
 

@@ -9,13 +9,7 @@ import typer
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.options import (
-    AssignmentsArgument,
-    Format,
-    PlanArgument,
-    SettingsOption,
-    settings,
-)
+from stateplan.cli.options import AssignmentsArgument, Format, PlanArgument, SettingsOption, settings
 from stateplan.cli.plan_files import STREAM, read_plan, write_plan
 
 

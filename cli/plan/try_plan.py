@@ -9,12 +9,7 @@ import typer
 
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import (
-    PlanArgument,
-    ScriptOption,
-    SettingsOption,
-    settings,
-)
+from stateplan.cli.options import PlanArgument, ScriptOption, SettingsOption, settings
 from stateplan.cli.plan_files import check_plot, write_plot
 
 _BETWEEN = re.compile(r",(?![^\[]*\])")

@@ -9,11 +9,7 @@ import typer
 from stateplan.cli.advice import MissOption, PlotOption, set_in_plan, tell
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import (
-    CheckpointArgument,
-    SettingsOption,
-    settings,
-)
+from stateplan.cli.options import CheckpointArgument, SettingsOption, settings
 from stateplan.cli.plan_files import check_plot
 
 

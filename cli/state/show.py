@@ -10,14 +10,7 @@ import typer
 
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
-from stateplan.cli.options import (
-    AtOption,
-    BatchOption,
-    CheckpointArgument,
-    SettingsOption,
-    instant,
-    settings,
-)
+from stateplan.cli.options import AtOption, BatchOption, CheckpointArgument, SettingsOption, instant, settings
 from stateplan.cli.plan_files import STREAM, tells_new_folder
 from stateplan.common.errors import OptionError
 
