@@ -18,6 +18,7 @@ from stateplan.plans.states import StateView
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.inspect.inspection import Snapshot, TableState, operator_states
 from stateplan.runtime.inspect.state_rows import RowRequest
+from stateplan.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,8 +76,6 @@ class CheckpointReader:
             CheckpointError: CKPT001, CKPT002, CKPT041 to CKPT043, or CKPT005.
             PlanError: the plan in it cannot be read.
         """
-        from stateplan.runtime.spark.hadoop import checkpoint_path
-
         given = options or {}
         folder = checkpoint_path(checkpoint, given) if isinstance(checkpoint, str) else checkpoint
         return CheckpointReader(Snapshot.open(folder, batch, at), given)
