@@ -94,7 +94,7 @@ class Console:
             self._out.write(data.decode())
             return
         if sys.stdout is None:
-            raise RunError("RUN090")
+            raise RunError("RUN090", problem="is closed")
         try:
             sys.stdout.flush()
             buffer = getattr(sys.stdout, "buffer", None)
@@ -107,7 +107,9 @@ class Console:
             raise
         except OSError as failure:
             _abandon(sys.stdout)
-            raise RunError("RUN090.raw", strerror=(failure.strerror or str(failure)).lower()) from None
+            raise RunError(
+                "RUN090", problem=f"cannot be written: {(failure.strerror or str(failure)).lower()}"
+            ) from None
 
     def show(self, text: str, data: Any) -> None:
         """A result: ``text`` for people, ``data`` (JSON-ready) for programs."""

@@ -172,7 +172,7 @@ def _warm_up() -> None:
 def _port(text: str) -> int:
     """Raises OptionError OPT105."""
     if not text.isdecimal() or not 0 <= int(text) < 65536:
-        raise OptionError("OPT105", key=_PORT, text=text, declared="Integer", expected="a port, from 0 to 65535")
+        raise OptionError("OPT105", key=_PORT, text=text, expected="a port, from 0 to 65535")
     return int(text)
 
 

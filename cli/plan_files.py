@@ -60,7 +60,7 @@ def write_plan(console: Console, document: PlanDocument, target: str, overwrite:
 def check_plot(plot: str | None) -> None:
     """Raises OptionError OPT403, when a plot cannot be written in the format of its file."""
     if plot is not None and PurePath(plot).suffix.lower() not in (".svg", ".html"):
-        raise OptionError("OPT403.advise", target=plot)
+        raise OptionError("OPT403.ending", target=plot, endings=".svg or .html")
 
 
 def write_plot(console: Console, target: str | None, svg: Callable[[], str], html: Callable[[], str]) -> None:

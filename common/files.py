@@ -499,7 +499,7 @@ def open_input(path: str) -> BinaryIO:
             with reached():
                 raw = fs.open(inner, "rb")
     except OSError as error:
-        raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=path)) from error
+        raise DataError("DATA102", reason=error.strerror or error, place=Place(file=path)) from error
     codec = _codec(path)
     if codec is None:
         return cast("BinaryIO", raw)

@@ -286,7 +286,9 @@ def option_text(option: Option | None, given: Any, key: str) -> str:
         if is_duration and given:
             raise OptionError("OPT105.unit", number=given, key=key)
         return str(given)
-    raise OptionError("OPT105.python", given=repr(given)[:60], key=key, expected=option.expectation if option else None)
+    raise OptionError(
+        "OPT105.class_of_value", given=repr(given)[:60], key=key, expected=option.expectation if option else None
+    )
 
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:
@@ -313,9 +315,9 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
         value = folded.get(text if option.exact else text.lower())
         if value is None:
             raise OptionError(
-                "OPT105.parse_value",
+                "OPT105",
                 text=shown,
-                name=name,
+                key=name,
                 place=place,
                 expected=option.expectation,
                 hint=nearest(shown, option.values),
@@ -330,13 +332,14 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
             else ""
         )
         raise OptionError(
-            "OPT105.parse_value_2", text=shown, name=name, reason=reason, place=place, expected=option.expectation
+            "OPT105.reason", text=shown, key=name, reason=reason, place=place, expected=option.expectation
         ) from error
     if option.minimum is not None and value < option.minimum:
         raise OptionError(
-            "OPT105.parse_value_3",
+            "OPT105.reason",
             text=shown,
-            name=name,
+            key=name,
+            reason=": it is too small",
             place=place,
             expected=option.expectation
             if option.type is not OptionType.DURATION

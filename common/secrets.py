@@ -54,12 +54,14 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
             session that this is not.
     """
 
+    def missing(kind: str, name: str, problem: str, hint: str | None = None) -> OptionError:
+        return OptionError("OPT120", key=key, kind=kind, name=name, problem=problem, place=place, hint=hint)
+
     def value(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "env":
             if name not in os.environ:
-                hint = nearest(name, os.environ)
-                raise OptionError("OPT120.env", key=key, name=name, place=place, hint=hint)
+                raise missing("environment variable", name, "is not set", nearest(name, os.environ))
             return os.environ[name]
         if kind == "file":
             try:
@@ -67,9 +69,9 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
                     return file.read().rstrip("\r\n")
             except (OSError, ValueError) as error:
                 reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
-                raise OptionError("OPT120.file", key=key, name=name, reason=reason, place=place) from error
+                raise missing("file", name, f"cannot be read: {reason}") from error
         if kind == _SESSION:
-            raise OptionError("OPT123", key=key, name=name, variable=_variable(key), place=place)
+            raise OptionError("OPT123", key=key, variable=_variable(key), what=f"the option '{key}'", place=place)
         raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
 
     return _REFERENCE.sub(value, text)
@@ -163,7 +165,9 @@ class Secrets:
                 if match[1] != _SESSION:
                     return match[0]
                 if match[2] not in self.values:
-                    raise OptionError("OPT123.table", key=key, table=table, variable=_variable(key))
+                    raise OptionError(
+                        "OPT123", key=key, variable=_variable(key), what=f"the option '{key}' of the table '{table}'"
+                    )
                 return self.values[match[2]]
 
             return _REFERENCE.sub(value, text)

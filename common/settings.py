@@ -534,7 +534,7 @@ class Configuration:
 def _check_time_zone(text: str, place: Place | None) -> None:
     if text == "default" or session_zone(text) is not None:
         return
-    raise OptionError("OPT105.check_time_zone", text=text, place=place, hint=_near_zone(text))
+    raise OptionError("OPT105", text=text, key="table.local-time-zone", place=place, hint=_near_zone(text))
 
 
 def _near_zone(text: str) -> str | None:

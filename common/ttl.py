@@ -189,7 +189,7 @@ def _parse_iso(trimmed: str) -> int:
     match = _ISO.fullmatch(trimmed)
     parts = match.groups() if match else ()
     if not parts or parts[2] in ("T", "t") or all(parts[i] is None for i in (1, 3, 4, 5)):
-        code = "PLAN054.text" if re.match(r"-\s*[0-9]", trimmed) else "PLAN053.text"
+        code = "PLAN054" if re.match(r"-\s*[0-9]", trimmed) else "PLAN053"
         raise PlanError(code, text=_shorten(trimmed), expected=TTL_FORM, hint=_no_duration_hint(trimmed))
     if len(trimmed) > 4 * _MAX_DIGITS:
         raise _overflow(trimmed)

@@ -278,16 +278,16 @@ def type_from_json(value: Any) -> LogicalType:
     if isinstance(value, str):
         return parse_type(value)
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise StateplanError("TYPE001", value=value)
+        raise StateplanError("TYPE001", value=value, what="type")
     root = value["type"]
     nullable = value.get("nullable", True)
     if not isinstance(nullable, bool):
-        raise StateplanError("TYPE001.type_from_json", nullable=nullable)
+        raise StateplanError("TYPE001.attribute", value=nullable, key="nullable")
     if root == "ROW" and isinstance(value.get("fields"), list):
         fields = []
         for f in value["fields"]:
             if not isinstance(f, dict) or not isinstance(f.get("name"), str) or "fieldType" not in f:
-                raise StateplanError("TYPE001.type_from_json_2", f=f)
+                raise StateplanError("TYPE001", value=f, what="row field")
             fields.append(RowField(f["name"], type_from_json(f["fieldType"]), f.get("description")))
         return LogicalType("ROW", nullable, fields=tuple(fields))
     if root in ("ARRAY", "MULTISET") and "elementType" in value:
@@ -299,17 +299,17 @@ def type_from_json(value: Any) -> LogicalType:
     if root in _KNOWN_OBJECTS and set(value) <= {"type", "nullable", "precision", "kind"}:
         precision = value.get("precision", 6)
         if not isinstance(precision, int) or isinstance(precision, bool):
-            raise StateplanError("TYPE001.type_from_json_3", precision=precision)
+            raise StateplanError("TYPE001.attribute", value=precision, key="precision")
         kind = value.get("kind")
         if kind not in (None, "ROWTIME", "PROCTIME"):
-            raise StateplanError("TYPE001.type_from_json_4", kind=kind)
+            raise StateplanError("TYPE001.attribute", value=kind, key="kind")
         return LogicalType(root, nullable, precision=precision, kind=kind)
     if root in _LENGTH and set(value) <= {"type", "nullable", "length"} and type(value.get("length")) is int:
         return LogicalType(root, nullable, length=value["length"])
     if root in ("RAW", "STRUCTURED_TYPE", "SYMBOL", "DISTINCT_TYPE"):
         return LogicalType(root, nullable, extra=_freeze(value))
     raise StateplanError(
-        "TYPE001.type_from_json_5",
+        "TYPE001.keys",
         root=root,
         value=", ".join(sorted(value)),
         hint=None if root in _KNOWN_OBJECTS else nearest(root, (*_KNOWN_OBJECTS, "ROW", "ARRAY", "MULTISET", "MAP")),
@@ -335,7 +335,7 @@ class _TypeParser:
         self.i = 0
 
     def error(self, pos: int) -> StateplanError:
-        return StateplanError("TYPE001.typeparser", text=self.text, pos=pos + 1)
+        return StateplanError("TYPE001.syntax", text=self.text, pos=pos + 1)
 
     def fail(self) -> StateplanError:
         return self.error(self.tokens[self.i][1] if self.i < len(self.tokens) else len(self.text))
@@ -374,7 +374,7 @@ class _TypeParser:
 
     def parse(self, depth: int = 0) -> LogicalType:
         if depth > 100:
-            raise StateplanError("TYPE001.parse")
+            raise StateplanError("TYPE001.nesting")
         base = self.base(depth)
         if self.skip("NOT", "NULL"):
             return base.not_null()

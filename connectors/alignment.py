@@ -44,7 +44,7 @@ def check_alignment(options: Mapping[str, str], place: Place | None) -> None:
     given = [key for key in (_GROUP, _DRIFT, _INTERVAL) if key in options]
     for key, expected in ((_GROUP, "the name of a group"), (_DRIFT, "a duration such as '1 min'")):
         if given and key not in given:
-            raise OptionError("OPT101.alignment", given=given[0], key=key, expectation=expected, place=place)
+            raise OptionError("OPT101", key=key, expectation=expected, user=f"the option '{given[0]}'", place=place)
 
 
 @dataclass(frozen=True)

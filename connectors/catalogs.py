@@ -196,13 +196,12 @@ def catalog_values(
     for key, text in options.items():
         option, there = match(key, table), places.get(key, place)
         if option is None:
-            expected = one_of(["type", *table])
-            hint = nearest(key, table)
-            raise OptionError("OPT004.unknown", key=key, kind=kind, place=there, expected=expected, hint=hint)
+            problem, expected = f"a catalog of type '{kind}' has no option '{key}'", one_of(["type", *table])
+            raise OptionError("OPT004", problem=problem, place=there, expected=expected, hint=nearest(key, table))
         values[key] = accepted_value(option, text, key, there)
     for option in known:
         if option.required and option.key not in options:
             near = nearest(option.key, [key for key in options if key not in table])
-            expected = option.description
-            raise OptionError("OPT004.missing", key=option.key, kind=kind, place=place, expected=expected, hint=near)
+            problem = f"a catalog of type '{kind}' needs the option '{option.key}'"
+            raise OptionError("OPT004", problem=problem, place=place, expected=option.description, hint=near)
     return values

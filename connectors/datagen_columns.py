@@ -132,7 +132,7 @@ class _Planner:
 
     def plan(self, declared: LogicalType, prefix: str) -> ColumnPlan:
         if declared.root not in _SUPPORTED:
-            raise CatalogError("CAT102", declared=declared.summary(), place=self.place)
+            raise CatalogError("CAT102.generated", declared=declared.summary(), place=self.place)
         kind = self.value(prefix, "kind")
         names = _allowed(declared, kind)
         self.known += [prefix + name for name in names]
@@ -149,7 +149,11 @@ class _Planner:
         rate = self.value(prefix, "null-rate")
         if not 0 <= rate <= 1:
             raise OptionError(
-                "OPT105.plan", options=self.options[prefix + "null-rate"], prefix=prefix, place=self.place
+                "OPT105",
+                text=self.options[prefix + "null-rate"],
+                key=prefix + "null-rate",
+                place=self.place,
+                expected="a number from 0 to 1",
             )
         return ColumnPlan(
             declared,
@@ -174,17 +178,23 @@ class _Planner:
         for name in ("start", "end"):
             key = prefix + name
             if key not in self.options:
-                raise OptionError("OPT101", key=key, place=self.place)
+                raise OptionError(
+                    "OPT101", key=key, user="the sequence", expectation="a whole number", place=self.place
+                )
             try:
                 ends.append(int(self.options[key]))
             except ValueError as error:
-                raise OptionError("OPT105.sequence", options=self.options[key], key=key, place=self.place) from error
+                raise OptionError(
+                    "OPT105", key=key, text=self.options[key], place=self.place, expected="a whole number"
+                ) from error
         if ends[1] < ends[0]:
-            raise OptionError("OPT106", prefix=prefix, place=self.place)
+            raise OptionError("OPT106", prefix=prefix, low="start", high="end", ends=ends, place=self.place)
         if declared.root in _INTEGER_RANGES:
             low, high = _INTEGER_RANGES[declared.root]
             if ends[0] < low or ends[1] > high:
-                raise OptionError("OPT105.sequence_2", ends=ends, type=declared, low=low, high=high, place=self.place)
+                raise OptionError(
+                    "OPT105.sequence_range", ends=ends, type=declared, low=low, high=high, place=self.place
+                )
         return ends[0], ends[1]
 
     def range(self, declared: LogicalType, prefix: str) -> tuple[Any, Any]:
@@ -202,7 +212,7 @@ class _Planner:
             for name, default in zip(("min", "max"), limits, strict=True)
         ]
         if ends[0] > ends[1]:
-            raise OptionError("OPT106.range", prefix=prefix, ends=ends, place=self.place)
+            raise OptionError("OPT106", prefix=prefix, ends=ends, low="min", high="max", place=self.place)
         return ends[0], ends[1]
 
     def length(self, declared: LogicalType, prefix: str) -> int:
@@ -211,10 +221,15 @@ class _Planner:
             return wanted if wanted is not None else _DEFAULT_SIZE
         key, limit = prefix + "length", declared.length or 1
         if wanted is not None and declared.root in ("CHAR", "BINARY"):
-            raise OptionError("OPT108.length", key=key, declared=declared.summary(), place=self.place)
+            raise OptionError("OPT108.fixed_length", key=key, declared=declared.summary(), place=self.place)
         if wanted is not None and wanted > limit:
             raise OptionError(
-                "OPT108.length_2", key=key, wanted=wanted, declared=declared.summary(), limit=limit, place=self.place
+                "OPT108.longer_than_type",
+                key=key,
+                wanted=wanted,
+                declared=declared.summary(),
+                limit=limit,
+                place=self.place,
             )
         if declared.root in ("CHAR", "BINARY"):
             return limit
@@ -235,6 +250,6 @@ def column_plans(
     for key in planner.options:
         if key not in planner.known:
             raise OptionError(
-                "OPT108.column_plans", key=key, known=planner.known, place=place, hint=nearest(key, planner.known)
+                "OPT108.no_column", key=key, known=planner.known, place=place, hint=nearest(key, planner.known)
             )
     return plans

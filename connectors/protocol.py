@@ -485,7 +485,7 @@ class Connector:
         """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""
         option = match(key, {o.key: o for o in self.options})
         if option is None:
-            raise OptionError("OPT104.option_value", key=key, name=self.name)
+            raise OptionError("OPT104", key=key, owner=f"connector '{self.name}'")
         return parse_value(option, options[key], key) if key in options else option.default
 
     def format_key(self, options: Mapping[str, str]) -> str:

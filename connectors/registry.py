@@ -244,7 +244,12 @@ def find_connector(options: Mapping[str, str], place: Place | None = None) -> Co
     name = options.get("connector")
     if name is None:
         raise OptionError(
-            "OPT101.find_connector", names=_connectors.names(), place=place, hint=_near_key("connector", options)
+            "OPT101",
+            names=_connectors.names(),
+            user="the table",
+            key="connector",
+            place=place,
+            hint=_near_key("connector", options),
         )
     connector = _connectors.find(name, place)
     if connector is None:
@@ -292,7 +297,14 @@ def _format_in(key: str, connector: Connector, options: Mapping[str, str], role:
     names = formats_of(connector, role)
     if name is None:
         hint = _near_key(key, options)
-        raise OptionError("OPT101.find_format", key=key, name=connector.name, names=names, place=place, hint=hint)
+        raise OptionError(
+            "OPT101",
+            key=key,
+            user=f"the connector '{connector.name}'",
+            expectation=one_of([f"'{n}'" for n in names]),
+            place=place,
+            hint=hint,
+        )
     what = f"unknown format '{name}'" if fmt is None else f"the connector '{connector.name}' has no format '{name}'"
     raise OptionError("OPT103", problem=what, names=names, place=place, hint=nearest(name, names))
 
@@ -436,13 +448,13 @@ class _Options:
         options, known = self.options, self.known
         for one, other in _exclusive(self.formats):
             if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
-                raise OptionError("OPT106.validate_table", one=one, other=other, place=self.place)
+                raise OptionError("OPT106.both", one=one, other=other, place=self.place)
         for key, option in known.items():
             if option.required and key not in options:
                 raise OptionError(
-                    "OPT101.validate_table",
+                    "OPT101",
                     key=key,
-                    name=self.connector.name,
+                    user=f"the connector '{self.connector.name}'",
                     expectation=option.expectation,
                     place=self.place,
                     hint=_near_key(key, options),
@@ -477,7 +489,7 @@ def _check_schema(
             owner, meaning = f"a table of format '{fmt.name}'", fmt.reserved[name]
         else:
             continue
-        raise CatalogError("CAT102.check_schema", owner=owner, name=name, meaning=meaning, place=place)
+        raise CatalogError("CAT102.reserved_name", owner=owner, name=name, meaning=meaning, place=place)
 
 
 # ---- what a table is -------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class ExecGraph:
         """
         found = self._by_id.get(node_id)
         if found is None:
-            raise PlanError("PLAN037.node", node_id=node_id, some=_some(self._by_id))
+            raise PlanError("PLAN037.no_such_node", node_id=node_id, some=_some(self._by_id))
         return found
 
     def inputs(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
@@ -203,7 +203,7 @@ class ExecGraph:
                 PLAN068 (a type that is not that of the field).
         """
         if not self.sinks:
-            raise _error("PLAN048", "/nodes", sink=_SINK)
+            raise _error("PLAN048", "/nodes", sink=_SINK, what="sink")
         for node in self.nodes:
             self._check_inputs(node)
         reached, open_ids = set[int](), [sink.id for sink in self.sinks]
@@ -229,7 +229,10 @@ class ExecGraph:
             )
         if len(node.input_properties) != have:
             raise _error(
-                "PLAN047.check_inputs", self.pointer(node) + "/inputProperties", node=node, count=_count(have, "input")
+                "PLAN047.input_properties",
+                self.pointer(node) + "/inputProperties",
+                node=node,
+                count=_count(have, "input"),
             )
 
     def _check_fields(self, node: ExecNode) -> None:
@@ -254,7 +257,7 @@ class ExecGraph:
             )
         for have, computed in zip(out, want or (), strict=False):
             if computed is not None and have.type.root != computed.root:
-                raise _error("PLAN068.check_output", pointer, what=what, have=have, expected=computed.summary())
+                raise _error("PLAN068.computed", pointer, what=what, have=have, expected=computed.summary())
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
         one = len(self._inputs[node.id]) == 1
@@ -324,13 +327,17 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
     for key in data:
         if key not in _TOP:
             raise PlanError(
-                "PLAN045", key=key, top=", ".join(_TOP), place=Place(pointer=f"/{escape(key)}"), hint=nearest(key, _TOP)
+                "PLAN045",
+                key=key,
+                known=", ".join(_TOP),
+                place=Place(pointer=f"/{escape(key)}"),
+                hint=nearest(key, _TOP),
             )
     for key, kind, name in zip(_TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True):
         if key not in data:
             raise _error("PLAN041", "", key=key)
         if not isinstance(data[key], kind):
-            raise _error("PLAN040", f"/{key}", key=key, shown=shown(data[key]), expected=name)
+            raise _error("PLAN040", f"/{key}", shown=shown(data[key]), what=f'"{key}"', expected=name)
     if data["flinkVersion"] not in FLINK_VERSIONS:
         raise PlanError(
             "PLAN066",
@@ -340,26 +347,32 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
         )
     if not data["nodes"]:
-        raise _error("PLAN048.top_level", "/nodes")
+        raise _error("PLAN048", "/nodes", what="nodes")
     return data["flinkVersion"], data["nodes"], data["edges"]
 
 
 def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
     pointer = f"/edges/{position}"
     if not isinstance(raw, dict):
-        raise _error("PLAN040.edge", pointer, shown=shown(raw))
+        raise _error("PLAN040", pointer, shown=shown(raw), what="an edge")
     for key in ("source", "target"):
         if key not in raw:
             raise _error("PLAN041", pointer, key=key)
         if not isinstance(raw[key], int) or isinstance(raw[key], bool):
-            raise _error("PLAN040.edge_2", f"{pointer}/{key}", key=key, shown=shown(raw[key]))
+            raise _error(
+                "PLAN040",
+                f"{pointer}/{key}",
+                shown=shown(raw[key]),
+                what=f"the {key} of an edge",
+                expected="the id of a node",
+            )
     for key in raw:
         if key not in _EDGE:
             if strict:
                 raise PlanError(
-                    "PLAN045.edge",
+                    "PLAN045",
                     key=key,
-                    keys=sorted(_EDGE),
+                    known=sorted(_EDGE),
                     place=Place(pointer=f"{pointer}/{escape(key)}"),
                     hint=nearest(key, _EDGE),
                 )

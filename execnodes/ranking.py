@@ -53,7 +53,7 @@ class ConstantRange(PlanModel):
     @model_validator(mode="after")
     def _not_empty(self) -> ConstantRange:
         if self.end < 1 or self.start > self.end:
-            raise custom_error(PlanError("PLAN044.not_empty", start=self.start, end=self.end))
+            raise custom_error(PlanError("PLAN044.rank_range", start=self.start, end=self.end))
         return self
 
 

@@ -159,7 +159,7 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
         ]
         if warnings and strict_unknown:
             raise PlanError(
-                "PLAN045.node_from_json",
+                "PLAN045.of_unknown_node",
                 problem=warnings[0].message,
                 known=", ".join(known),
                 place=Place(pointer=warnings[0].pointer),
@@ -189,12 +189,12 @@ def _ttls_without_unit(data: Mapping[str, Any], pointer: str) -> list[PlanWarnin
 
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     if not isinstance(data, dict):
-        raise PlanError("PLAN031", shown=shown(data), place=Place(pointer=pointer))
+        raise PlanError("PLAN031", what=f"is {shown(data)}", place=Place(pointer=pointer), expected="an object")
     type_name = data.get("type")
     if not isinstance(type_name, str):
         what = 'has no "type"' if "type" not in data else f"has the type {shown(type_name)}"
         raise PlanError(
-            "PLAN031.class_of",
+            "PLAN031",
             what=what,
             prefix=PREFIX,
             place=Place(pointer=pointer),

@@ -65,7 +65,7 @@ def _read_state_name(value: Any) -> str:
 def _read_predicate(value: Any) -> str:
     if not isinstance(value, str) or value.lower() != "lookup_miss":
         names = "'lookup_miss'"
-        raise custom_error(PlanError("PLAN046.plan_error", what="the predicate", shown=shown(value), names=names))
+        raise custom_error(PlanError("PLAN046", what="the predicate", shown=shown(value), names=names))
     return value
 
 
@@ -154,7 +154,7 @@ class AggCall(PlanModel):
     @model_validator(mode="after")
     def _one_function(self) -> AggCall:
         if sum(n is not None for n in (self.internal_name, self.system_name, self.catalog_name)) != 1:
-            raise custom_error(PlanError("PLAN044.one_function"))
+            raise custom_error(PlanError("PLAN044.unnamed_function"))
         return self
 
     _user: Any = PrivateAttr(default=None)
@@ -216,8 +216,10 @@ class JoinSpec(PlanModel):
 
     @model_validator(mode="after")
     def _same_length(self) -> JoinSpec:
-        if not len(self.left_keys) == len(self.right_keys) == len(self.filter_nulls):
-            raise custom_error(PlanError("PLAN044.same_length", spec=self))
+        left, right, nulls = len(self.left_keys), len(self.right_keys), len(self.filter_nulls)
+        if not left == right == nulls:
+            counts = f"{left} left keys, {right} right keys and {nulls} filterNulls"
+            raise custom_error(PlanError("PLAN044.counts", title="a join", counts=counts))
         return self
 
 
@@ -246,7 +248,7 @@ class Column(PlanModel):
     def _complete(self) -> Column:
         key, value = ("expression", self.expression) if self.kind == "COMPUTED" else ("dataType", self.data_type)
         if value is None:
-            raise custom_error(PlanError("PLAN041.complete", kind=self.kind.lower(), name=self.name, key=key))
+            raise custom_error(PlanError("PLAN041.key_of_column", name=self.name, what=f'"{key}"'))
         return self
 
     @property
@@ -255,7 +257,7 @@ class Column(PlanModel):
         if self.data_type is not None:
             return self.data_type
         if self.expression is None:
-            raise PlanError("PLAN041.type", name=self.name)
+            raise PlanError("PLAN041.key_of_column", name=self.name, what="type or expression")
         return self.expression.rex_node.type
 
 

@@ -58,10 +58,10 @@ _EXPECTED = {
     "greater_than_equal": "a whole number from {ge}",
     "union_tag_not_found": 'an object with "type"',
 }
-_MISSING = ("PLAN041.missing", "")
+_MISSING = ("PLAN041", "")
 _MISSING_STATE = {
-    "ttl": ("PLAN051.missing", f'"ttl" with {TTL_FORM}'),
-    "name": ("PLAN058.missing", '"name" with a text such as "leftState"'),
+    "ttl": ("PLAN051", f'"ttl" with {TTL_FORM}'),
+    "name": ("PLAN058.no_name", '"name" with a text such as "leftState"'),
 }
 
 
@@ -181,15 +181,13 @@ def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: st
         return PlanError(code, key=last, place=inside, expected=expected or f'"{last}"')
     if kind == "extra_forbidden":
         known = _known_keys(cls, data, path)
-        return PlanError(
-            "PLAN045.plan_error", last=last, known=", ".join(known), place=place, hint=nearest(last, known)
-        )
+        return PlanError("PLAN045", key=last, known=", ".join(known), place=place, hint=nearest(last, known))
     what = _named(path)
     if kind in ("literal_error", "union_tag_invalid"):
         names = re.findall(r"'([^']*)'", str(ctx.get("expected") or ctx.get("expected_tags") or ""))
         value = ctx.get("tag", item["input"])
         return PlanError(
-            "PLAN046.plan_error",
+            "PLAN046",
             what=what,
             shown=shown(value),
             names=", ".join(names),
@@ -197,7 +195,7 @@ def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: st
             hint=nearest(value, names) if isinstance(value, str) else None,
         )
     expected = _EXPECTED.get(kind, "").format(**ctx) or item["msg"]
-    return PlanError("PLAN040.plan_error", what=what, shown=shown(item["input"]), place=place, expected=expected)
+    return PlanError("PLAN040", what=what, shown=shown(item["input"]), place=place, expected=expected)
 
 
 def _named(path: _Path) -> str:

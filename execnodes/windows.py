@@ -27,7 +27,7 @@ def parse_duration(text: str) -> int:
     """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise PlanError("PLAN044.parse_duration", text=text)
+        raise PlanError("PLAN044.duration", shown=f"{text!r:.60}")
     days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
     return ((days * 24 + hours) * 60 + minutes) * 60_000 + round(float(match[4] or 0) * 1000)
 
@@ -51,7 +51,7 @@ def _read_duration(value: Any) -> int:
         return value
     try:
         if not isinstance(value, str):
-            raise PlanError("PLAN044.read_duration", shown=shown(value))
+            raise PlanError("PLAN044.duration", shown=shown(value), expected='a text such as "PT5S"')
         return parse_duration(value)
     except PlanError as error:
         raise custom_error(error) from None
@@ -77,7 +77,7 @@ class _Window(PlanModel):
         for attribute, name, _, _ in self.layout():
             length = vars(self)[attribute]
             if attribute not in ("type", "offset") and length <= 0:
-                raise custom_error(PlanError("PLAN044.check", name=name, size=length))
+                raise custom_error(PlanError("PLAN044.window_size", name=name, size=length))
         return self
 
 
@@ -109,7 +109,7 @@ class CumulativeWindow(_Window):
     @model_validator(mode="after")
     def _multiple(self) -> Self:
         if self.max_size % self.step:
-            raise custom_error(PlanError("PLAN044.positive", max_size=self.max_size, step=self.step))
+            raise custom_error(PlanError("PLAN044.window_step", max_size=self.max_size, step=self.step))
         return self
 
 
@@ -196,7 +196,7 @@ class _GroupWindow(PlanModel):
         for name in ("size", "slide", "gap"):
             length = _read_duration(vars(self).get(name, 1))
             if length <= 0:
-                raise custom_error(PlanError("PLAN044.check", name=name, size=length))
+                raise custom_error(PlanError("PLAN044.window_size", name=name, size=length))
         return self
 
 

@@ -45,7 +45,13 @@ def _is_interval(rex: Rex) -> bool:
 
 def _wrong(name: str, operands: Sequence[Rex], place: Place | None) -> SqlError:
     shown = ", ".join(o.type.summary() for o in operands)
-    return SqlError("SQL203.wrong", name=name, shown=shown, place=place)
+    return SqlError(
+        "SQL203",
+        name=name,
+        types=shown,
+        place=place,
+        expected="two numbers, a date or time and an interval, or two intervals of one kind",
+    )
 
 
 def _plain(name: str, operands: Sequence[Rex], t: LogicalType, syntax: str = "BINARY") -> Call:
@@ -76,7 +82,7 @@ def _sum(operands: Sequence[Rex], place: Place | None, name: str) -> Rex:
     if _is_interval(a) and a.type.root == b.type.root:
         return _plain(name, operands, _interval_merge(a.type, b.type).as_nullable(nullable))
     if name == "-" and _is_datetime(a) and _is_datetime(b):
-        raise SqlError("SQL203.minus", place=place)
+        raise SqlError("SQL203.unit_missing", what="the difference of two dates or times", place=place)
     raise _wrong(name, operands, place)
 
 

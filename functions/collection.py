@@ -22,13 +22,13 @@ def _array(element: LogicalType, nullable: bool) -> LogicalType:
 def _array_of(operands: Sequence[Rex]) -> LogicalType:
     element = least_restrictive([o.type for o in operands])
     if element is None:
-        raise SqlError("SQL203.array_of")
+        raise SqlError("SQL203.no_common_type", what="the elements of ARRAY", types=[o.type for o in operands])
     return _array(element, False)
 
 
 def _map_operands(operands: Sequence[Rex]) -> list[Rex]:
     if len(operands) % 2:
-        raise SqlError("SQL202.map_operands")
+        raise SqlError("SQL202.takes", name="MAP", what="(key, value) pairs")
     keys, values = to_least_restrictive(operands[0::2]), to_least_restrictive(operands[1::2])
     return [x for pair in zip(keys, values, strict=True) for x in pair]
 
@@ -37,7 +37,7 @@ def _map_of(operands: Sequence[Rex]) -> LogicalType:
     sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
     key, value = sides
     if key is None or value is None:
-        raise SqlError("SQL203.map_of")
+        raise SqlError("SQL203.no_common_type", what="the keys or the values of MAP", types=[o.type for o in operands])
     return LogicalType("MAP", False, children=(key, value))
 
 
@@ -59,7 +59,7 @@ def row_item(row: LogicalType, index: Rex) -> RowField:
         return fields[wanted]
     shown = one_of([f"'{name}'" for name in fields])
     hint = nearest(wanted, fields) if isinstance(wanted, str) else None
-    raise SqlError("SQL203.row_item", type=row.summary(), shown=shown, count=len(fields), hint=hint)
+    raise SqlError("SQL203.no_such_field", type=row, shown=shown, count=len(fields), hint=hint)
 
 
 def _item(operands: Sequence[Rex]) -> LogicalType:
@@ -77,16 +77,16 @@ def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
         return operands
     if container.type.root == "VARIANT":
         if not (index.type.is_integer or (index.type.is_string and isinstance(index, Literal))):
-            raise SqlError("SQL203.variant_item", type=index.type.summary())
+            raise SqlError("SQL203.other_type", type=index.type, what="the index of a VARIANT")
         return operands
     if container.type.root == "MAP" and family(index.type) != family(container.type.children[0]):
         key = container.type.children[0]
-        raise SqlError("SQL203.map_key", type=index.type.summary(), key=key.summary())
+        raise SqlError("SQL203.other_type", type=index.type, what="the key of a map", wanted=key)
     if container.type.root == "ARRAY" and index.type.root != "INTEGER":
-        raise SqlError("SQL203.item_operands", type=index.type.summary())
-    first = isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1
-    if container.type.root == "ARRAY" and first:
-        raise SqlError("SQL203.item_operands_2")
+        raise SqlError("SQL203.other_type", type=index.type, what="an array index")
+    position = index.value if isinstance(index, Literal) else None
+    if container.type.root == "ARRAY" and isinstance(position, int) and position < 1:
+        raise SqlError("SQL203.out_of_range", what="an array index", value=position)
     return operands
 
 
@@ -103,9 +103,11 @@ def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
     """
     array, element, *rest = operands
     if array.type.root == "NULL":
-        raise SqlError("SQL203.with_element")
+        raise SqlError("SQL203.untyped_null", what="an array")
     if not is_implicit(element.type, array.type.children[0]):
-        raise SqlError("SQL203.element", type=element.type.summary(), array=array.type.summary())
+        raise SqlError(
+            "SQL203.other_type", type=element.type, what="the element of an array", wanted=array.type.children[0]
+        )
     inner = array.type.children[0]
     if element.type.root == "NULL":
         return [array, null_literal(inner), *rest]
@@ -127,7 +129,9 @@ def _appended(operands: Sequence[Rex]) -> LogicalType:
 def _merged(operands: Sequence[Rex]) -> LogicalType:
     inner = common_type([o.type.children[0] for o in operands])
     if inner is None:
-        raise SqlError("SQL203.merged")
+        raise SqlError(
+            "SQL203.no_common_type", what="the elements of the arrays", types=[o.type.children[0] for o in operands]
+        )
     return _array(inner, any_nullable(operands))
 
 
@@ -166,7 +170,7 @@ def _entries(operands: Sequence[Rex]) -> LogicalType:
 def _map_union(operands: Sequence[Rex]) -> LogicalType:
     merged = common_type([o.type for o in operands])
     if merged is None:
-        raise SqlError("SQL203.map_union")
+        raise SqlError("SQL203.no_common_type", what="the maps", types=[o.type for o in operands])
     return merged
 
 
@@ -177,7 +181,7 @@ def _joined(operands: Sequence[Rex]) -> LogicalType:
     """Raises SqlError SQL203 for an array of anything but texts."""
     element = operands[0].type.children[0]
     if not element.is_string:
-        raise SqlError("SQL203.joined", type=operands[0].type.summary())
+        raise SqlError("SQL203", name="ARRAY_JOIN", types=operands[0].type)
     return STRING.as_nullable(any_nullable(operands))
 
 

@@ -23,7 +23,7 @@ def _constructor(name: str, on_null: str) -> Rewrite:
         flagged = bool(operands) and operands[0].type.root == "SYMBOL"
         values = operands[1:] if flagged else operands
         if name == "JSON_OBJECT" and len(values) % 2:
-            raise SqlError("SQL202.rewrite", place=place)
+            raise SqlError("SQL202.takes", name="JSON_OBJECT", what="(key, value) pairs", place=place)
         flag = operands[0] if flagged else symbol("JSON_ON_NULL", on_null)
         return Call(STRING.not_null(), (flag, *values), f"${name}$1")
 

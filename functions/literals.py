@@ -53,7 +53,7 @@ def number_literal(text: str, place: Place | None = None) -> Literal:
         return Literal(INT.not_null(), value)
     if -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX:
         return Literal(BIGINT.not_null(), value)
-    raise SqlError("SQL205.number_literal", text=text, largest=_BIGINT_MAX, smallest=-_BIGINT_MAX - 1, place=place)
+    raise SqlError("SQL205.out_of_range", text=text, largest=_BIGINT_MAX, smallest=-_BIGINT_MAX - 1, place=place)
 
 
 def boolean_literal(value: bool) -> Literal:
@@ -72,12 +72,14 @@ def binary_literal(hexadecimal: str, place: Place | None = None) -> Literal:
     except ValueError:
         data = None
     if data is None or len(hexadecimal) % 2:
-        raise SqlError("SQL206", hexadecimal=hexadecimal, place=place)
+        raise SqlError(
+            "SQL206", literal=f"x'{hexadecimal:.40}'", place=place, expected="an even number of hexadecimal digits"
+        )
     return Literal(binary(len(data), nullable=False), base64.b64encode(data).decode())
 
 
 def _bad(kind: str, text: str, form: str, place: Place | None) -> SqlError:
-    return SqlError("SQL206.bad", kind=kind, text=text, form=form, place=place)
+    return SqlError("SQL206", literal=f"{kind} '{text:.40}'", place=place, expected=f"{kind} '{form}'")
 
 
 def date_literal(text: str, place: Place | None = None) -> Literal:
@@ -206,7 +208,7 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
     name = unit.upper()
     if name not in TIME_UNITS:
         expected, hint = ", ".join(TIME_UNITS), nearest(name, TIME_UNITS)
-        raise SqlError("SQL206.unit_literal", unit=unit, place=place, expected=expected, hint=hint)
+        raise SqlError("SQL206", literal=f"the unit of time {unit!r:.40}", place=place, expected=expected, hint=hint)
     return symbol("TIME_UNIT_RANGE", name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateplan.common.errors import Place, SqlError
+from stateplan.common.errors import Place, SqlError, one_of
 from stateplan.common.types import DOUBLE, INT, STRING, LogicalType
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
@@ -29,11 +29,10 @@ def _whole(operands: Sequence[Rex]) -> LogicalType:
     """
     t = operands[0].type
     unit = operands[1].value if len(operands) > 1 and isinstance(operands[1], Literal) else None
-    if t.is_numeric and unit is not None:
-        raise SqlError("SQL203.rounding", type=t.summary(), unit=unit, expected="no unit")
-    if not t.is_numeric and unit not in ROUNDED_TO:
-        code = "SQL203.rounding" if unit is not None else "SQL203.rounding_of"
-        raise SqlError(code, type=t.summary(), unit=unit, expected=f"one of {', '.join(ROUNDED_TO)}")
+    units = () if t.is_numeric else ROUNDED_TO
+    if unit not in (units or (None,)):
+        code = "SQL203.unknown_unit" if unit is not None else "SQL203.unit_missing"
+        raise SqlError(code, what=f"FLOOR or CEIL of {t.summary()}", unit=unit, expected=one_of(units) or "no unit")
     if t.root == "DECIMAL":
         return decimal(t.precision or 10, 0, t.nullable)
     return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
@@ -60,7 +59,7 @@ def _alike(operands: Sequence[Rex]) -> Sequence[Rex]:
     """Raises SqlError SQL203, for a DECIMAL next to another number, which Flink does not compute with."""
     exact = [o.type.root == "DECIMAL" for o in operands]
     if any(exact) and not all(exact):
-        raise SqlError("SQL203.alike", a=operands[0].type.summary(), b=operands[1].type.summary())
+        raise SqlError("SQL203", name="ATAN2", types=[o.type for o in operands])
     return operands
 
 

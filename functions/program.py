@@ -167,8 +167,8 @@ class Program(Frozen):
                 values = ", ".join(_quoted(v) for v in row)
                 text = None if check.call is None else rex_text(check.call, self.names)
                 raise DataError(
-                    "DATA301.verify",
-                    function=check.function,
+                    "DATA301",
+                    name=check.function,
                     problem=check.problem.replace("{}", values),
                     place=Place(operator=self.operator, expression=text),
                 )

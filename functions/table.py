@@ -85,7 +85,7 @@ class ScalarFunction:
     def check(self, operands: Sequence[Rex], place: Place | None = None) -> None:
         """Raises SqlError SQL201 (not supported), SQL202 (operand count) or SQL203 (operand types)."""
         if self.reason is not None:
-            raise SqlError("SQL201.check", name=self.name, reason=self.reason, place=place)
+            raise SqlError("SQL201", name=self.name, reason=self.reason, place=place)
         required = len(self.takes) - self.optional
         count = len(operands)
         if count < required or (count > len(self.takes) and not self.variadic):
@@ -95,14 +95,19 @@ class ScalarFunction:
             if operand.type.root == "NULL" and isinstance(operand, Literal):
                 if self.nulls:
                     continue
-                raise SqlError("SQL203.check", index=index + 1, name=self.name, place=place, expected=self.signature)
+                raise SqlError(
+                    "SQL203.untyped_null",
+                    what=f"argument {index + 1} of {self.name}",
+                    place=place,
+                    expected=self.signature,
+                )
             if not accepts(wanted, operand):
                 shown = ", ".join(o.type.summary() for o in operands)
                 raise SqlError(
-                    "SQL203.check_2",
+                    "SQL203.operand",
                     name=self.name,
-                    shown=shown,
-                    index=index + 1,
+                    types=shown,
+                    position=index + 1,
                     type=operand.type,
                     place=place,
                     expected=self.signature,

@@ -21,7 +21,7 @@ def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
     """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
     given = operands[0].type
     if given.kind != "ROWTIME":
-        raise SqlError("SQL203.of_rowtime", given=given.summary())
+        raise SqlError("SQL203.other_type", what="the argument of CURRENT_WATERMARK", type=given)
     return LogicalType(given.root, precision=given.precision)
 
 
@@ -39,7 +39,7 @@ _ADD_UNITS = {
 def _unit(operand: Rex, name: str, supported: Sequence[str], place: Place | None) -> str:
     unit = str(operand.value) if isinstance(operand, Literal) else ""
     if unit not in supported:
-        raise SqlError("SQL203.unit", name=name, unit=unit, place=place, expected=", ".join(supported))
+        raise SqlError("SQL203.unknown_unit", what=name, unit=unit, place=place, expected=", ".join(supported))
     return unit
 
 
@@ -79,7 +79,7 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     start, end = operands[1], operands[2]
     roots = {start.type.root, end.type.root}
     if "TIMESTAMP_WITH_LOCAL_TIME_ZONE" in roots and len(roots) > 1:
-        raise SqlError("SQL203.diff", place=place)
+        raise SqlError("SQL203", name="TIMESTAMPDIFF", types=(start.type, end.type), place=place)
     nullable = start.type.nullable or end.type.nullable
     base, size = _DIFF_UNITS[unit]
     difference = Call(interval_type(base).as_nullable(nullable), (end, start), "$-$1", "SPECIAL")
@@ -106,7 +106,7 @@ def _instant(operands: Sequence[Rex]) -> LogicalType:
     numeric = operands[0].type.is_numeric
     precise = all(o.type.is_string or o.type.root == "INTEGER" for o in operands[1:])
     if any(o.type.is_string == numeric for o in operands[1:]) or (numeric and len(operands) > 2) or not precise:
-        raise SqlError("SQL203.instant", shown=", ".join(o.type.summary() for o in operands))
+        raise SqlError("SQL203", name="TO_TIMESTAMP_LTZ", types=[o.type for o in operands])
     return _LTZ3
 
 
@@ -129,7 +129,7 @@ def _extracted(operands: Sequence[Rex]) -> LogicalType:
     unit = str(flag.value) if isinstance(flag, Literal) else ""
     if unit not in _PARTS[operand.type.root]:
         units = ", ".join(_PARTS[operand.type.root])
-        raise SqlError("SQL203.extracted", unit=unit, type=operand.type.summary(), expected=units)
+        raise SqlError("SQL203.unknown_unit", unit=unit, what=f"EXTRACT of {operand.type.summary()}", expected=units)
     return BIGINT.as_nullable(operand.type.nullable)
 
 

@@ -39,7 +39,7 @@ def _concatenated(operands: Sequence[Rex]) -> LogicalType:
     types = [o.type for o in operands]
     if len({family(t) for t in types}) > 1:
         shown = ", ".join(t.summary() for t in types)
-        raise SqlError("SQL203.concatenated", shown=shown)
+        raise SqlError("SQL203", types=shown, name="||")
     kind = "BINARY" if types[0].root.endswith("BINARY") else "CHAR"
     root = kind if all(t.root == kind for t in types) else f"VAR{kind}"
     length = min(sum(t.length or 1 for t in types), MAX_LENGTH)
@@ -55,7 +55,7 @@ def _chosen(operands: Sequence[Rex]) -> LogicalType:
     """ELT: the common type of the texts. Raises SqlError SQL203 for a constant index below 0."""
     index = operands[0]
     if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 0:
-        raise SqlError("SQL203.chosen", index=index.value)
+        raise SqlError("SQL203.out_of_range", what="the number of ELT", value=index.value)
     merged = common_type([o.type for o in operands[1:]])
     assert merged is not None
     return merged.as_nullable()

@@ -420,7 +420,7 @@ class Cursor:
                 self._run(statement)
                 if self._description is not None:
                     self._discard()
-                    raise _as(ProgrammingError, GatewayError("GW031.many"))
+                    raise _as(ProgrammingError, GatewayError("GW031.rows_unexpected"))
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:

@@ -79,7 +79,7 @@ class PlanDocument:
         except StateplanError as error:
             raise self._placed(error) from None
         except RecursionError:
-            raise PlanError("PLAN015", place=self.source.place("/nodes")) from None
+            raise PlanError("PLAN015", what="a part of the plan", place=self.source.place("/nodes")) from None
 
     @classmethod
     def parse(cls, text: str, file: str | None = None) -> PlanDocument:

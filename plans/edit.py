@@ -121,7 +121,7 @@ def plan_edit(
             earlier = wanted.setdefault(view, assignment)
             if earlier.ttl != assignment.ttl:
                 raise PlanError(
-                    "PLAN106.plan_edit",
+                    "PLAN106.by_selectors",
                     view=view,
                     ttls=(ttl_text(earlier.ttl), ttl_text(assignment.ttl)),
                     selectors=(earlier.selector, assignment.selector),

@@ -204,11 +204,16 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         _texts(extra.get(SUPPRESS, {}), f"{at}/{SUPPRESS}")
         tables = extra.get(TABLES, [])
         if not isinstance(tables, list) or not all(name is None or isinstance(name, str) for name in tables):
-            raise PlanError("PLAN081", dumps=json.dumps(tables)[:60], place=Place(pointer=f"{at}/{TABLES}"))
+            raise PlanError(
+                "PLAN081", form="text", dumps=json.dumps(tables)[:60], place=Place(pointer=f"{at}/{TABLES}")
+            )
         kind = extra.get(SIDE_OUTPUT, LATE)
         if not isinstance(kind, str) or not (is_late(kind) or kind.startswith(ERRORS)):
             raise PlanError(
-                "PLAN081", dumps=json.dumps(extra[SIDE_OUTPUT])[:60], place=Place(pointer=f"{at}/{SIDE_OUTPUT}")
+                "PLAN081",
+                form="text",
+                dumps=json.dumps(extra[SIDE_OUTPUT])[:60],
+                place=Place(pointer=f"{at}/{SIDE_OUTPUT}"),
             )
         if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
             found = _read(extra, at)
@@ -217,7 +222,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
 
 def _text(value: Any, pointer: str) -> str:
     if not isinstance(value, str):
-        raise PlanError("PLAN081", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
+        raise PlanError("PLAN081", form="text", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
     return value
 
 
@@ -228,7 +233,8 @@ def _check_compiled_ttls(value: Any, pointer: str) -> None:
         fits = isinstance(entry, dict) and set(entry) == {"ttl", "from"} and entry["from"] in _ORIGINS
         if not fits:
             raise PlanError(
-                "PLAN081.check_compiled_ttls",
+                "PLAN081",
+                form="list of TTLs",
                 dumps=json.dumps(entry if isinstance(value, list) else value)[:60],
                 origins=", ".join(_ORIGINS),
                 place=Place(pointer=f"{pointer}/{position}" if isinstance(value, list) else pointer),
@@ -243,7 +249,7 @@ def _check_compiled_ttls(value: Any, pointer: str) -> None:
 def _texts(value: Any, pointer: str) -> dict[str, str]:
     """``value``, an object of texts."""
     if not isinstance(value, dict):
-        raise PlanError("PLAN081.texts", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
+        raise PlanError("PLAN081", form="object", dumps=json.dumps(value)[:60], place=Place(pointer=pointer))
     return {key: _text(text, pointer + join_pointer([key])) for key, text in value.items()}
 
 
@@ -252,7 +258,7 @@ def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         what = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
         raise PlanError(
-            "PLAN081.read",
+            "PLAN081.format_version",
             what=what,
             place=Place(pointer=at if version is None else f"{at}/formatVersion"),
             expected=str(FORMAT_VERSION),

@@ -93,24 +93,24 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     )
     for start, name in starts:
         if data.startswith(start):
-            raise PlanError("PLAN017", name=name, place=place, hint=hint)
+            raise PlanError("PLAN017", what=f"{name} text", place=place, hint=hint)
     for start, name in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip")):
         if data.startswith(start):
-            raise PlanError("PLAN017.decode", name=name, place=place)
+            raise PlanError("PLAN017", what=f"compressed ({name})", place=place, hint="decompress it first")
     if len(data) >= 4 and data[:4].count(0) >= 2:
-        raise PlanError("PLAN017.decode_2", place=place, hint=hint)
+        raise PlanError("PLAN017", what="UTF-16 or UTF-32 text", place=place, hint=hint)
     bom = data.startswith(b"\xef\xbb\xbf")
     body = data[3:] if bom else data
     try:
         return body.decode("utf-8"), bom
     except UnicodeDecodeError as error:
         if b"\0" in body[:_PEEK]:
-            raise PlanError("PLAN017.binary", place=place) from None
+            raise PlanError("PLAN017", what="binary", place=place) from None
         source = body.decode("utf-8", errors="replace")
         at = len(body[: error.start].decode("utf-8"))
         line, column = line_column(source, at)
         place = Place(file, line, column, pointer=_open_at(source[:at]), source=source)
-        raise PlanError("PLAN017.decode_3", body=body[error.start], place=place, hint=hint) from None
+        raise PlanError("PLAN017.byte", body=body[error.start], place=place, hint=hint) from None
 
 
 def _open_at(text: str) -> str:
@@ -326,7 +326,7 @@ class _Scanner:
         text = self.text
         lone = None if text.isascii() else _SURROGATE.search(text)
         if lone:
-            self.fail("PLAN017.run", lone.start())
+            self.fail("PLAN017.not_unicode", lone.start(), problem="half of a surrogate pair, not a character")
         i = self.skip(0)
         if i == len(text):
             what = "the file is empty" if not text else "the file holds nothing but blanks"
@@ -395,7 +395,13 @@ class _Scanner:
         result: Any
         if char in ("{", "["):
             if len(self.stack) >= MAX_DEPTH:
-                self.fail("PLAN015.value", i, max_depth=MAX_DEPTH, pointer="/".join(pointer.split("/")[:6]) + "/...")
+                self.fail(
+                    "PLAN015",
+                    i,
+                    max_depth=MAX_DEPTH,
+                    pointer="/".join(pointer.split("/")[:6]) + "/...",
+                    what="the JSON text",
+                )
             result = {} if char == "{" else []
             self.stack.append(_Frame(result, pointer, i))
             end = i + 1
@@ -419,7 +425,7 @@ class _Scanner:
         lone = _SURROGATE.search(value)
         if lone:
             what = f"a text holds half of a surrogate pair (\\u{ord(lone.group()):04X})"
-            self.fail("PLAN017.string", i, problem=what, length=end - i)
+            self.fail("PLAN017.not_unicode", i, problem=what, length=end - i)
         return value, end
 
     def bad_string(self, i: int, error: json.JSONDecodeError) -> NoReturn:
@@ -428,18 +434,19 @@ class _Scanner:
             newline = _NEWLINE.search(self.text, i)
             if newline is None:
                 self.truncated("a text is not closed", i)
-            self.fail("PLAN011.bad_string", i, length=newline.start() - i)
+            self.fail("PLAN011.unterminated", i, length=newline.start() - i)
         if error.msg.startswith("Invalid control"):
             char = self.text[at]
             if char in "\r\n":
-                self.fail("PLAN011.bad_string", i, length=at - i)
+                self.fail("PLAN011.unterminated", i, length=at - i)
             short = {"\t": r"\t"}.get(char, f"\\u{ord(char):04X}")
-            self.fail("PLAN011.bad_string_2", at, ord=ord(char), short=short)
+            what = f"control character U+{ord(char):04X}"
+            self.fail("PLAN011.in_string", at, what=what, expected=f"the escape {short}")
         if at >= len(self.text) or (len(self.text) - at < 5 and '"' not in self.text[at:]):
             self.truncated("a text is not closed", i)
         backslash = self.text.rfind("\\", i, at + 1)
         at = backslash if backslash >= 0 else at
-        self.fail("PLAN011.bad_string_3", at, text=self.text[at : at + 2], length=2)
+        self.fail("PLAN011.in_string", at, what=f"unknown escape {self.text[at : at + 2]}", length=2)
 
     def number(self, i: int) -> tuple[int | float, int]:
         text = self.text
@@ -447,12 +454,12 @@ class _Scanner:
         word = like.group() if like else text[i]
         match = _NUMBER.match(text, i)
         if word in _OTHER_NUMBERS:
-            self.fail("PLAN014.number", i, word=word, length=len(word))
+            self.fail("PLAN014", i, value=word, length=len(word))
         if match is None or match.end() != i + len(word):
             if i + len(word) == len(text) and word[-1] in "-+.eE":
                 self.truncated("a number is not complete", i)
             hint = "a number has no leading zeros" if re.match(r"-?0\d", word) else None
-            self.fail("PLAN011.number", i, word=word[:60], length=len(word), hint=hint)
+            self.fail("PLAN011.no_number", i, word=word[:60], length=len(word), hint=hint)
         end = match.end()
         if end - i > MAX_NUMBER_LENGTH:
             self.fail("PLAN016", i, end=end - i, max_number_length=MAX_NUMBER_LENGTH)
@@ -460,14 +467,14 @@ class _Scanner:
             return int(match.group()), end
         value = float(match.group())
         if math.isinf(value):
-            self.fail("PLAN016.number", i, word=word[:60], length=len(word))
+            self.fail("PLAN016.magnitude", i, word=word[:60], length=len(word))
         return value, end
 
     def not_a_value(self, i: int, word: str, expected: str) -> NoReturn:
         rest = self.text[i : i + 12]
         for other in _OTHER_NUMBERS:
             if rest.startswith(other):
-                self.fail("PLAN014.not_a_value", i, other=other, length=len(other))
+                self.fail("PLAN014", i, value=other, length=len(other))
         if word and i + len(word) == len(self.text) and any(c.startswith(word) for c in _CONSTANTS):
             self.truncated(f"the value {word} is not complete", i)
         lower = {c.lower(): c for c in ("true", "false", "null")}
@@ -504,9 +511,9 @@ class _Scanner:
         elif self.text[i] in "\u201c\u201d\u2018\u2019":
             hint = 'use straight double quotes: "'
         if self.stack:
-            self.fail("PLAN011.unexpected", i, what=self.what(i), length=length, expected=expected, hint=hint)
+            self.fail("PLAN011.unexpected_text", i, what=self.what(i), length=length, expected=expected, hint=hint)
         what = f"this is not JSON: it begins with {self.what(i)}"
-        self.fail("PLAN011.unexpected_2", i, problem=what, length=length, hint=hint)
+        self.fail("PLAN011.no_object", i, problem=what, length=length, hint=hint)
 
     def truncated(self, what: str, i: int, expected: str | None = None) -> NoReturn:
         hint = None

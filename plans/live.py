@@ -142,15 +142,19 @@ def checkpoint_plan(folder: AnyPath) -> PlanDocument:
         if isinstance(cause, FileNotFoundError) and folder.absolute().parent.is_dir():
             near = nearest(folder.name, (p.name for p in folder.absolute().parent.iterdir()))
         raise CheckpointError(
-            "CKPT001.checkpoint_plan", folder=folder, strerror=cause.strerror or cause, hint=near
+            "CKPT001",
+            folder=folder,
+            strerror=cause.strerror or cause,
+            expected="the directory that 'execution.checkpointing.dir' named",
+            hint=near,
         ) from cause
     if "stateplan.json" not in entries:
-        raise CheckpointError("CKPT002.require", folder=folder)
+        raise CheckpointError("CKPT002", folder=folder)
     try:
         return plan_in(folder)
     except PlanError as cause:
         raise CheckpointError(
-            "CKPT005.checkpoint_plan", folder=folder / "plan.json", problem=cause.message, place=cause.place
+            "CKPT005.damaged_file", file=folder / "plan.json", why=cause.message, place=cause.place
         ) from cause
 
 

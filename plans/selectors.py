@@ -426,10 +426,9 @@ class Selectors:
         one = operators[0].node
         whose = f"the {one.title} {one.id} has" if len(operators) == 1 else "these operators have"
         return PlanError(
-            "PLAN101.no_state",
+            "PLAN101",
             text=wanted.text,
-            whose=whose,
-            state=state,
+            what=f"{whose} no state '{state:.60}'",
             place=wanted.place,
             expected=self._listed(self._all(operators)),
             hint=nearest(state, names),

@@ -43,11 +43,11 @@ def _error(code: str, url: str, *, expected: str | None = None, hint: str | None
 
 
 _CODES = {
-    "nul": ("PLAN008.local_path", _A_URL),
-    "host": ("PLAN008.local_path_2", None),
-    "empty": ("PLAN008.local_path_3", None),
+    "nul": ("PLAN008.nul", _A_URL),
+    "host": ("PLAN008.host", None),
+    "empty": ("PLAN008.no_path", None),
     "unknown": ("PLAN006", SCHEMES),
-    "unusable": ("PLAN006.remote", None),
+    "unusable": ("PLAN006.unusable", None),
     "missing": ("PLAN005", None),
     "failed": ("PLAN007", None),
     "unreached": ("PLAN007.unreached", None),
@@ -68,7 +68,7 @@ def _local_path(url: str) -> str | None:
         PlanError: PLAN008 when it cannot be a path.
     """
     if not url.strip():
-        raise PlanError("PLAN008", expected=_A_URL)
+        raise PlanError("PLAN008", problem="is empty", expected=_A_URL)
     try:
         return place_of(url)
     except UrlError as error:
@@ -115,27 +115,29 @@ def _explained(url: str, doing: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         if doing == "written":
-            raise _error("PLAN007.explained", url, name=name, expected=_A_FILE) from None
+            raise _error(
+                "PLAN007.failed", url, name=name, doing="written", reason="no such file or directory", expected=_A_FILE
+            ) from None
         hint = "check the path, or make the plan with COMPILE PLAN"
         raise _error("PLAN001", url, name=name, hint=hint) from None
     except IsADirectoryError:
-        raise _error("PLAN003", url, name=name, expected=_A_FILE) from None
+        raise _error("PLAN003", url, name=name, what="a directory", expected=_A_FILE) from None
     except (NotADirectoryError, FileExistsError):
         what = f"a part of the path '{name}' is a file, not a directory"
-        raise _error("PLAN003.explained", url, problem=what, expected=_A_FILE) from None
+        raise _error("PLAN003.file_in_path", url, problem=what, expected=_A_FILE) from None
     except PermissionError as error:
         raise _error("PLAN004", url, name=name, doing=doing, reason=_reason(error)) from None
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
             what = f"this path cannot be used: {_reason(error)}"
-            raise _error("PLAN008.explained", url[:200], problem=what, expected=_A_URL) from None
-        raise _error("PLAN007.explained_2", url, name=name, doing=doing, reason=_reason(error)) from None
+            raise _error("PLAN008", url[:200], problem=f"cannot be used: {_reason(error)}", expected=_A_URL) from None
+        raise _error("PLAN007.failed", url, name=name, doing=doing, reason=_reason(error)) from None
     except UnicodeEncodeError:
-        raise PlanError("PLAN008.explained_2", expected=_A_URL) from None
+        raise PlanError("PLAN008", problem="is not valid Unicode", expected=_A_URL) from None
     except Exception as error:
         # Drivers raise their own classes (botocore, google.api_core, ...), which cannot be named here.
         what = f"{type(error).__name__}: {first_line(error)}"
-        raise _error("PLAN007.explained_3", url, name=name, doing=doing, what=what) from None
+        raise _error("PLAN007.failed", url, name=name, doing=doing, reason=what) from None
 
 
 def exists(url: str) -> bool:
@@ -201,7 +203,7 @@ def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:
 
 
 def _taken(url: str) -> PlanError:
-    return _error("PLAN002.taken", url, shown=shown(url), hint=_OVERWRITE_HINT)
+    return _error("PLAN002", url, shown=shown(url), hint=_OVERWRITE_HINT)
 
 
 def _write_remote(url: str, data: bytes, overwrite: bool) -> None:
@@ -224,7 +226,7 @@ def _write_local(path: str, data: bytes, overwrite: bool) -> None:
     if found and not overwrite:
         raise _taken(path)
     if found and not stat.S_ISREG(found.st_mode):
-        raise _error("PLAN003.write_local", path, path=path, expected=_A_FILE)
+        raise _error("PLAN003", path, name=path, what="not a regular file", expected=_A_FILE)
     if found and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     folder = os.path.dirname(target)

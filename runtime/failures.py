@@ -57,10 +57,10 @@ def known(failure: BaseException) -> StateplanError | None:
     if kind is not None:
         return RunError("RUN094", why=REASONS[kind], what=what[:300])
     if of_spark:
-        return RunError("RUN095.spark", what=what[:300])
+        return RunError("RUN095", what=what[:300], failure="Spark failed")
     if isinstance(foreign, OSError):
-        return RunError("RUN095.system", what=what[:300])
-    return RunError("RUN095", library=module_of(foreign), what=what[:300])
+        return RunError("RUN095", what=what[:300], failure="the operating system refused")
+    return RunError("RUN095", what=what[:300], failure=f"the library {module_of(foreign)} failed")
 
 
 def told(failure: BaseException, brief: bool = False) -> StateplanError:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from stateplan.common.errors import CatalogError, Place, PlanError, RunError, nearest, one_of
 from stateplan.common.files import has_scheme
 from stateplan.common.options import PATHS, Role
+from stateplan.common.readable import counted
 from stateplan.common.types import BOOLEAN, STRING, LogicalType
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.formats.base import Fields
@@ -253,7 +254,11 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
             _check_refs(ability.watermark_expr, len(fields), f"{own}/watermarkExpr")
     if len(node.output_type.fields) != width + metadata:
         raise PlanError(
-            "PLAN064.check_scan", node=node, width=width + metadata, place=Place(pointer=f"{pointer}/outputType")
+            "PLAN064",
+            what=f"the outputType of node {node.id} ({node.title}) has",
+            count=counted(len(node.output_type.fields), "field"),
+            place=Place(pointer=f"{pointer}/outputType"),
+            expected=f"{width + metadata}, the columns that the scan reads",
         )
 
 
@@ -265,7 +270,7 @@ def _check_metadata(keys: Sequence[str], table: ResolvedTable, pointer: str) -> 
     for position, key in enumerate(keys):
         if key not in available:
             raise CatalogError(
-                "CAT102.scan_of",
+                "CAT102.no_metadata",
                 options=options.get("connector"),
                 key=key,
                 place=Place(pointer=f"{pointer}/{position}"),
@@ -277,22 +282,22 @@ def _check_metadata(keys: Sequence[str], table: ResolvedTable, pointer: str) -> 
 def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> None:
     for position, name in enumerate(names):
         if name not in columns:
-            raise _error("PLAN049.check_names", f"{pointer}/{position}", name=name, columns=", ".join(columns))
+            raise _error("PLAN049.column", f"{pointer}/{position}", name=name, columns=", ".join(columns))
 
 
 def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
         what = f"column {path[0]}" if path else "no column"
         expected = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise _error("PLAN049.check_path", pointer, what=what, width=width, expected=expected)
+        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expected)
     if len(path) > 1:
-        raise _error("PLAN035.check_path", pointer)
+        raise _error("PLAN035.part_of_column", pointer)
 
 
 def _check_refs(rex: Rex, width: int, pointer: str) -> None:
     for index in input_refs(rex):
         if index >= width:
-            raise _error("PLAN049.check_refs", pointer, index=index, width=width)
+            raise _error("PLAN049.field_of_scan", pointer, index=index, width=width)
 
 
 def _error(

@@ -160,7 +160,7 @@ def _sum(data: dict[str, Any]) -> int:
 
 
 def _damaged(file: AnyPath, why: str) -> CheckpointError:
-    return CheckpointError("CKPT005.damaged", file=file, why=why)
+    return CheckpointError("CKPT005.damaged_file", file=file, why=why)
 
 
 def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:

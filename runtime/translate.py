@@ -536,7 +536,7 @@ def _alignment(node: TableSourceScan, source: str) -> Alignment | None:
 def _millis(duration: Any) -> int:
     """Milliseconds of a duration in a plan; 0 for none. Raises PlanError PLAN044."""
     if duration is not None and not isinstance(duration, str):
-        raise PlanError("PLAN044.read_duration", shown=shown(duration))
+        raise PlanError("PLAN044.duration", shown=shown(duration), expected='a text such as "PT5S"')
     return parse_duration(duration) if duration else 0
 
 

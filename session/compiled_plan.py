@@ -169,7 +169,7 @@ class StatementSet:
         """
         read = read_statement(statement)
         if not isinstance(read.node, exp.Insert):
-            raise SqlError("SQL012.add_insert_sql", place=read.place)
+            raise SqlError("SQL012", place=read.place, expected="INSERT INTO ...")
         self._inserts.append(Insert(read.node, read.source, read.text))
         return self
 
@@ -185,7 +185,7 @@ class StatementSet:
 
     def _all(self) -> Inserts:
         if not self._inserts:
-            raise SqlError("SQL012.sql")
+            raise SqlError("SQL012.empty_set")
         return Inserts.together(self._inserts)
 
     def compile_plan(self) -> CompiledPlan:

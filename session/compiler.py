@@ -133,7 +133,7 @@ class Compiler:
 
         def table_of(fields: Fields) -> CatalogTable:
             if not fields:
-                raise SqlError("SQL100.none", place=place_of(query, source))
+                raise SqlError("SQL100.no_columns", place=place_of(query, source))
             names = distinct_names([name for name, _ in fields])
             columns = (
                 Column(name, as_column(kind).as_nullable()) for name, (_, kind) in zip(names, fields, strict=True)

@@ -92,12 +92,12 @@ def infer(rows: Sequence[Any], names: Sequence[str] | None) -> Fields:
         CatalogError: CAT072.
     """
     if not rows:
-        raise DataError("DATA341.no_rows")
+        raise DataError("DATA341.no_values", what="the columns")
     whole = reduce(lambda a, b: _merged(a, b, "row"), (_type_of(_as_row(row), "row") for row in rows))
     fields = [(f.name, f.type) for f in whole.fields]
     for name, kind in fields:
         if _has_null(kind):
-            raise DataError("DATA341.only_null", name=name)
+            raise DataError("DATA341.no_values", what=f"'{name}'")
     return named(fields, names)
 
 

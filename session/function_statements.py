@@ -37,10 +37,11 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
         return ok(words)
     if function.language != "PYTHON":
         raise SqlError(
-            "SQL211.run_function_statement",
-            summary=function.summary,
-            capitalize=function.language.capitalize(),
+            "SQL211",
+            name=function.summary,
+            language=function.language.capitalize(),
             place=c.place(node.args["expression"]),
+            hint="without LANGUAGE it is Java; AS 'module.name' LANGUAGE PYTHON names an object of a Python module",
         )
     c.session.host.check_function(function, place)
     there = functions.has(function)

@@ -87,8 +87,9 @@ def options_of(settings: Settings | None) -> Mapping[str, Any]:
     if settings is None or isinstance(settings, Mapping):
         return settings or {}
     raise OptionError(
-        "OPT007.options",
+        "OPT007",
         given=type(settings).__name__,
+        expected="a dict of options, or EnvironmentSettings",
         hint="write TableEnvironment.create(spark=spark)" if is_spark_session(settings) else None,
     )
 

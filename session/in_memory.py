@@ -47,7 +47,7 @@ def of_arrow(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str)
         found = [(field.name, logical_type(field.type, field.nullable)) for field in reader.schema]
         for field, (_, kind) in zip(reader.schema, found, strict=True):
             if kind is None:
-                raise StateplanError("TYPE003", name=field.name, type=field.type)
+                raise StateplanError("TYPE003", name=field.name, type=field.type, library="Arrow")
         fields = [(name, kind) for name, kind in found if kind is not None]
     elif len(fields) != len(reader.schema):
         names = [name for name, _ in fields]
@@ -63,7 +63,7 @@ def of_pandas(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str
     try:
         table = pa.Table.from_pandas(data, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
-        raise DataError("DATA344.pandas", reason=str(error).partition("\n")[0]) from None
+        raise DataError("DATA344", reason=str(error).partition("\n")[0], what="the pandas data frame") from None
     return of_arrow(identifier, table, schema, zone)
 
 
@@ -74,14 +74,14 @@ def of_polars(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     if not isinstance(data, pl.DataFrame):
-        raise DataError("DATA344.polars", reason=f"it is a {type(data).__name__}")
+        raise DataError("DATA344", reason=f"it is a {type(data).__name__}", what="the Polars data frame")
     for name, kind in data.schema.items():
         if kind == pl.Object:
-            raise StateplanError("TYPE003.polars", name=name, type=kind)
+            raise StateplanError("TYPE003", name=name, type=kind, library="Polars")
     try:
         table = data.to_arrow()
     except (ValueError, TypeError, pl.exceptions.PolarsError) as error:
-        raise DataError("DATA344.polars", reason=str(error).partition("\n")[0]) from None
+        raise DataError("DATA344", reason=str(error).partition("\n")[0], what="the Polars data frame") from None
     return of_arrow(identifier, table, schema, zone)
 
 
@@ -114,14 +114,14 @@ def _reader(data: Any) -> Any:
         batches = [data] if isinstance(data, pa.RecordBatch) else list(data)
         return pa.Table.from_batches(batches).to_reader()
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
-        raise DataError("DATA344", reason=str(error).partition("\n")[0]) from None
+        raise DataError("DATA344", reason=str(error).partition("\n")[0], what="this") from None
 
 
 def _table(identifier: ObjectIdentifier, fields: Fields, frames: Iterable[pl.DataFrame]) -> CatalogTable:
     import polars as pl
 
     if not fields:
-        raise DataError("DATA344.columns")
+        raise DataError("DATA344.no_columns")
     empty = pl.DataFrame(schema={column(i): kind.polars() for i, (_, kind) in enumerate(fields)})
     options = kept(_folder(), frames, empty)
     columns = tuple(Column(name, kind) for name, kind in fields)

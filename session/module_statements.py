@@ -21,12 +21,12 @@ def run_module_statement(c: Context, node: nodes.ModuleStatement) -> TableResult
     for item in node.expressions:
         name, place = item.name, c.place(item)
         if action == "LOAD":
-            raise CatalogError("CAT080.loaded" if name in MODULES else "CAT080.load", name=name, place=place)
+            raise CatalogError("CAT080.already_loaded" if name in MODULES else "CAT080", name=name, place=place)
         if name not in MODULES:
             raise CatalogError("CAT080", name=name, place=place, hint=nearest(name, MODULES))
         if action == "UNLOAD":
             raise CatalogError("CAT081", name=name, place=place)
         if name in seen:
-            raise CatalogError("CAT080.twice", name=name, place=place)
+            raise CatalogError("CAT080.repeated", name=name, place=place)
         seen.add(name)
     return ok("USE MODULES")

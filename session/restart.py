@@ -70,7 +70,7 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
     others = [o for o in sources if o.old is None or o.new is None]
     if others:
         raise CheckpointError(
-            "CKPT022.require_sources",
+            "CKPT022.other_sources",
             folder=folder,
             others="; ".join(f"{o.title}: {reason}" for o in others for reason in o.reasons),
         )
@@ -79,7 +79,9 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
         table = table_of(document.graph.node(source.new.id))
         name = source.title if table is None else f"table '{table.summary}'"
         if source.verdict == "unknown" or not source.moved:
-            raise CheckpointError("CKPT023.unknown", name=name, folder=folder, reasons="; ".join(source.reasons))
+            raise CheckpointError(
+                "CKPT023.options_unknown", name=name, folder=folder, reasons="; ".join(source.reasons)
+            )
         raise CheckpointError(
             "CKPT023",
             name=name,

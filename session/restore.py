@@ -136,7 +136,7 @@ def _resolve(
         if set(stored.partition_keys) != set(found.partition_keys):
             changes.append("the partition keys differ")
         if changes:
-            raise CatalogError("CAT053.resolve", summary=table.summary, changes="; ".join(changes), place=place)
+            raise CatalogError("CAT053.changed_parts", summary=table.summary, changes="; ".join(changes), place=place)
     options = without_errors_table(found.options)
     if mode == "ALL" and stored is not None and stored.options is not None:
         options = {**stored.options, **options}

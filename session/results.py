@@ -148,7 +148,7 @@ class TableResult(Hinted):
         """
         assert self.channel is not None
         if self._table is not None:
-            raise RunError("RUN054.shown")
+            raise RunError("RUN054", how="taken as a table")
         self._collected = True
         while not self.channel.ended:
             frame = self.channel.take(0.2)
@@ -165,7 +165,7 @@ class TableResult(Hinted):
 
         assert self.channel is not None
         if self._collected:
-            raise RunError("RUN054")
+            raise RunError("RUN054", how="collected")
         if self._table is None:
             self._table = Materialized(self.channel, self.types)
         return self._table
@@ -207,7 +207,7 @@ class TableResult(Hinted):
             return self._content().head(len(self.rows) if limit_rows is None else limit_rows)
         table = self.materialized()
         if table.dropped:
-            raise RunError("RUN054.shown")
+            raise RunError("RUN054", how="taken as a table")
         if limit_rows is timeout_ms is None and self.job is not None and not self.job.bounded:
             raise RunError("RUN053")
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000

@@ -86,7 +86,7 @@ class Inserts:
             return cls([Insert.read(node, source)], text_of(node, source), place)
         if isinstance(node, nodes.StatementSet):
             return cls([Insert.read(insert, source) for insert in node.expressions], text_of(node, source), place)
-        raise SqlError("SQL012", place=place)
+        raise SqlError("SQL012", place=place, expected="INSERT or STATEMENT SET")
 
     @classmethod
     def together(cls, inserts: Sequence[Insert]) -> Inserts:
@@ -106,7 +106,7 @@ def read_script(text: str, file: str | None = None) -> list[ScriptStatement]:
         SqlError: SQL001 to SQL009, with the place; SQL401, it is not text. Nothing has been run then.
     """
     if not text.isascii() and _SURROGATE.search(text):
-        raise SqlError("SQL401", reason="it is not UTF-8 text", place=Place(file=file))
+        raise SqlError("SQL401", reason="it is not UTF-8 text", what="the script", place=Place(file=file))
     return [ScriptStatement(node, text_of(node, text), text, file) for node in parse(text, file)]
 
 

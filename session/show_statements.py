@@ -58,12 +58,12 @@ def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
     found = c.catalog.resolve(ddl.parts_of(node.this), place)
     if found.kind != kind:
         raise CatalogError(
-            "CAT011.show_create",
-            found=found.identifier,
-            kind=found.kind.lower(),
-            wanted=kind.lower(),
-            shown=found.kind,
+            "CAT011",
+            item=found.kind.lower(),
+            kind=kind.lower(),
+            summary=found.identifier.summary,
             place=place,
+            hint=f"SHOW CREATE {found.kind} {found.identifier.name}",
         )
     return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
 
@@ -109,7 +109,7 @@ def _partitions(c: Context, node: nodes.ShowObjects) -> TableResult:
     found = c.catalog.resolve(ddl.parts_of(node.this), place)
     summary = found.identifier.summary
     if not isinstance(found, CatalogTable):
-        raise CatalogError("CAT011.alter_table", summary=summary, place=place)
+        raise CatalogError("CAT011", summary=summary, item="view", kind="table", place=place)
     if not found.partition_keys:
         raise CatalogError("CAT062", summary=summary, place=place)
     wanted = partition_texts(node.args.get("partition"), found, c.source)

@@ -53,7 +53,7 @@ def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     if runner is None:
         if is_query(node):
             return _query(Context(session, statement), node)
-        raise SqlError("SQL004.run", name=type(node).__name__, place=statement.place)
+        raise SqlError("SQL004", what=type(node).__name__, place=statement.place)
     session.catalog.refresh()
     try:
         result = runner(Context(session, statement), node)
@@ -121,7 +121,7 @@ def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
         return ok("ALTER TABLE")
     found = c.catalog.resolve(parts, place)
     if not isinstance(found, CatalogTable):
-        raise CatalogError("CAT011.alter_table", summary=found.identifier.summary, place=place)
+        raise CatalogError("CAT011", summary=found.identifier.summary, item="view", kind="table", place=place)
     action = node.args["action"]
     if action == "RENAME TO":
         target = node.args["target"]
@@ -146,7 +146,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     found = c.catalog.resolve(parts, place)
     if not isinstance(found, CatalogView):
-        raise CatalogError("CAT011.alter_view", summary=found.identifier.summary, place=place)
+        raise CatalogError("CAT011", summary=found.identifier.summary, item="table", kind="view", place=place)
     if node.args["action"] == "RENAME TO":
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
@@ -206,7 +206,7 @@ def _insert(c: Context, node: exp.Insert) -> TableResult:
 
 
 def _statement_set(c: Context, node: nodes.StatementSet) -> TableResult:
-    raise SqlError("SQL007.statement_set", place=c.place(node))
+    raise SqlError("SQL007", word="STATEMENT SET", where="without EXECUTE", place=c.place(node))
 
 
 def _begin_set(c: Context, node: nodes.BeginStatementSet) -> TableResult:
@@ -218,7 +218,7 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
     """Starts the INSERTs since BEGIN as one job. The set is closed then, even if the job cannot be started."""
     inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
-        raise SqlError("SQL007.no_open_set", place=c.place(node))
+        raise SqlError("SQL007.no_set_is_open", place=c.place(node), expected="END after BEGIN STATEMENT SET")
     if not inserts:
         return ok("END", ["the statement set is empty: nothing is started"])
     return c.session.starter.inserts(Inserts.together(inserts), "STATEMENT SET")
@@ -227,7 +227,9 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
 def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
     inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
-        raise SqlError("SQL007.no_rollback", place=c.place(node))
+        raise SqlError(
+            "SQL007.no_set_is_open", place=c.place(node), expected="ROLLBACK between BEGIN STATEMENT SET and END"
+        )
     return ok("ROLLBACK", [f"the statement set with {counted(len(inserts), 'INSERT')} is given up"])
 
 

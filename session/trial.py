@@ -295,4 +295,4 @@ def _require_keys(graph: ExecGraph) -> None:
     """Raises OptionError OPT169, when a sink gets updates and nothing tells its rows apart."""
     for node in graph.sinks:
         if isinstance(node, Sink) and _gets_upserts(node) and not _key(node):
-            raise OptionError("OPT169.key", name=node.dynamic_table_sink.table.summary)
+            raise OptionError("OPT169.no_primary_key", name=node.dynamic_table_sink.table.summary)

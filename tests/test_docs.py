@@ -31,9 +31,11 @@ def test_the_drawing_of_the_quick_start(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
+    """The anchors of a page: its own, and those that GitHub makes of headings."""
+    text = page.read_text(encoding="utf-8")
+    own = re.findall(r'<a id="([^"]+)"></a>', text)
+    titles = re.findall(r"^#+ (.*)$", re.sub("<a id=[^>]*></a>", "", text), re.M)
+    return {*own, *(re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

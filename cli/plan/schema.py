@@ -28,7 +28,7 @@ def schema(
 
     text = json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
     if target is not None and PurePath(target).suffix.lower() not in ("", ".json"):
-        raise OptionError("OPT403.json", target=target)
+        raise OptionError("OPT403.ending", target=target, endings=".json")
     if target is None:
         console.show(text, None)
     else:

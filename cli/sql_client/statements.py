@@ -128,4 +128,4 @@ def read_text(path: str, place: Place | None = None) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as cause:
         reason = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 text"
-        raise SqlError("SQL401", reason=reason, place=place or Place(file=path)) from cause
+        raise SqlError("SQL401", reason=reason, what="the script", place=place or Place(file=path)) from cause

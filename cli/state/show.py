@@ -64,7 +64,7 @@ def show(
     reader = CheckpointReader.read(checkpoint, settings(pairs), batch=batch, at=moment)
     if plot is not None:
         if plot != STREAM and PurePath(plot).suffix.lower() != ".svg":
-            raise OptionError("OPT403.plot", target=plot)
+            raise OptionError("OPT403.ending", target=plot, endings=".svg", expected="a name that ends in .svg, or -")
         draw(console, reader, plot, selectors or [])
         return
     reader.select(*selectors or [])

@@ -114,9 +114,14 @@ class _Texts(string.Formatter):
             noun, _, plural = format_spec[2:].partition("|")
             return counted(number, noun, plural or None) if noun else str(number)
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            return ", ".join(f"'{v}'" if format_spec == "quoted" else str(v) for v in value)
-        summary = getattr(value, "summary", value)
-        return str(super().format_field(summary() if callable(summary) else summary, format_spec))
+            return ", ".join(f"'{v}'" if format_spec == "quoted" else str(_summary(v)) for v in value)
+        return str(super().format_field(_summary(value), format_spec))
+
+
+def _summary(value: Any) -> Any:
+    """The short form of a type or a table, any other value itself."""
+    summary = getattr(value, "summary", value)
+    return summary() if callable(summary) else summary
 
 
 _TEXTS = _Texts()
@@ -157,13 +162,17 @@ class StateplanError(Exception):
         hint: str | None = None,
         **values: object,
     ) -> None:
-        texts = texts_of(code)
+        texts = texts_of(code, values)
+
+        def filled(part: str) -> str | None:
+            return _TEXTS.vformat(texts[part], (), values) if part in texts else None
+
         self._set(
             code.partition(".")[0],
             _TEXTS.vformat(texts["message"], (), values),
             place,
-            _TEXTS.vformat(texts["expected"], (), values) if expected is None and "expected" in texts else expected,
-            _TEXTS.vformat(texts["hint"], (), values) if hint is None and "hint" in texts else hint,
+            filled("expected") if expected is None else expected,
+            filled("hint") if hint is None else hint,
         )
 
     def _set(self, code: str, message: str, place: Place | None, expected: str | None, hint: str | None) -> None:

@@ -1,7 +1,15 @@
 """The catalogue of errors: for each code a title, its cause and remedy, and the texts of its messages.
 
 ``texts/<family>.toml`` has a table per code. ``message``, ``expected`` and ``hint`` are format strings, whose values
-the raise site names. A code with several texts has the others in tables of their own: ``[SQL121.ambiguous]``.
+the raise site names. A code with several messages has the others in tables of their own, named after the situation:
+``[SQL121.no_table]``.
+
+Where only ``expected`` or ``hint`` differ between the things that a message can be about, they are chosen by one of
+its values. ``else`` is for all other values, and an empty text for none::
+
+    message = "{what} has the type {type}"
+    expected.what."an array index" = "an INT from 1"
+    expected.what."a WHEN condition" = "a BOOLEAN"
 """
 
 from __future__ import annotations
@@ -27,6 +35,9 @@ FAMILIES = {
 }
 """The prefixes of codes, one file each, and the subject of their errors."""
 
+PARTS = ("message", "expected", "hint")
+"""The texts of an error."""
+
 RETIRED = frozenset({"CKPT025", "CKPT042", "RUN050", "SQL011"})
 """Codes of errors that no longer exist. A code is never used again."""
 
@@ -38,8 +49,8 @@ def family(prefix: str) -> Mapping[str, Mapping[str, Any]]:
     return tomllib.loads(text)
 
 
-def texts_of(code: str) -> Mapping[str, str]:
-    """The texts of ``CODE`` or ``CODE.variant``: ``message``, and ``expected`` and ``hint`` where there are any.
+def entry_of(code: str) -> Mapping[str, Any]:
+    """The table of ``CODE`` or ``CODE.variant``.
 
     Raises:
         KeyError: for a code that the catalogue does not have.
@@ -49,3 +60,26 @@ def texts_of(code: str) -> Mapping[str, str]:
     assert prefix is not None
     entry = family(prefix.group())[code]
     return entry[variant] if variant else entry
+
+
+def variants_of(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The messages of a code besides its first one, by name."""
+    return {name: table for name, table in entry.items() if isinstance(table, dict) and name not in PARTS}
+
+
+def texts_of(code: str, values: Mapping[str, object]) -> dict[str, str]:
+    """The parts of an error with these values, as format strings.
+
+    Raises:
+        KeyError: for a code that the catalogue does not have.
+    """
+    entry = entry_of(code)
+    texts = {part: _chosen(entry[part], values) for part in PARTS if part in entry}
+    return {part: text for part, text in texts.items() if text}
+
+
+def _chosen(text: str | Mapping[str, Mapping[str, str]], values: Mapping[str, object]) -> str | None:
+    if isinstance(text, str):
+        return text
+    ((name, rows),) = text.items()
+    return rows.get(str(values.get(name)), rows.get("else"))

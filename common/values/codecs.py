@@ -241,8 +241,8 @@ def plan_value(t: LogicalType, value: Any) -> Any:
     """
     found = codec(t)
     if not found.atomic:
-        raise PlanError("PLAN079.plan_value", t=t.summary())
+        raise PlanError("PLAN079.unreadable_type", t=t.summary())
     try:
         return found.constant(value)
     except (ValueError, ArithmeticError, TypeError, AttributeError) as cause:
-        raise PlanError("PLAN079.plan_value_2", value=value, t=t.summary()) from cause
+        raise PlanError("PLAN079.not_of_type", value=value, t=t.summary()) from cause

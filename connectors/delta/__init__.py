@@ -199,7 +199,7 @@ class Delta(Connector):
         follows = streams or bool(self.value(options, "readChangeFeed"))
         for one, other in (_AS_OF, _STARTING):
             if one in options and other in options:
-                raise OptionError("OPT106.validate_table", one=one, other=other, place=place)
+                raise OptionError("OPT106.both", one=one, other=other, place=place)
         wrong = _AS_OF if streams else ()
         if not follows:
             wrong = _STARTING
@@ -211,11 +211,11 @@ class Delta(Connector):
             for one in _AS_OF:
                 for other in _STARTING:
                     if one in options and other in options:
-                        raise OptionError("OPT106.validate_table", one=one, other=other, place=place)
+                        raise OptionError("OPT106.both", one=one, other=other, place=place)
         if self.value(options, "readChangeFeed"):
             for key in _REMOVING:
                 if self.value(options, key):
-                    raise OptionError("OPT106.validate_table", one=key, other="readChangeFeed", place=place)
+                    raise OptionError("OPT106.both", one=key, other="readChangeFeed", place=place)
 
     def _check_times(self, options: Mapping[str, str], place: Place | None) -> None:
         for key in (_AS_OF[1], _STARTING[1]):
@@ -223,10 +223,10 @@ class Delta(Connector):
                 try:
                     instant(options[key])
                 except ValueError:
-                    raise OptionError("OPT171", key=key, text=options[key], place=place) from None
+                    raise OptionError("OPT171", key=key, text=options[key], kind="time", place=place) from None
         text = options.get(_STARTING[0], "latest")
         if text.lower() != "latest" and not (text.isascii() and text.isdigit()):
-            raise OptionError("OPT171.version", text=text, place=place)
+            raise OptionError("OPT171", text=text, kind="version", key="startingVersion", place=place)
 
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
         """Those of the version that is read; None for a stream, to which others may come."""

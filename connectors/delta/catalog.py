@@ -151,7 +151,7 @@ class DeltaCatalog(ExternalCatalog):
             declared = column.declared
             if declared is None:
                 raise CatalogError(
-                    "CAT117.type",
+                    "CAT117.type_of_column",
                     column=column.name,
                     table=location.name,
                     type=column.shown,
@@ -269,7 +269,7 @@ def _is_wrong(name: str) -> bool:
 def _check_name(name: str) -> None:
     """Raises CatalogError CAT118."""
     if _is_wrong(name) or name[:1] in ("_", "."):
-        raise CatalogError("CAT118.folder", name=name)
+        raise CatalogError("CAT118", name=name, what="folder")
 
 
 def _primary_key(properties: Mapping[str, str], columns: list[str]) -> tuple[str, ...]:

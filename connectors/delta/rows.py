@@ -128,7 +128,9 @@ class Reader:
             return None if text is None else _typed(text, declared)
         except (ValueError, ArithmeticError):
             place = Place(file=path)
-            raise DataError("DATA106.value", text=text, name=name, declared=declared.summary(), place=place) from None
+            raise DataError(
+                "DATA106.value_of_folder", text=text, name=name, declared=declared.summary(), place=place
+            ) from None
 
     def _mask(self, file: DataFile) -> pl.Series | None:
         """Which rows of a file are meant; None for all. Rows beyond its end are."""
@@ -170,7 +172,7 @@ class Reader:
             raise DataError("DATA453", name=self.location.name, place=Place(file=path)) from None
         except (pa.ArrowInvalid, OSError) as error:
             reason = self.location.told(error)
-            raise DataError("DATA131.unreadable", reason=reason, place=Place(file=path)) from None
+            raise DataError("DATA131", reason=reason, place=Place(file=path)) from None
 
 
 def _filled(mask: pl.Series | None, size: int, value: bool = True) -> pl.Series:

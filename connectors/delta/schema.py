@@ -176,7 +176,7 @@ def schema_of(fields: Fields) -> list[dict[str, Any]]:
 def check_partitions(columns: Sized, partitions: Sequence[str]) -> None:
     """Raises CatalogError CAT033, all columns are partition keys: files would hold no column, and so no row."""
     if partitions and len(partitions) == len(columns):
-        raise CatalogError("CAT033.all", names=", ".join(partitions))
+        raise CatalogError("CAT033.every_column", names=", ".join(partitions))
 
 
 def check_columns(fields: Fields, place: Place | None = None) -> None:
@@ -189,15 +189,15 @@ def check_columns(fields: Fields, place: Place | None = None) -> None:
     for name, declared in fields:
         for part in _names(name, declared):
             if bad := _NOT_IN_NAMES & set(part):
-                raise CatalogError("CAT102.delta_name", name=part, bad=sorted(bad), place=place)
+                raise CatalogError("CAT102.characters_of_name", name=part, bad=sorted(bad), place=place)
         twin = seen.setdefault(name.lower(), name)
         if twin != name:
-            raise CatalogError("CAT102.delta_twins", name=name, twin=twin, place=place)
+            raise CatalogError("CAT102.names_by_case", name=name, twin=twin, place=place)
         try:
             delta_type(declared)
         except ValueError as error:
             raise CatalogError(
-                "CAT102.delta_type", column=name, type=declared, reason=str(error), place=place
+                "CAT102.reason", column=name, type=declared, reason=str(error), owner="a Delta table", place=place
             ) from None
 
 

@@ -128,9 +128,9 @@ class Target:
         for key, text in self.properties.items():
             held = facts.configuration.get(key)
             if held is None:
-                raise RunError("RUN173.missing", name=name, key=key, text=text)
+                raise RunError("RUN173", name=name, key=key, text=text, found="not set")
             if held.lower() != text.lower():
-                raise RunError("RUN173", name=name, key=key, text=text, found=held)
+                raise RunError("RUN173", name=name, key=key, text=text, found=f"'{held}'")
         if self.overwrite and "deletionVectors" in facts.features:
             # A removal has to name the deletion vector of its file, which the library does not let it do.
             raise RunError("RUN171", name=name, features="deletion vectors, whose files INSERT OVERWRITE cannot remove")
@@ -224,7 +224,7 @@ class DeltaSink(Sink):
     def _behind(self, found: int | None) -> RunError:
         """The table has micro-batches up to one, and the job has written more."""
         last = "none" if found is None else found
-        return RunError("RUN176.behind", name=self.location.name, found=last, noted=self._expected)
+        return RunError("RUN176.missing_batches", name=self.location.name, found=last, noted=self._expected)
 
     def release(self) -> None:
         self._released = True

@@ -218,7 +218,9 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             versions = self.log.versions()
             after = next((version for version, stamp in versions if stamp >= self.start.changes_time), None)
             if after is None:
-                raise OptionError("OPT172.after", name=self.location.name, time=_shown(self.start.changes_time))
+                raise OptionError(
+                    "OPT172.time", name=self.location.name, time=_shown(self.start.changes_time), age="new"
+                )
             return after
         if (self.start.changes or "").lower() == "latest":
             return latest
@@ -233,9 +235,9 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         versions = self.log.versions()
         found = [version for version, stamp in versions if stamp <= time]
         if not found:
-            raise OptionError("OPT172.before", name=self.location.name, time=_shown(time))
+            raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="old")
         if versions[-1][1] < time:
-            raise OptionError("OPT172.after", name=self.location.name, time=_shown(time))
+            raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="new")
         return found[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
@@ -373,9 +375,9 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         rules = self.rules
         if commit.removes and not rules.ignore_changes:
             if commit.adds and not rules.skip_changes:
-                raise DataError("DATA456", name=self.location.name, version=version)
+                raise DataError("DATA456", name=self.location.name, version=version, does="changes existing rows")
             if not commit.adds and not (rules.ignore_deletes or rules.skip_changes):
-                raise DataError("DATA456.deletes", name=self.location.name, version=version)
+                raise DataError("DATA456", name=self.location.name, version=version, does="deletes rows")
             return []
         return list(commit.adds)
 

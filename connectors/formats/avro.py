@@ -55,11 +55,11 @@ class _Avro(Format):
         try:
             return self.derived(values, fields)
         except NotHeldError as error:
-            code = "CAT102.avro" if error.declared is not None else "CAT102.avro_name"
+            code = "CAT102.reason" if error.declared is not None else "CAT102.avro_name"
             hint = self.hint(error)
             raise CatalogError(
                 code,
-                format=self.name,
+                owner=f"the format '{self.name}'",
                 column=error.column,
                 type=error.declared or "",
                 reason=error.reason,
@@ -143,7 +143,7 @@ class AvroFormat(_Avro):
 
     def _of_messages(self, options: Mapping[str, str]) -> OptionValues:
         if f"{self.name}.codec" in options:
-            raise OptionError("OPT181.codec", key=f"{self.name}.codec")
+            raise OptionError("OPT181", key=f"{self.name}.codec", meant="files", data="messages")
         return self.values(options)
 
     def make_decoder(
@@ -162,7 +162,7 @@ class AvroFormat(_Avro):
 
     def _of_files(self, values: OptionValues) -> None:
         if values["encoding"] != "binary":
-            raise OptionError("OPT181", key=f"{self.name}.encoding", text=values["encoding"])
+            raise OptionError("OPT181", key=f"{self.name}.encoding", meant="messages", data="files")
 
 
 _OLDER = "schema-registry."
@@ -255,7 +255,8 @@ class _WithRegistry(_Avro):
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
         super().check_columns(options, fields, place)
         if self.values(options)["url"] is None:
-            raise OptionError("OPT101.registry", key=f"{self.name}.url", name=self.name, place=place)
+            user, expectation = f"the format '{self.name}'", "the URL of a schema registry"
+            raise OptionError("OPT101", key=f"{self.name}.url", user=user, expectation=expectation, place=place)
         self.registry(options).check(place)
 
     def registry(self, options: Mapping[str, str]) -> Registry:

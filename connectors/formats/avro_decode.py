@@ -72,7 +72,7 @@ class DatumReader:
             self._prepare(schema, before)
         except Exception as error:  # a schema of somebody else, in a library of somebody else
             reason = (str(error).partition("\n")[0] or type(error).__name__)[:200]
-            raise DataError("DATA461.schema", reason=reason, place=place) from error
+            raise DataError("DATA461.not_a_row", found=f"not an Avro schema: {reason}", place=place) from error
 
     def _prepare(self, schema: Schema, before: Sequence[Schema]) -> None:
         from fastavro.schema import parse_schema
@@ -157,7 +157,7 @@ class RowReader:
     def __init__(self, found: Node, fields: Fields, wanted: Node | None, place: Place) -> None:
         record = next((branch for branch in found.branches if branch.kind == "record"), None)
         if record is None:
-            raise DataError("DATA461.record", found=found, place=place)
+            raise DataError("DATA461.not_a_row", found=found, place=place)
         self.columns = []
         for name, declared in fields:
             try:
@@ -170,7 +170,9 @@ class RowReader:
                     "DATA461", name=name, declared=error.declared.summary() + at, found=error.found, place=place
                 ) from error
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise DataError("DATA461.schema", reason=str(error)[:200], place=place) from error
+                raise DataError(
+                    "DATA461.not_a_row", found=f"not an Avro schema: {str(error)[:200]}", place=place
+                ) from error
             self.columns.append(_Column(name, declared, default, convert))
         self._fast = frame_reader(found, fields) if wanted is None else None
 

@@ -200,7 +200,12 @@ class Format:
                 else:
                     continue
                 raise CatalogError(
-                    "CAT102.check_types", format=self.name, column=name, type=declared, place=place, expected=expected
+                    "CAT102",
+                    column=name,
+                    type=declared,
+                    owner=f"the format '{self.name}'",
+                    place=place,
+                    expected=expected,
                 )
 
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
@@ -336,7 +341,7 @@ class FileColumns:
             with reached():
                 info: dict[str, Any] = fs.info(inner)
         except OSError as error:
-            raise DataError("DATA102", strerror=error.strerror or error, place=Place(file=self.path)) from error
+            raise DataError("DATA102", reason=error.strerror or error, place=Place(file=self.path)) from error
         values = {
             "file.path": pl.lit(self.path if local is None else absolute(local), pl.String),
             "file.name": pl.lit(posixpath.basename(inner if local is None else local), pl.String),

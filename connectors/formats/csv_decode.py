@@ -176,7 +176,7 @@ class CsvDecoder(Frozen):
         try:
             return self.slow.message(message.decode(), line)
         except UnicodeDecodeError as error:
-            found = DataError("DATA124.record", piece=message[error.start], place=Place(line=line))
+            found = DataError("DATA124", piece=message[error.start], what="a message", place=Place(line=line))
             if self.layout.ignore_parse_errors:
                 reject(found, message)
                 return None
@@ -227,5 +227,6 @@ class CsvDecoder(Frozen):
             raise DataError(
                 "DATA124",
                 piece=piece[error.start],
+                what="a file",
                 place=Place(file=file, line=first_line + piece.count(b"\n", 0, error.start)),
             ) from error

@@ -263,7 +263,7 @@ class CsvRows:
         records = _Scanner(text.removeprefix("\ufeff"), self.layout).records()
         first = next(records, None)
         if first is None:
-            empty = DataError("DATA472.empty", place=Place(line=line))
+            empty = DataError("DATA472", problem="is empty", place=Place(line=line))
             if self.layout.ignore_parse_errors:
                 reject(empty, text.encode())
                 return None
@@ -271,7 +271,9 @@ class CsvRows:
         _, start, end, record = first
         row = self._read(record, line, text[start:end], None)
         if not self.layout.ignore_parse_errors and next(records, None) is not None:
-            raise DataError("DATA472", excerpt=excerpt(text.encode()), place=Place(line=line))
+            raise DataError(
+                "DATA472", excerpt=excerpt(text.encode()), problem="has more than one record", place=Place(line=line)
+            )
         return row
 
     def _read(self, record: list[str] | RecordError, line: int, text: str, file: str | None) -> list[Any] | None:

@@ -100,7 +100,7 @@ class ParquetDecoder:
                 with reached(), fs.open(inner, "rb") as source:
                     yield from self.frames(source, path)
         except (pa.ArrowInvalid, OSError) as error:
-            code = "DATA102.parquet" if isinstance(error, FileNotFoundError) else "DATA131.unreadable"
+            code = "DATA102" if isinstance(error, FileNotFoundError) else "DATA131"
             reason = str(error).splitlines()[0]
             raise DataError(code, reason=reason, place=Place(file=path)) from error
 

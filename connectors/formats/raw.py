@@ -53,12 +53,12 @@ class RawFormat(Format):
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
         if len(fields) != 1:
             columns = ", ".join(name for name, _ in fields) or "none"
-            raise CatalogError("CAT102.raw", count=len(fields), columns=columns, place=place)
+            raise CatalogError("CAT102.one_column", count=len(fields), columns=columns, place=place)
         name, declared = fields[0]
         if declared.root not in _HELD:
             expected = "a column of text, bytes, numbers or truth values"
             raise CatalogError(
-                "CAT102.check_types", format=self.name, column=name, type=declared, place=place, expected=expected
+                "CAT102", column=name, type=declared, owner=f"the format '{self.name}'", place=place, expected=expected
             )
         charset = self.values(options)["charset"]
         try:

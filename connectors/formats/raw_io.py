@@ -200,5 +200,5 @@ class RawEncoder:
         """The bytes of one file: each value with a line break. Raises DataError DATA471, for a NULL."""
         values = self.messages(df)
         if values.null_count():
-            raise DataError("DATA471.null", name=self.value.name)
+            raise DataError("DATA471", name=self.value.name, value="NULL", reason="a line of a file has no NULL")
         return b"".join(value + b"\n" for value in values.to_list())

@@ -189,7 +189,13 @@ class Registry:
                     return answer.status_code, _json_of(answer.content)
                 problem = f"status {answer.status_code}: {self._reason(_json_of(answer.content))}"
             if time.monotonic() + wait >= ends:
-                raise DataError("DATA465", url=self._shown(), seconds=f"{read:g}", reason=problem, place=place)
+                raise DataError(
+                    "DATA465",
+                    url=self._shown(),
+                    reason=problem,
+                    failure=f"did not answer within {read:g} s",
+                    place=place,
+                )
             time.sleep(wait)
             wait = min(wait * 2, 1.0)
 
@@ -276,7 +282,7 @@ class Registry:
 
     def _no_answer(self, status: int, answer: Any, place: Place | None) -> DataError:
         reason = f"status {status}: {self._reason(answer)}"
-        return DataError("DATA465.answer", url=self._shown(), reason=reason, place=place)
+        return DataError("DATA465", url=self._shown(), reason=reason, failure="gave no readable answer", place=place)
 
 
 def _json_of(content: bytes) -> Any:

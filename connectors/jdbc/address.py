@@ -126,7 +126,7 @@ def server_of(
         kind = re.match(r"jdbc:([\w+-]+):", url)
         if kind is not None and kind[1] != "postgresql":
             raise OptionError("OPT145", database=kind[1], place=place)
-        raise OptionError("OPT145.malformed", place=place)
+        raise OptionError("OPT145", database="this URL", place=place)
     given = dict(_pairs(found["query"] or ""))
     for name in given:
         if is_secret(name):
@@ -178,11 +178,11 @@ def _hosts(text: str, place: Place | None) -> tuple[str, str]:
     """Hosts and ports with commas."""
     hosts, ports = [], []
     if "@" in text:
-        raise OptionError("OPT147.user", place=place)
+        raise OptionError("OPT147.user", key="url", options=["username", "password"], place=place)
     for one in text.split(",") if text else ():
         match = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?", one.strip())
         if match is None or not 0 < int(match[2] or 5432) <= 65535:
-            raise OptionError("OPT145.malformed", place=place)
+            raise OptionError("OPT145", database="this URL", place=place)
         hosts.append(match[1].strip("[]") or "localhost")
         ports.append(match[2] or "5432")
     return ",".join(hosts), ",".join(ports) or "5432"

@@ -137,7 +137,7 @@ class JdbcCatalog(ExternalCatalog):
             kind = flink_type(column.type, column.modifier)
             if kind is None:
                 raise CatalogError(
-                    "CAT117.type",
+                    "CAT117.type_of_column",
                     column=column.name,
                     table=f"{self.name}.{database}.{found.path}",
                     type=column.declared,

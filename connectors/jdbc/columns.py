@@ -168,7 +168,7 @@ def find_table(connection: Any, server: Server, name: str) -> TableInfo:
         there = [str(row[0]) for row in rows(connection, _TABLES)]
         same = [other for other in there if other.rpartition(".")[2].lower() == exact[-1].lower()]
         hint = f"did you mean '{same[0]}'?" if same else nearest(name, there)
-        raise RunError("RUN143", server=server.summary, name=name, hint=hint)
+        raise RunError("RUN143", server=server.summary, name=f"'{name}'", hint=hint)
     return tables[0]
 
 
@@ -290,7 +290,15 @@ def check_types(fields: Fields, owner: str, place: Place | None) -> None:
         element = declared.children[0] if declared.root == "ARRAY" else declared
         precise = element.is_timestamp and (element.precision or 0) > 6
         if element.root not in _SUPPORTED or element.root == "ARRAY" or precise:
-            raise CatalogError("CAT102.postgres", owner=owner, column=name, type=declared, place=place)
+            raise CatalogError(
+                "CAT102",
+                owner=owner,
+                column=name,
+                type=declared,
+                place=place,
+                expected="a type that PostgreSQL has: no ROW, MAP, BINARY, interval or nested array, and at most "
+                "microseconds",
+            )
 
 
 def fitting(column: Column) -> str:

@@ -188,11 +188,11 @@ class Server:
         if "password authentication failed" in said or "no password supplied" in said or "pg_hba" in said:
             return RunError("RUN141", user=user, server=server, reason=reason)
         if "role " in said and "does not exist" in said:
-            return RunError("RUN141.role", user=user, server=server, reason=reason)
+            return RunError("RUN141", user=user, server=server, reason=reason)
         if "database " in said and "does not exist" in said:
             return RunError("RUN142", server=server, reason=reason, hint=self._near_database())
         if "too many" in said or "connection slots" in said:
-            return RunError("RUN148.connections", server=server, reason=reason)
+            return RunError("RUN148", server=server, reason=reason, problem="has no connection left")
         code = "RUN140.tls" if any(words in said for words in _TLS) else "RUN140"
         return RunError(code, server=server, reason=reason, seconds=self.timeout)
 
@@ -233,11 +233,11 @@ class Server:
         state, server, reason = found.state, self.summary, self.hidden(found.message)
         what = f"table '{table}'" if table else "the database"
         if found.is_lost:
-            return RunError("RUN146", server=server, doing=doing, reason=reason)
+            return RunError("RUN146", doing=doing, reason=reason, what=f"the connection to the database {server} broke")
         if state == "53300":
-            return RunError("RUN148.connections", server=server, reason=reason)
+            return RunError("RUN148", server=server, reason=reason, problem="has no connection left")
         if found.may_pass:
-            return RunError("RUN146.undone", server=server, doing=doing, reason=reason)
+            return RunError("RUN146", doing=doing, reason=reason, what=f"the database {server} undid a transaction")
         if state.startswith(("23", "44")):
             detail = self.hidden(found.detail)
             return DataError("DATA431", what=what, constraint=found.rule, reason=reason, detail=detail)
@@ -250,12 +250,12 @@ class Server:
             if "new row violates row-level security" in found.message:
                 return DataError("DATA431.policy", what=what, user=user, reason=reason)
             if "affected by row-level security" in found.message:
-                return RunError("RUN147.policy", user=user, what=what, server=server, reason=reason)
-            return RunError("RUN147", user=user, what=what, server=server, reason=reason)
+                return RunError("RUN147", user=user, server=server, reason=reason, action="read all rows")
+            return RunError("RUN147", user=user, server=server, reason=reason, action=f"use {what}")
         if state in _NO_ROOM:
-            return RunError("RUN148", server=server, reason=reason)
+            return RunError("RUN148", server=server, reason=reason, problem="cannot take this")
         if state in ("42P01", "3F000"):
-            return RunError("RUN143.gone", server=server, reason=reason)
+            return RunError("RUN143", server=server, name=reason)
         retyped = state == "42883" and "operator does not exist" in found.message  # the type of a key has changed
         if retyped or state in ("42703", "42804") or "does not exist in target table" in found.message:
             return RunError("RUN144.changed", what=what, server=server, reason=reason)

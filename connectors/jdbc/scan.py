@@ -152,11 +152,12 @@ class TableReader:
             )
         if column.type not in ("int2", "int4", "int8", "oid", "numeric", "float4", "float8"):
             raise RunError(
-                "RUN145.partition",
+                "RUN145.unusable",
                 name=table.path,
                 column=column.name,
-                actual=column.declared,
                 server=self.server.summary,
+                problem=f"is {column.declared} and cannot be cut into ranges of numbers",
+                expected="a column of numbers",
             )
         return quoted(column.name)
 
@@ -288,7 +289,7 @@ class JdbcSource(OffsetSource[JdbcSplit]):
         columns than the job reads now."""
         sizes: list[int] = self._copy["sizes"]
         if start < len(sizes) and self._copy.get("asks", self._asks) != self._asks:
-            raise RunError("RUN149.asks", name=self.reader.name)
+            raise RunError("RUN149.other_copy", name=self.reader.name)
         return sizes
 
     @property
@@ -395,7 +396,7 @@ def _opened(path: AnyPath) -> Any:
 
 def _broken(path: AnyPath, error: Exception) -> RunError:
     reason = reason_of(error).partition("\n")[0]
-    return RunError("RUN149.copy", path=path, reason=reason)
+    return RunError("RUN149.broken_copy", path=path, reason=reason)
 
 
 def source_of(table: SourceTable, server: Server) -> JdbcSource:

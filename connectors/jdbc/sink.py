@@ -314,7 +314,13 @@ class JdbcSink(Sink):
         )
         for column, _ in columns:
             if column.generated:
-                raise RunError("RUN145.generated", column=column.name, name=table.path, server=self.server.summary)
+                raise RunError(
+                    "RUN145.unusable",
+                    column=column.name,
+                    name=table.path,
+                    server=self.server.summary,
+                    problem="is generated and cannot be written",
+                )
         if self.primary_key:
             keys = [columns[i][0].name for i in self._key]
             names = f"ARRAY[{', '.join(map(literal, keys))}]::text[]"
@@ -355,9 +361,9 @@ class JdbcSink(Sink):
             raise RunError(
                 "RUN147",
                 user=self.server.user or "the default user",
-                what=f"table '{target.table.schema}.{EPOCHS}'",
                 server=self.server.summary,
                 reason=self.server.hidden(found.message),
+                action=f"use table '{target.table.schema}.{EPOCHS}'",
                 hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
             ) from None
 
@@ -432,7 +438,7 @@ class JdbcSink(Sink):
         """The database has micro-batches up to one, and the job has written more."""
         last = "none" if found < 0 else found
         name, server = target.table.path, self.server.summary
-        return RunError("RUN150.behind", name=name, server=server, found=last, noted=self._expected)
+        return RunError("RUN150.missing_batches", name=name, server=server, found=last, noted=self._expected)
 
     def _create(self, connection: Any, table: str) -> None:
         statement = _CREATE.format(table=table)
@@ -445,7 +451,14 @@ class JdbcSink(Sink):
             if error.code == "RUN147":
                 user, where = self.server.user or "the default user", self.server.summary
                 reason = error.message
-                raise RunError("RUN147.create", user=user, server=where, reason=reason, statement=statement) from None
+                raise RunError(
+                    "RUN147",
+                    user=user,
+                    server=where,
+                    reason=reason,
+                    statement=statement,
+                    action="create the table of epochs",
+                ) from None
             # Another sink may have created it at the same time.
             if rows(connection, f"SELECT to_regclass({literal(table)}) IS NULL")[0][0]:
                 raise

@@ -256,7 +256,7 @@ class _Topics(Connector):
         servers = f"{PREFIX}bootstrap.servers"
         if "@" in options.get(servers, ""):
             login = [f"{PREFIX}sasl.username", f"{PREFIX}sasl.password"]
-            raise OptionError("OPT147.host", key=servers, options=login, place=place)
+            raise OptionError("OPT147.user", key=servers, options=login, place=place)
         check({k.removeprefix(PREFIX): text for k, text in options.items() if k.startswith(PREFIX)}, place)
 
     def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:

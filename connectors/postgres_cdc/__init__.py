@@ -209,7 +209,7 @@ class PostgresCdc(Connector):
         """Raises OptionError OPT147, OPT156 or OPT157; CatalogError CAT102, a column of a type that has no values
         here."""
         if "@" in options["hostname"]:
-            raise OptionError("OPT147.host", key="hostname", options=["username", "password"], place=place)
+            raise OptionError("OPT147.user", key="hostname", options=["username", "password"], place=place)
         slot = options["slot.name"]
         if re.fullmatch("[a-z0-9_]{1,63}", slot) is None:
             raise OptionError("OPT156", slot=slot, place=place)
@@ -218,7 +218,7 @@ class PostgresCdc(Connector):
             raise OptionError("OPT157", mode=mode, place=place)
         for name, declared in fields:
             if not _is_readable(declared):
-                raise CatalogError("CAT102.cdc", column=name, type=declared, place=place)
+                raise CatalogError("CAT102", column=name, type=declared, owner="a postgres-cdc table", place=place)
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
         if "hostname" in options:

@@ -5,6 +5,7 @@ All by SQL, over one connection that also holds a lock on the slot, so that no s
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
@@ -281,13 +282,14 @@ class Slot:
                 if root in oids and root != oid:
                     continue
                 if persistence != "p":
-                    raise RunError("RUN159.unlogged", table=f"{in_schema}.{name}", server=self.server.summary)
+                    where = self.server.summary
+                    raise RunError("RUN159", table=f"{in_schema}.{name}", server=where, problem="is UNLOGGED")
                 info = find_table(connection, self.server, f"{quoted(in_schema)}.{quoted(name)}")
                 found.append(Captured(oid, in_schema, name, kind == "p", self._columns(info)))
         if not found:
             wanted = f"{self.origin.schema}.{self.origin.table}"
             names = [f"{row[1]}.{row[2]}" for row in there]
-            raise RunError("RUN143", server=self.server.summary, name=wanted, hint=nearest(wanted, names))
+            raise RunError("RUN143", server=self.server.summary, name=f"'{wanted}'", hint=nearest(wanted, names))
         return found
 
     def _columns(self, table: TableInfo) -> tuple[tuple[str, str], ...]:
@@ -325,9 +327,11 @@ class Slot:
         with self.connection(locked=False) as connection:
             level, standby = rows(connection, "SELECT current_setting('wal_level'), pg_is_in_recovery()")[0]
         if standby:
-            raise RunError("RUN156.standby", server=self.server.summary)
+            raise RunError(
+                "RUN156", server=self.server.summary, problem="is a standby, which does not report how far its log is"
+            )
         if level != "logical":
-            raise RunError("RUN156", server=self.server.summary, level=level)
+            raise RunError("RUN156", server=self.server.summary, problem=f"has wal_level = {level}")
 
     def publish(self, tables: list[Captured]) -> tuple[bool, Published]:
         """Makes the publication, unless it is there; whether it was not, and what it is.
@@ -350,7 +354,7 @@ class Slot:
         which = "TRUE" if self.origin.create == "all_tables" else which
         found = rows(connection, _NO_IDENTITY.format(which=which))
         if found:
-            raise RunError("RUN159.identity", table=found[0][0], server=self.server.summary)
+            raise RunError("RUN159.no_identity", table=found[0][0], server=self.server.summary)
 
     def _creation(self, tables: list[Captured], version: int) -> str:
         every = self.origin.create == "all_tables"
@@ -377,29 +381,28 @@ class Slot:
             query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
             found = {row[0]: row[1:] for row in rows(connection, query)}
         publication, server, name = self.origin.publication, self.server.summary, quoted(self.origin.publication)
+        unfit = functools.partial(RunError, "RUN160.unfit", publication=publication, server=server, name=name)
         for number, path in tables.items():
             if number not in found:
-                raise RunError("RUN159", table=path, server=server)
+                raise RunError("RUN159", table=path, server=server, problem="was dropped, and maybe created again")
             schema, table, oid, changes, truncates, included, condition, columns, mark, partial = found[number]
             if not self.origin.names(schema, table):
                 raise RunError("RUN159.renamed", table=path, now=f"{schema}.{table}", server=server)
             marks[str(number)] = mark
             sql = f"{quoted(schema)}.{quoted(table)}"
             if oid is None:
-                code = "RUN160.gone" if begun else "RUN160"
+                code = "RUN160.dropped" if begun else "RUN160"
                 raise RunError(code, publication=publication, table=path, server=server, name=name, sql=sql)
             if not included:
-                raise RunError("RUN160.table", publication=publication, table=path, server=server, name=name, sql=sql)
+                raise unfit(problem="does not have the table", table=path, sql=sql)
             if not (changes and truncates):
-                raise RunError("RUN160.changes", publication=publication, server=server, name=name)
+                raise unfit(problem="leaves out some kinds of changes")
             if condition is not None:
-                raise RunError("RUN160.rows", publication=publication, table=path, server=server)
+                raise unfit(problem="leaves out some rows of the table", table=path)
             if partial is not None:
                 raise RunError("RUN159.partition", table=path, server=server, partition=partial)
             if columns is not None and (column := self._lacking(columns, sql)) is not None:
-                raise RunError(
-                    "RUN160.column", publication=publication, table=path, server=server, name=name, column=column
-                )
+                raise unfit(problem=f"does not have the column '{column}' of the table '{path}'")
         return Published(oid, marks)
 
     def _lacking(self, published: str, sql: str) -> str | None:
@@ -426,7 +429,7 @@ class Slot:
             return Position(flushed, None, cluster)
         if plugin != "pgoutput" or not here:
             other = database or "no database"
-            raise RunError("RUN155.other", plugin=plugin, database=other, slot=slot, server=server)
+            raise RunError("RUN155.other_plugin", plugin=plugin, database=other, slot=slot, server=server)
         if status == "lost" or confirmed is None:
             raise RunError("RUN155.lost", slot=slot, server=server)
         return Position(flushed, confirmed, cluster)

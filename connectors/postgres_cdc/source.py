@@ -259,14 +259,25 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             raise RunError("RUN155.cluster", server=server)
         if position.flushed < lsn:
             ends = lsn_text(position.flushed)
-            raise RunError("RUN155.behind", ends=ends, lsn=lsn_text(lsn), server=server)
+            raise RunError(
+                "RUN155.other_log", server=server, problem=f"ends at {ends}, and the job goes on at {lsn_text(lsn)}"
+            )
         publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, begun=True)
         if start.get("publication", publication.oid) != publication.oid:
-            raise RunError("RUN160.other", publication=self.origin.publication, server=server)
+            read = self.origin.publication
+            raise RunError(
+                "RUN160.unfit", publication=read, server=server, problem="is not the one that the job has read"
+            )
         for oid, mark in start.get("marks", publication.marks).items():
             if publication.marks[oid] != mark:
-                table = start["tables"][oid]
-                raise RunError("RUN160.altered", publication=self.origin.publication, server=server, table=table)
+                read, table = self.origin.publication, start["tables"][oid]
+                raise RunError(
+                    "RUN160.unfit",
+                    publication=read,
+                    server=server,
+                    problem="was altered since the job began",
+                    table=table,
+                )
         if position.confirmed is None:
             raise RunError("RUN155", slot=name, server=server)
         if position.confirmed > lsn:
@@ -301,7 +312,11 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         if missing:  # unless the slot was moved on just now, by a connection that broke
             missing = last[0] >= (self.slot.position().confirmed or 0)
         if missing or passed not in (None, last):
-            raise RunError("RUN155.changed", lsn=lsn_text(start["lsn"]), server=self.origin.server.summary)
+            raise RunError(
+                "RUN155.other_log",
+                server=self.origin.server.summary,
+                problem=f"has other transactions before {lsn_text(start['lsn'])} than those that the job has read",
+            )
 
     def _fetch(self, start: Offset, until: int) -> tuple[str, int, int, Transactions]:
         """Writes the changes after an offset to files; their name, how many files, where in the log they end, and the
@@ -354,7 +369,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
                 path.write_bytes(out.getvalue())
         except OSError as error:
             raise full_disk(error, path) or RunError(
-                "RUN165.write", file=path, reason=error.strerror or error
+                "RUN165", file=path, reason=error.strerror or error, doing="written"
             ) from error
 
     def read(self, split: ChangeSplit) -> Iterator[pl.DataFrame]:
@@ -369,7 +384,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         try:
             table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
         except (OSError, pa.ArrowException) as error:
-            raise RunError("RUN165", file=path, reason=reason_of(error)) from error
+            raise RunError("RUN165", file=path, doing="read", reason=reason_of(error)) from error
         if split.copied:
             facts: Mapping[bytes, bytes] = table.schema.metadata
             frame = reading.copied(table, facts[b"schema"].decode(), facts[b"table"].decode())

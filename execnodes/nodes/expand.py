@@ -32,7 +32,9 @@ class Expand(ExecNode):
         for position, row in enumerate(self.projects):
             if len(row) != width:
                 raise custom_error(
-                    PlanError("PLAN044.same_width", count=len(row), width=width),
+                    PlanError(
+                        "PLAN044.counts", width=width, title="a projection of expand", counts=f"{len(row)} expressions"
+                    ),
                     f"/projects/{position}",
                 )
         return self

@@ -24,7 +24,7 @@ def check_flags(title: str, calls: Sequence[AggCall], flags: Sequence[bool], nam
     """Whether there is a flag for each call; ``names`` are the keys of both. Raises PydanticCustomError PLAN044."""
     if len(calls) != len(flags):
         raise custom_error(
-            PlanError("PLAN044.check_flags", title=title, calls=calls, flags=flags, names=names),
+            PlanError("PLAN044.counts", title=title, counts=f"{len(calls)} {names[0]} and {len(flags)} {names[1]}"),
             f"/{names[1]}",
         )
 

@@ -35,7 +35,12 @@ class GroupTableAggregate(Grouping):
     def _one_call(self) -> Self:
         if len(self.agg_calls) != 1 or self.agg_calls[0].internal_name is not None:
             raise custom_error(
-                PlanError("PLAN044.one_call", title=self.title, count=len(self.agg_calls)),
+                PlanError(
+                    "PLAN044.counts",
+                    title=self.title,
+                    counts=f"{len(self.agg_calls)} aggCalls",
+                    expected="one call, of a user-defined table aggregate function",
+                ),
                 "/aggCalls",
             )
         return self

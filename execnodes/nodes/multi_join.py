@@ -72,7 +72,7 @@ class MultiJoin(StatefulNode):
         ):
             if found != wanted:
                 raise custom_error(
-                    PlanError("PLAN044.one_of_each_per_input", wanted=wanted, found=found, key=key),
+                    PlanError("PLAN044.counts", title="multi-join", counts=f"{wanted} joinTypes and {found} {key}"),
                     f"/{key}",
                 )
         return self

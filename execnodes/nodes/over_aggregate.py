@@ -71,7 +71,7 @@ class OverSpec(PlanModel):
             for place, index in asked:
                 if index >= count:
                     raise custom_error(
-                        PlanError("PLAN044.constants_are_there", index=index, node=self, bound=count),
+                        PlanError("PLAN044.no_constant", index=index, node=self, bound=count),
                         place,
                     )
         return self

@@ -25,7 +25,7 @@ def check_arguments(title: str, calls: Sequence[AggCall], row: LogicalType, key:
         for index in (*call.arg_list, *([call.filter_arg] if call.filter_arg >= 0 else [])):
             if index >= len(row.fields):
                 raise custom_error(
-                    PlanError("PLAN044.check_arguments", title=title, index=index, count=len(row.fields) - 1),
+                    PlanError("PLAN044.no_argument", title=title, index=index, count=len(row.fields) - 1),
                     f"/{key}/{position}",
                 )
 
@@ -119,7 +119,7 @@ class IncrementalGroupAggregate(StatefulNode):
         for position, key in enumerate(self.final_agg_grouping):
             if key not in self.partial_agg_grouping:
                 raise custom_error(
-                    PlanError("PLAN044.fits", key=key, title=self.title),
+                    PlanError("PLAN044.no_partial_key", key=key, title=self.title),
                     f"/finalAggGrouping/{position}",
                 )
         return self

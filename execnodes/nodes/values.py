@@ -35,7 +35,7 @@ class Values(ExecNode):
         for position, row in enumerate(self.tuples):
             if len(row) != width or not all(isinstance(value, Literal) for value in row):
                 raise custom_error(
-                    PlanError("PLAN044.constants", position=position + 1, width=width),
+                    PlanError("PLAN044.no_literals", position=position + 1, width=width),
                     f"/tuples/{position}",
                 )
         return self

@@ -90,7 +90,7 @@ def divide(r: Renderer, call: Call) -> pl.Expr:
         _fail_on_zero(r, call, x, y)
         return decimals.divide(x, a.type, y, b.type, call.type)
     if not call.type.is_integer:
-        raise RunError("RUN301", type=call.type)
+        raise RunError("RUN301", what=f"a division of type {call.type.summary()}")
     _fail_on_zero(r, call, x, y)
     p, q = (to_number(e, o.type, call.type) for e, o in zip((x, y), call.operands, strict=True))
     return p.truncdiv(q)

@@ -133,7 +133,7 @@ class Renderer:
         if isinstance(rex, Call):
             render = RENDERERS.get(USER_DEFINED if rex.is_user_defined else rex.name)
             if render is None:
-                raise RunError("RUN301.expr", name=rex.name)
+                raise RunError("RUN301", what=f"the function {rex.name}")
             self._calls.append(rex)
             try:
                 return render(self, rex)
@@ -142,7 +142,9 @@ class Renderer:
         if isinstance(rex, FieldAccess):
             row = self.expr(rex.expr)
             return pl.when(row.is_not_null()).then(row.struct.field(rex.name))
-        raise RunError("RUN301.expr_2", name=type(rex).__name__)
+        raise RunError(
+            "RUN301", what=f"an expression of kind {type(rex).__name__}", expected="a field, a literal or a call"
+        )
 
     def args(self, call: Call) -> list[pl.Expr]:
         """All operands rendered, but symbols, which are no values."""

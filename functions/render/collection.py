@@ -91,7 +91,7 @@ def _variant_part(value: str, key: str | int) -> str | None:
     try:
         return variant_part(value, key)
     except VariantError as cause:
-        raise DataError("DATA302.variant_part", value=value, key=key, problem=cause) from cause
+        raise DataError("DATA302.missing_part", value=value, key=key, problem=cause) from cause
 
 
 def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:

@@ -78,7 +78,7 @@ _CHARSETS: dict[str, tuple[str, bytes]] = {
 def _charset(name: str) -> tuple[str, bytes]:
     found = _CHARSETS.get(name.upper())
     if found is None:
-        raise RunError("RUN303.charset", name=name, expected=", ".join(_CHARSETS))
+        raise RunError("RUN303.character_set", name=name, expected=", ".join(_CHARSETS))
     return found
 
 
@@ -253,5 +253,5 @@ def hash_code(r: Renderer, call: Call) -> pl.Expr:
     operand = call.operands[0]
     hashing = _HASHES.get(operand.type.root)
     if hashing is None:
-        raise RunError("RUN301.hash_code", type=operand.type.summary())
+        raise RunError("RUN301", what=f"HASH_CODE of {operand.type.summary()}")
     return hashing(r.expr(operand), operand.type)

@@ -50,7 +50,7 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
             while True:
                 end = pattern.find("'", end)
                 if end < 0:
-                    raise RunError("RUN303.tokens", pattern=pattern)
+                    raise RunError("RUN303.open_quote", pattern=pattern)
                 if pattern[end : end + 2] != "''":
                     break
                 end += 2
@@ -67,7 +67,7 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
             if sections and c == "S" and count > _MOST_FRACTION:
-                raise RunError("RUN305.width", pattern=pattern, count=count)
+                raise RunError("RUN305.fraction_width", pattern=pattern, count=count)
             out.append(Token(c, count))
             i += count
         else:
@@ -106,7 +106,7 @@ def _unknown(pattern: str, letter: str) -> RunError:
             letter=letter,
             known=known,
         )
-    return RunError("RUN303.unknown", letter=letter, pattern=pattern, known=known)
+    return RunError("RUN303.pattern_letter", letter=letter, pattern=pattern, known=known)
 
 
 @lru_cache(maxsize=256)

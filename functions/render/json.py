@@ -126,7 +126,7 @@ def json_value(r: Renderer, call: Call) -> pl.Expr:
     def otherwise(event: str, values: tuple[Any, ...]) -> Any:
         behaviour, default = behaviours.get(event, ("NULL", None))
         if behaviour == "ERROR":
-            raise DataError("DATA302", wording="nothing" if event == "EMPTY" else "no value")
+            raise DataError("DATA302", what="nothing" if event == "EMPTY" else "no value", name="JSON_VALUE")
         if behaviour == "NULL" or default is None:
             return None
         try:
@@ -157,7 +157,7 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
             return _lookup(value, where)[0] is not None
         except _MissingError:
             if on_error == "ERROR":
-                raise DataError("DATA302.one") from None
+                raise DataError("DATA302", name="JSON_EXISTS", what="no value") from None
             return {"TRUE": True, "FALSE": False}.get(on_error)
 
     return rowwise(one, r.args(call)[:2], pl.Boolean, _LISTED)
@@ -192,7 +192,7 @@ def json_query(r: Renderer, call: Call) -> pl.Expr:
     def otherwise(event: str) -> object:
         behaviour = on.get(event, "NULL")
         if behaviour == "ERROR":
-            raise DataError("DATA302.otherwise")
+            raise DataError("DATA302", name="JSON_QUERY", what="no array or object")
         return empty.get(behaviour)
 
     def one(value: str, where: str) -> object:
@@ -247,7 +247,7 @@ def _parses(r: Renderer, call: Call, otherwise: Callable[[str, VariantError], st
 
 
 def _fail(text: str, cause: VariantError) -> str:
-    raise DataError("DATA302.parse", text=text, cause=cause) from cause
+    raise DataError("DATA302.invalid_json", text=text, cause=cause) from cause
 
 
 renders("PARSE_JSON")(partial(_parses, otherwise=_fail))

@@ -198,7 +198,7 @@ def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:
             millis = millis + (size - 1)
         return from_local_millis(r, millis - millis % size, call.type)
     if unit not in _STEPS:
-        raise RunError("RUN301.round_moment", name=call.name, unit=unit, expected=", ".join([*_UNITS, *_STEPS]))
+        raise RunError("RUN301", what=f"{call.name} to {unit}", expected=", ".join([*_UNITS, *_STEPS]))
     day = millis.truncdiv(pl.lit(DAY, dtype=pl.Int64)).cast(pl.Int32).cast(pl.Date)
     floor = _floor_date(day, unit)
     if mode == "ceil":

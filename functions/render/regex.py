@@ -36,7 +36,7 @@ def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) 
         try:
             return _compiled(make, template, escape).match(value) is not None
         except (PatternError, re.error) as cause:
-            raise DataError("DATA301.pattern", name=call.name, pattern=template, cause=cause) from cause
+            raise DataError("DATA301", name=call.name, problem=f"{template!r:.60} is not a pattern: {cause}") from cause
 
     known = [constant_text(o) for o in call.operands[1:]]
     if None not in known:

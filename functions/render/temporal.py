@@ -105,7 +105,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
         day = local_millis(r, e, t).truncdiv(_lit(DAY)).cast(pl.Int32).cast(pl.Date)
         result = _CALENDAR[unit](day)
     if result is None:
-        raise RunError("RUN301.extract", unit=unit, t=t.summary())
+        raise RunError("RUN301", what=f"EXTRACT of {unit} from {t.summary()}")
     return result.cast(pl.Int64)
 
 
@@ -264,7 +264,7 @@ def _zone(name: str) -> str:
     """The zone with this name, as ``java.time.ZoneId.of`` finds it. Raises DataError DATA301."""
     found = zone_id(name)
     if found is None:
-        raise DataError("DATA301.zone", name=name)
+        raise DataError("DATA301", name="TO_TIMESTAMP_LTZ", problem=f"{name!r:.60} is not a time zone")
     return found
 
 
@@ -315,7 +315,7 @@ def _current_time(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _source_watermark(r: Renderer, call: Call) -> pl.Expr:
-    raise RunError("RUN303.source_watermark")
+    raise RunError("RUN303.no_source_watermark")
 
 
 _INSTANTS = ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "PROCTIME", "PROCTIME_MATERIALIZE")

@@ -147,7 +147,7 @@ def position(r: Renderer, call: Call) -> pl.Expr:
 def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
     """The n-th occurrence from ``start``; from the end backwards where ``start`` is negative."""
     if nth <= 0:
-        raise DataError("DATA301.occurrence", occurrence=nth)
+        raise DataError("DATA301", name="INSTR", problem=f"there is no occurrence {nth}")
     if start == 0:
         return 0
     if needle == "":  # which Flink finds at the beginning, wherever it looks from
@@ -276,7 +276,9 @@ def repeat(r: Renderer, call: Call) -> pl.Expr:
         long = (sizes * times > 2**30).fill_null(False)
         if long.any():
             row = long.arg_true()[0]
-            raise DataError("DATA301", n=times[row if len(times) > 1 else 0], count=sizes[row if len(sizes) > 1 else 0])
+            repeats, characters = times[row if len(times) > 1 else 0], sizes[row if len(sizes) > 1 else 0]
+            problem = f"{repeats} times {characters} characters is more than a text can hold"
+            raise DataError("DATA301", name="REPEAT", problem=problem)
         return times.clip(0)
 
     text, n = r.args(call)
@@ -336,7 +338,7 @@ def str_to_map(r: Renderer, call: Call) -> pl.Expr:
         outer, inner = python_regex(between), python_regex(inside)
         if outer is None or inner is None:
             wrong = between if outer is None else inside
-            raise DataError("DATA301.pattern", name="STR_TO_MAP", pattern=wrong, cause="not a regular expression")
+            raise DataError("DATA301", name="STR_TO_MAP", problem=f"{wrong!r:.60} is not a pattern")
         found: dict[str, str | None] = {}
         parts = _split_at(outer, text)
         while parts and parts[-1] == "":

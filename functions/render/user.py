@@ -25,7 +25,7 @@ def user_call(r: Renderer, call: Call) -> pl.Expr:
     """
     function = call.function
     if function is None:
-        raise RunError("RUN301.user_call", name=call.name)
+        raise RunError("RUN301.unknown_function", name=call.name)
     types = [o.type for o in call.operands]
     guard = r.guarded()
     result = call.type

@@ -120,7 +120,7 @@ class Template:
 
     def _literals(self, parameters: Sequence[Any]) -> list[str]:
         if isinstance(parameters, (str, bytes, Mapping)) or not isinstance(parameters, Sequence):
-            raise SqlError("SQL410.form", kind=type(parameters).__name__)
+            raise SqlError("SQL410.value_class", kind=type(parameters).__name__, what="the values of the parameters")
         if len(parameters) != self.count:
             raise SqlError("SQL410", wanted=self.count, given=len(parameters))
         return [literal(value, self._zone) for value in parameters]
@@ -208,7 +208,7 @@ def require_text(text: str) -> None:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raise SqlError("SQL401.statement") from None
+            raise SqlError("SQL401", what="the statement", reason="it is not UTF-8 text") from None
 
 
 def literal(value: object, zone: Zone = _no_zone) -> str:
@@ -250,7 +250,7 @@ def literal(value: object, zone: Zone = _no_zone) -> str:
             return _temporal(value, zone)
         except (ValueError, TypeError, OverflowError) as cause:  # NaT of pandas
             raise DataError("DATA350", value=value, why="is no point in time") from cause
-    raise SqlError("SQL410.kind", kind=type(value).__name__, expected=TAKEN)
+    raise SqlError("SQL410.value_class", kind=type(value).__name__, what="a value of a parameter", expected=TAKEN)
 
 
 def _whole(value: int) -> str:
@@ -325,11 +325,13 @@ def _instant(value: dt.datetime, zone: Zone) -> str:
         return f"TO_TIMESTAMP_LTZ({_whole(millis)}, 3)"
     name = zone()
     if name is None:
-        raise DataError("DATA350.zone", value=value)
+        raise DataError("DATA350", value=value, why="has microseconds, and the time zone of the session is not known")
     try:
         clock = value.astimezone(tz_of(session_zone(name) or name))
     except (ZoneInfoNotFoundError, ValueError, OverflowError) as cause:
-        raise DataError("DATA350.zone", value=value) from cause
+        raise DataError(
+            "DATA350", value=value, why="has microseconds, and the time zone of the session is not known"
+        ) from cause
     if clock.replace(fold=0).utcoffset() != clock.replace(fold=1).utcoffset():
         raise DataError("DATA350", value=value, why=f"has a clock time that comes twice in {name}, and microseconds")
     return f"CAST(TIMESTAMP '{clock.replace(tzinfo=None)}' AS TIMESTAMP_LTZ(6))"

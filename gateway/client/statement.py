@@ -52,7 +52,7 @@ class Statement:
             page = self._session.fetch_values(self._operation, self._token)
         except StateplanError as error:
             if self._canceled:
-                raise GatewayError("GW009.result") from error
+                raise GatewayError("GW009") from error
             raise
         self._token = page.next_token
         if page.values or self.ended:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.errors.catalogue import texts_of
+from stateplan.common.errors.catalogue import entry_of
 from stateplan.common.readable import without_links
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
@@ -268,7 +268,7 @@ def error_json(text: str | None) -> dict[str, Any] | None:
     code = _CODE.match(text)
     if code is not None:
         with contextlib.suppress(KeyError, OSError):
-            entry = texts_of(code[1])
+            entry = entry_of(code[1])
             found |= {"code": code[1], "title": entry["title"]}
             found |= {part: without_links(entry[part]) for part in ("cause", "remedy")}
     return found

@@ -87,9 +87,9 @@ class Access:
         remote = not is_loopback(address)
         if remote:
             if token is None and not certificates:
-                raise GatewayError("GW015", address=address)
+                raise GatewayError("GW015", address=address, missing="who may use the gateway")
             if not confined:
-                raise GatewayError("GW015.roots", address=address)
+                raise GatewayError("GW015", address=address, missing="which files statements may use")
         return Access((*LOCAL_NAMES, address, *(name.lower() for name in names)), token, remote)
 
     def check(self, scope: Scope) -> None:
@@ -98,13 +98,13 @@ class Access:
         for name, value in scope["headers"]:
             headers.setdefault(name, []).append(value.decode("latin-1"))
         if b"content-length" in headers and b"transfer-encoding" in headers:  # a proxy may go by the other one
-            raise _RefusedError(400, GatewayError("GW023.malformed", what="two lengths"))
+            raise _RefusedError(400, GatewayError("GW023", what="two lengths"))
         hosts = headers.get(b"host", [])
         if len(hosts) != 1:
-            raise _RefusedError(400, GatewayError("GW023.malformed", what="no header Host, or several"))
+            raise _RefusedError(400, GatewayError("GW023", what="no header Host, or several"))
         host = _name(hosts[0])
         if host not in self.names and not (self.remote and _is_address(host)):
-            raise _RefusedError(421, GatewayError("GW023", host=hosts[0][:200], names=", ".join(self.names)))
+            raise _RefusedError(421, GatewayError("GW023.host", host=hosts[0][:200], names=", ".join(self.names)))
         for origin in headers.get(b"origin", []):
             if origin.lower() != f"{scope['scheme']}://{hosts[0]}".lower():
                 raise _RefusedError(403, GatewayError("GW023.origin", origin=origin[:200]))

@@ -120,7 +120,7 @@ class GatewayProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP request, in JSON as everything else."""
-        self._refuse(400, GatewayError("GW023.malformed", what="a form that is not HTTP"))
+        self._refuse(400, GatewayError("GW023", what="a form that is not HTTP"))
 
     def _refuse(self, status: int, error: GatewayError) -> None:
         """Answers without the application, unless that has begun to, and ends the connection."""
@@ -174,9 +174,9 @@ def read_token(path: str) -> str:
         reason = cause.strerror if isinstance(cause, OSError) else "it is no text"
         raise GatewayError("GW017", what=f"the token file '{path}'", reason=reason) from cause
     if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
-        raise GatewayError("GW017.readable", path=path)
+        raise GatewayError("GW017.token", path=path, problem="can be read by other users")
     if len(token) < MIN_TOKEN:
-        raise GatewayError("GW017.token", path=path, least=MIN_TOKEN)
+        raise GatewayError("GW017.token", path=path, least=MIN_TOKEN, problem="is too short")
     return token
 
 
@@ -190,7 +190,7 @@ def tls_options(certificate: str | None, key: str | None, client_ca: str | None)
     missing = [name for name, path in given.items() if path is None]
     if len(missing) == 1 or (missing and client_ca is not None):
         found = next((name for name, path in given.items() if path is not None), "--tls-client-ca")
-        raise GatewayError("GW017.tls", given=found, missing=missing[0])
+        raise GatewayError("GW017.incomplete_tls", given=found, missing=missing[0])
     if certificate is None or key is None:
         return {}
     try:

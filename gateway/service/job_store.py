@@ -70,9 +70,16 @@ class JobStore:
             if taken:
                 self._lock.say(json.dumps(asdict(Holder.me())) + "\n")
         except OSError as cause:
-            raise GatewayError("GW016.unusable", folder=folder, reason=cause.strerror or cause) from cause
+            raise GatewayError(
+                "GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used"
+            ) from cause
         if not taken:
-            raise GatewayError("GW016", folder=folder, holder=_holder((folder / LOCK).read_text(errors="replace")))
+            raise GatewayError(
+                "GW016",
+                folder=folder,
+                reason=_holder((folder / LOCK).read_text(errors="replace")),
+                problem="belongs to another gateway",
+            )
 
     def release(self) -> None:
         """Lets another gateway have the folder."""
@@ -93,7 +100,7 @@ class JobStore:
         """
         with self._guard:
             if self._stopping:
-                raise GatewayError("GW005.stopping")
+                raise GatewayError("GW005.shutdown")
             assert record.id is not None and record.plan is not None
             folder = self._jobs / record.id
             try:
@@ -101,7 +108,9 @@ class JobStore:
                 write_whole(folder / _PLAN, record.plan, lasting=True)
                 self._write(StoredJob(record, RUNNING))
             except OSError as cause:
-                raise GatewayError("GW016.unusable", folder=folder, reason=cause.strerror or cause) from cause
+                raise GatewayError(
+                    "GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used"
+                ) from cause
 
     def withdrawn(self, record: JobRecord) -> None:
         """Forgets a job that could not be started."""

@@ -185,7 +185,7 @@ class Operation:
         if fetcher is not None:
             return fetcher.fetch(token, limit)
         if status.is_terminal:
-            raise GatewayError("GW004.fetch", status=status.value, handle=self.handle)
+            raise GatewayError("GW004.no_result", status=status.value, handle=self.handle)
         return self.later(token)
 
     def later(self, token: int) -> Page:
@@ -256,12 +256,12 @@ class OperationManager:
 
     def _require_room(self) -> None:
         if self._closed:
-            raise GatewayError("GW002.closed")
+            raise GatewayError("GW002.session_closed")
         if len(self._waiting) >= self._limits.max_waiting:
-            raise GatewayError("GW006", count=len(self._waiting))
+            raise GatewayError("GW006", count=len(self._waiting), what="waiting statements")
         queries = sum(operation.is_open_query for operation in self._operations.values())
         if queries >= self._limits.max_queries:
-            raise GatewayError("GW006.queries", count=queries)
+            raise GatewayError("GW006", count=queries, what="open results of queries")
 
     def _forget_old(self) -> None:
         over = len(self._operations) - self._limits.max_operations

@@ -65,7 +65,7 @@ class PlanStore:
             raise self._unknown(name) from None
 
     def _unknown(self, name: str) -> GatewayError:
-        return GatewayError("GW019.unknown", name=name, hint=nearest(name, self.names()))
+        return GatewayError("GW019.unknown_plan", name=name, hint=nearest(name, self.names()))
 
     def shown(self, text: str) -> str:
         """A message with the names of plans in place of their files."""

@@ -265,7 +265,7 @@ class SqlGatewayService:
     def named_plans(self) -> PlanStore:
         """The plans by name. Raises GatewayError GW019, when this gateway keeps none."""
         if self.plans is None:
-            raise GatewayError("GW019.none")
+            raise GatewayError("GW019.keeps_none")
         return self.plans
 
     def shown(self, error: StateplanError) -> str:

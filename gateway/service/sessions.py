@@ -102,7 +102,7 @@ class SessionManager:
 
     def _require_room(self) -> None:
         if self._stopped.is_set():
-            raise GatewayError("GW005.stopping")
+            raise GatewayError("GW005.shutdown")
         if len(self._sessions) >= self._limits.max_sessions:
             raise GatewayError("GW005", count=self._limits.max_sessions)
 

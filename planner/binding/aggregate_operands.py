@@ -33,7 +33,7 @@ def aggregate_operands(
             with a frequency or another percentage in each row.
     """
     if name == "LISTAGG" and len(operands) > 1 and not isinstance(operands[1], Literal):
-        raise SqlError("SQL203.aggregate", place=places[1])
+        raise SqlError("SQL203.not_constant", what="the separator of LISTAGG", kind="text", place=places[1])
     if name == "PERCENTILE":
         return _percentile(operands, distinct, place, places)
     return list(operands)
@@ -80,11 +80,11 @@ def _percentile(operands: Sequence[Rex], distinct: bool, place: Place, places: S
         or not all(t.is_integer for t in types[2:])
     ):
         shown = ", ".join(t.summary() for t in types)
-        raise SqlError("SQL203.percentile", types=shown, place=place)
+        raise SqlError("SQL203", types=shown, name="PERCENTILE", place=place)
     constants = _constants(operands[1])
     for value in constants or ():
         if not 0 <= float(str(value)) <= 1:
-            raise SqlError("SQL203.percentage", value=value, place=places[1])
+            raise SqlError("SQL203.out_of_range", value=value, what="the percentage of PERCENTILE", place=places[1])
     if distinct and (constants is None or len(operands) > 2):
         what = "a frequency" if len(operands) > 2 else "a percentage that is no constant"
         raise not_supported(f"PERCENTILE of DISTINCT values with {what}", place)

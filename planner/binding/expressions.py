@@ -147,14 +147,14 @@ class ExpressionBinder:
 
     def _column(self, node: exp.Expr) -> Rex:
         if isinstance(node.this, exp.Star):
-            raise SqlError("SQL106.column", place=self.place(node))
+            raise SqlError("SQL106.star_in_expression", place=self.place(node))
         return self.scope.column(node)
 
     def _dot(self, node: exp.Expr) -> Rex:
         return field_of(self.bind(node.this), node.expression.name, self.place(node.expression))
 
     def _star(self, node: exp.Expr) -> Rex:
-        raise SqlError("SQL106.column", place=self.place(node))
+        raise SqlError("SQL106.star_in_expression", place=self.place(node))
 
     def _literal(self, node: exp.Expr) -> Rex:
         return string_literal(node.name) if node.args.get("is_string") else _number(node.name, self.place(node))
@@ -228,7 +228,7 @@ class ExpressionBinder:
         ends: list[Rex] = []
         for period in (node.this, node.expression):
             if not isinstance(period, exp.Tuple) or len(period.expressions) != 2:
-                raise SqlError("SQL203.period", place=self.place(period), given=text_of(period, self.source))
+                raise SqlError("SQL203.no_period", given=text_of(period, self.source), place=self.place(period))
             ends += [self.bind(e) for e in period.expressions]
         return make_call("OVERLAPS", ends, self.place(node))
 
@@ -283,7 +283,7 @@ class ExpressionBinder:
         if is_aggregate(name):
             return self.aggregate(node, None, node)
         if name in WINDOW_ONLY:
-            raise SqlError("SQL105", name=name, place=place)
+            raise SqlError("SQL105", what=name, part="an OVER clause", place=place)
         if find_scalar(name) is None:
             raise unknown_function(name, [*names(), *aggregate_names()], place)
         if name in JSON_CALLS:
@@ -291,9 +291,9 @@ class ExpressionBinder:
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
-                raise SqlError("SQL106.expressionbinder", name=name, place=self.place(a))
+                raise SqlError("SQL106.star_argument", name=name, place=self.place(a))
             if isinstance(a, exp.Distinct):
-                raise SqlError("SQL106.expressionbinder_2", name=name, place=self.place(a))
+                raise SqlError("SQL106.distinct_of_scalar", name=name, place=self.place(a))
             if isinstance(a, (exp.Kwarg, nodes.TableArgument)):
                 raise not_supported("a named or table argument", self.place(a))
         return make_call(name, self._arguments(name, arguments), place)
@@ -306,7 +306,7 @@ class ExpressionBinder:
         """The operands of a call of a user-defined function, cast to the types it was declared with."""
         for a in node.expressions:
             if isinstance(a, (exp.Star, exp.Distinct, exp.Kwarg, nodes.TableArgument)):
-                raise SqlError("SQL106.user_operands", name=user.function.name, place=self.place(a))
+                raise SqlError("SQL106.takes_values", name=user.function.name, place=self.place(a))
         return fitted(user, [self.bind(a) for a in node.expressions], place)
 
     def _arguments(self, name: str, arguments: Sequence[exp.Expr]) -> list[Rex]:
@@ -325,12 +325,14 @@ class ExpressionBinder:
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
         """An aggregate call: an error here, as only a grouping has them."""
         name = function_name(call)
-        raise SqlError("SQL104", name=name, place_name=self.place_name, place=self.place(whole))
+        raise SqlError(
+            "SQL104", name=f"the aggregate function {name}", place_name=self.place_name, place=self.place(whole)
+        )
 
     def _filtered(self, node: exp.Expr) -> Rex:
         inner = node.this
         if not is_aggregate_call(inner, self.scope.functions):
-            raise SqlError("SQL104.filtered", place=self.place(node))
+            raise SqlError("SQL104.lone_filter", place=self.place(node))
         return self.aggregate(inner, node.expression.this, node)
 
     def _modified(self, node: exp.Expr) -> Rex:

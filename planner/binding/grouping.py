@@ -102,7 +102,7 @@ class GroupingBinder(ExpressionBinder):
 
     def _key(self, node: exp.Expr) -> int:
         if contains_aggregate(node, self.scope.functions):
-            raise SqlError("SQL104.key", place=self.place(node))
+            raise SqlError("SQL104", name="an aggregate function", place_name="GROUP BY", place=self.place(node))
         window = group_window(node, self.base)
         if window is not None:
             return self._windowed(window)
@@ -190,7 +190,7 @@ class GroupingBinder(ExpressionBinder):
                     return self.key_ref(i)
         if isinstance(owner(inner, exp.Dot, exp.Paren), exp.Column):
             raise SqlError(
-                "SQL107", text_of=text_of(inner, self.source), place=self.place(inner), hint=self._position_hint()
+                "SQL107", name=text_of(inner, self.source), place=self.place(inner), hint=self._position_hint()
             )
         return super().bind(inner)
 
@@ -222,12 +222,12 @@ class GroupingBinder(ExpressionBinder):
         distinct = distinct and name not in ("MIN", "MAX")
         star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
         if star and name != "COUNT":
-            raise SqlError("SQL106.aggregate", name=name, place=self.place(arguments[0]))
+            raise SqlError("SQL106.star_argument", name=name, place=self.place(arguments[0]))
         if name == "COUNT" and not arguments:
-            raise SqlError("SQL106.aggregate_2", place=self.place(call))
+            raise SqlError("SQL106.count_arguments", place=self.place(call))
         if name == "COUNT" and len(arguments) > 1:
             raise SqlError(
-                "SQL106.aggregate_3",
+                "SQL106.count_arguments",
                 place=self.place(whole),
                 hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
             )
@@ -272,7 +272,9 @@ class GroupingBinder(ExpressionBinder):
         place = self.place(call)
         function = require_kind(user, "AGGREGATE", place, "as an aggregate")
         if not hasattr(function.opened(), "accumulate"):
-            raise SqlError("SQL212.all_rows", name=function.name, place=place)
+            raise SqlError(
+                "SQL212", name=function.name, kind_words="a function of all rows", clause="in GROUP BY", place=place
+            )
         arguments = list(call.expressions)
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:
@@ -301,7 +303,7 @@ class GroupingBinder(ExpressionBinder):
             rex = self.base.bind(node)
             position = next((i for i, k in enumerate(self.input.exprs[: self.group_count]) if equal(k, rex)), None)
             if position is None:
-                raise SqlError("SQL107.grouping", name=name, text_of=text_of(node, self.source), place=self.place(node))
+                raise SqlError("SQL107.argument", name=name, text_of=text_of(node, self.source), place=self.place(node))
             args.append(position)
         function = find_aggregate(name)
         assert function is not None

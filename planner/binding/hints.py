@@ -108,7 +108,7 @@ class TtlHints:
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
         named = {a.name: a for a in item.expressions if not isinstance(a, exp.EQ)}
         if not named or len(named) < len(item.expressions):
-            raise SqlError("SQL121", name=item.name.upper(), place=place_of(item, source))
+            raise SqlError("SQL121", name=item.name.upper(), what="tables", place=place_of(item, source))
         return named
 
     @staticmethod
@@ -118,19 +118,28 @@ class TtlHints:
         pairs = [(_EVERY, item.expressions[0])] if whole else []
         pairs += [(a.this.name, a.expression) for a in item.expressions if isinstance(a, exp.EQ)]
         if not pairs or len(pairs) < len(item.expressions):
-            raise SqlError("SQL121.late_rows", place=place_of(item, source))
+            raise SqlError(
+                "SQL121",
+                name="LATE_ROWS",
+                what="a table, or pairs of an input and a table",
+                place=place_of(item, source),
+            )
         return dict(pairs)
 
     @staticmethod
     def _read_one(item: exp.Expr, source: str) -> tuple[dict[str, int], dict[str, exp.Expr]]:
-        expected = "STATE_TTL('table' = '1 d', ...)"
         if not item.expressions:
-            raise SqlError("SQL121.read_one", place=place_of(item, source), expected=expected)
+            raise SqlError("SQL121.no_table", name="STATE_TTL", place=place_of(item, source))
         lifetimes: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         for argument in item.expressions:
             if not isinstance(argument, exp.EQ):
-                raise SqlError("SQL121.read_one_2", place=place_of(argument, source), expected=expected)
+                raise SqlError(
+                    "SQL121",
+                    name="STATE_TTL",
+                    what="pairs of a table and its lifetime",
+                    place=place_of(argument, source),
+                )
             key = argument.this.name
             try:
                 lifetimes[key] = parse_ttl(argument.expression.name)
@@ -236,7 +245,7 @@ class TtlHints:
         """Raises SqlError SQL123, once the joins are bound, for retries of a table that is not looked up."""
         for key, lookup in self.lookups.items():
             if lookup.place is not None and key not in self._looked_up:
-                raise SqlError("SQL123.retries", key=key, place=place_of(lookup.place, self.source))
+                raise SqlError("SQL123.not_looked_up", key=key, place=place_of(lookup.place, self.source))
 
     def check(self, relations: Sequence[Relation], with_queries: bool) -> None:
         """Raises SqlError SQL123 for a hint that names none of the SELECT's relations.

@@ -133,7 +133,7 @@ def _temporal(
         raise SqlError("SQL148", place=place_of(version, source))
     other = right.fields[found][1]
     if other.root != period.type.root:
-        raise SqlError("SQL148.temporal", type=period.type.summary(), other=other.summary(), place=place)
+        raise SqlError("SQL148.types_of_time", type=period.type.summary(), other=other.summary(), place=place)
     return TemporalJoin(left[0], right, condition, join_type, period.index, found)
 
 

@@ -68,8 +68,9 @@ def _default(binder: Binder, clause: nodes.JsonDefault, result: LogicalType) -> 
     }
     if value.type.root != "NULL" and not fits[result.root]:
         raise SqlError(
-            "SQL203.json_default",
-            type=value.type.summary(),
+            "SQL203.other_type",
+            type=value.type,
+            what="the DEFAULT of JSON_VALUE",
             place=binder.place(clause.this),
             expected=f"a value of the type {result.summary()}",
         )
@@ -86,7 +87,7 @@ def _query(binder: Binder, call: exp.Expr) -> Rex:
             continue
         action, _, event = clause.name.partition(" ON ")
         if of_array and action == "EMPTY OBJECT":
-            raise SqlError("SQL203.empty_object", type=result.summary(), clause=clause.name, place=binder.place(clause))
+            raise SqlError("SQL203.result_type", type=result, name="EMPTY OBJECT", place=binder.place(clause))
         on[event] = action.replace(" ", "_")
     operands = [
         *(binder.bind(a) for a in call.expressions[:2]),
@@ -114,7 +115,7 @@ def _returning(
     result = logical_type(clauses[0].this)
     if not fits(result):
         place = binder.place(clauses[0])
-        raise SqlError("SQL203.returning", name=name, type=result.summary(), place=place, expected=expected)
+        raise SqlError("SQL203.result_type", name=name, type=result, place=place, expected=expected)
     return clauses[1:], result
 
 
@@ -123,9 +124,11 @@ def _object(binder: Binder, call: exp.Expr) -> Rex:
     for pair in pairs:
         key = binder.bind(pair.this)
         if not key.type.is_string:
-            raise SqlError("SQL203.json_key", type=key.type.summary(), place=binder.place(pair.this))
+            raise SqlError(
+                "SQL203.other_type", type=key.type, what="a key of JSON_OBJECT", place=binder.place(pair.this)
+            )
         if key.type.nullable:
-            raise SqlError("SQL203.json_key_null", place=binder.place(pair.this))
+            raise SqlError("SQL203.nullable_key", place=binder.place(pair.this))
         operands += [key, binder.bind(pair.expression)]
     return make_call("JSON_OBJECT", operands, binder.place(call))
 

@@ -66,7 +66,7 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, LookupHint]:
         key = argument.this.name if isinstance(argument, exp.EQ) else ""
         if key not in _OPTIONS:
             raise SqlError(
-                "SQL121.option" if key else "SQL121.positional",
+                "SQL121.unknown_option" if key else "SQL121.positional",
                 key=key,
                 options=", ".join(f"'{k}'" for k in _OPTIONS),
                 place=place_of(argument, source),
@@ -76,25 +76,30 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, LookupHint]:
             values[key] = parse_value(_OPTIONS[key], argument.expression.name)
         except StateplanError as error:
             raise SqlError(
-                "SQL121.read_lookup_hint",
+                "SQL121.option_value",
                 key=key,
-                name=argument.expression.name,
+                value=argument.expression.name,
                 place=place_of(argument.expression, source),
                 expected=error.expected,
                 hint=error.hint,
             ) from None
         given[key] = argument
     if "table" not in given:
-        raise SqlError("SQL121.read_lookup_hint_2", place=place_of(item, source))
+        raise SqlError("SQL121.no_table", name="LOOKUP", place=place_of(item, source))
     asked = [key for key in _RETRY if key in given]
     lacking = [key for key in _RETRY if key not in given]
     if asked and lacking:
-        raise SqlError("SQL121.retry", lacking=lacking[0], place=place_of(given[asked[0]], source))
+        raise SqlError("SQL121.incomplete_retry", lacking=lacking[0], place=place_of(given[asked[0]], source))
     named = given["table"].expression
     if not asked:
         return named.name, LookupHint(named)
     if values["fixed-delay"] <= 0:
-        raise SqlError("SQL121.fixed_delay", place=place_of(given["fixed-delay"].expression, source))
+        raise SqlError(
+            "SQL121.option_value",
+            key="fixed-delay",
+            value=given["fixed-delay"].expression.name,
+            place=place_of(given["fixed-delay"].expression, source),
+        )
     retry = RetryOptions(
         retry_predicate=given["retry-predicate"].expression.name,
         retry_strategy="FIXED_DELAY",

@@ -131,7 +131,7 @@ class _Clause:
             operands = (self._pattern(node.this), *numbers, Literal(_BOOLEAN, bool(node.args.get("reluctant"))))
             return Call(_NULL, operands, internal_name="$PATTERN_QUANTIFIER$1", syntax="SPECIAL")
         if node.name in self.variables:
-            raise SqlError("SQL182.twice", name=node.name, place=self.place(node))
+            raise SqlError("SQL182", name=node.name, place=self.place(node))
         self.variables.append(node.name)
         return _variable(node.name)
 
@@ -150,19 +150,19 @@ class _Clause:
                 optional = (repeat.args["low"], repeat.args["high"]) in ((0, 1), (0, -1))
                 if optional and before is not None and _is_greedy(before):
                     text, place = before.args["text"], self.place(repeat)
-                    raise SqlError("SQL182.optional", greedy=text, text=repeat.args["text"], place=place)
+                    raise SqlError("SQL182.optional_after_greedy", greedy=text, text=repeat.args["text"], place=place)
             before = repeat
         if before is not None and _is_greedy(before):
-            raise SqlError("SQL182.greedy", text=before.args["text"], place=self.place(before))
+            raise SqlError("SQL182.greedy_end", text=before.args["text"], place=self.place(before))
         if all(isinstance(e, nodes.PatternRepeat) and e.args["low"] == 0 for e in every):
-            raise SqlError("SQL182.empty", place=self.place(node))
+            raise SqlError("SQL182.matches_nothing", place=self.place(node))
 
     def _check_bounds(self, repeat: nodes.PatternRepeat) -> None:
         low, high, place = repeat.args["low"], repeat.args["high"], self.place(repeat)
         if high >= 0 and (high < low or high == 0):
-            raise SqlError("SQL182.bounds", text=repeat.args["text"], place=place)
+            raise SqlError("SQL182.impossible_bounds", text=repeat.args["text"], place=place)
         if max(low, high) > 2**31 - 1:
-            raise SqlError("SQL182.bounds", text=repeat.args["text"], place=place)
+            raise SqlError("SQL182.impossible_bounds", text=repeat.args["text"], place=place)
         if (low, high) == (0, 1) and repeat.args.get("reluctant"):
             raise not_supported(f"'{repeat.args['text']}', a reluctant optional variable,", place)
 
@@ -187,15 +187,15 @@ class _Clause:
         if node is None:
             return None
         if isinstance(node, exp.Neg):
-            raise SqlError("SQL184.within", place=self.place(node))
+            raise SqlError("SQL184.interval", place=self.place(node), expected="an interval above zero")
         rex = ExpressionBinder(Scope(self.source), "WITHIN").bind(node)
         if rex.type.root != "INTERVAL_DAY_TIME" or not isinstance(rex, Literal):
             what = f"WITHIN an interval of type {rex.type.summary()}"
             raise not_supported(what, self.place(node), "an interval of days or smaller units")
         if int(rex.value) < 0:
-            raise SqlError("SQL184.within", place=self.place(node))
+            raise SqlError("SQL184.interval", place=self.place(node), expected="an interval above zero")
         if int(rex.value) == 0:
-            raise SqlError("SQL184.zero", place=self.place(node))
+            raise SqlError("SQL184.interval", place=self.place(node))
         return rex
 
     # DEFINE, MEASURES
@@ -206,7 +206,7 @@ class _Clause:
             name = define.this.name
             self._known(define.this)
             if name in out:
-                raise SqlError("SQL183.twice", name=name, place=self.place(define.this))
+                raise SqlError("SQL183.defined_twice", name=name, place=self.place(define.this))
             out[name] = _flat(self._binder("DEFINE", name).condition(define.expression, "DEFINE"))
         return list(out.items())
 
@@ -216,7 +216,7 @@ class _Clause:
         for measure in given:
             name = measure.args["alias"].name
             if name in (*taken, *(n for n, _ in out)):
-                raise SqlError("SQL184.name", name=name, place=self.place(measure.args["alias"]))
+                raise SqlError("SQL184.repeated_column", name=name, place=self.place(measure.args["alias"]))
             rex = _flat(self._binder("MEASURES").bind(measure.this))
             if rex.type.root == "NULL":
                 raise SqlError("SQL109", place=self.place(measure.this))
@@ -289,7 +289,7 @@ class MatchBinder(ExpressionBinder):
     def _reference(self, node: exp.Expr) -> Rex:
         parts: list[exp.Expr] = [p for p in (node.args.get(k) for k in ("catalog", "db", "table", "this")) if p]
         if isinstance(node.this, exp.Star):
-            raise SqlError("SQL106.column", place=self.place(node))
+            raise SqlError("SQL106.star_in_expression", place=self.place(node))
         alpha = ANY_VARIABLE
         if len(parts) > 1 and parts[0].name in self.variables:
             alpha, parts = parts[0].name, parts[1:]
@@ -313,7 +313,7 @@ class MatchBinder(ExpressionBinder):
     def _modifier(self, node: exp.Expr) -> Rex:
         word = node.args["kind"]
         if self.variable is not None:
-            raise SqlError("SQL184.modifier", word=word, place=self.place(node))
+            raise SqlError("SQL184.modifier_in_define", word=word, place=self.place(node))
         if word == "RUNNING":
             raise not_supported("RUNNING in MEASURES", self.place(node), "with ONE ROW PER MATCH all values are FINAL")
         return _final(self.bind(node.this))
@@ -335,7 +335,7 @@ class MatchBinder(ExpressionBinder):
 
     def _no_arguments(self, name: str, node: exp.Expr) -> None:
         if node.expressions:
-            raise SqlError("SQL202.no_arguments", name=name, place=self.place(node))
+            raise SqlError("SQL202.takes", name=name, what="no arguments here", place=self.place(node))
 
     def _rowtime(self, node: exp.Expr) -> Rex:
         if self.variable is not None:
@@ -343,10 +343,15 @@ class MatchBinder(ExpressionBinder):
         if not node.expressions:
             return Call(_ROWTIME, (), "$MATCH_ROWTIME$1")
         if len(node.expressions) > 1:
-            raise SqlError("SQL202.one_argument", name="MATCH_ROWTIME", place=self.place(node))
+            raise SqlError("SQL202.takes", name="MATCH_ROWTIME", what="one argument here", place=self.place(node))
         argument = self.bind(node.expressions[0])
         if argument.type.kind != "ROWTIME" or not isinstance(argument, PatternInputRef):
-            raise SqlError("SQL184.rowtime", place=self.place(node.expressions[0]))
+            raise SqlError(
+                "SQL184",
+                why="is not an event time attribute",
+                name="MATCH_ROWTIME",
+                place=self.place(node.expressions[0]),
+            )
         return Call(argument.type, (argument,), "$MATCH_ROWTIME$1")
 
     def _navigation_call(self, name: str, node: exp.Expr) -> Rex:
@@ -354,12 +359,12 @@ class MatchBinder(ExpressionBinder):
         if name in _PHYSICAL and self.variable is None:
             raise not_supported(f"{name} in MEASURES", place, "LAST(A.x, n) counts rows of a variable")
         if not 1 <= len(given) <= 2:
-            raise SqlError("SQL184.arguments", name=name, place=place)
+            raise SqlError("SQL184.navigation_arguments", name=name, place=place)
         offset = 0 if name in _LOGICAL else 1
         if len(given) == 2:
             number = given[1]
             if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
-                raise SqlError("SQL184.offset", name=name, place=self.place(number))
+                raise SqlError("SQL184", name=name, why="is not a number of rows", place=self.place(number))
             offset = int(number.name)
         if name in _PHYSICAL and offset:
             raise not_supported(f"{name} of another row", place, "LAST(A.x, 1) is the row of A before the last one")
@@ -391,12 +396,13 @@ class MatchBinder(ExpressionBinder):
         seen = taken_for_variables(node, self.variables)
         columns = [v for v in seen if v in (*self.variables, ANY_VARIABLE)]
         if len(columns) > 1:
-            raise SqlError("SQL184.variables", name=name, variables=" and ".join(columns), place=place)
+            raise SqlError("SQL184.several_variables", name=name, variables=" and ".join(columns), place=place)
         if len(seen) > 1:
-            constant = next(v for v in seen if v not in columns)
-            raise SqlError("SQL184.constant", name=name, constant=constant, place=place)
+            why = f"has the constant {next(v for v in seen if v not in columns)!r:.40} in front of another operand"
+            expected = "constants at the end of a call, such as A.x + 1"
+            raise SqlError("SQL184", name=name, why=why, place=place, expected=expected)
         if not seen:
-            raise SqlError("SQL184.no_variable", name=name, place=place)
+            raise SqlError("SQL184", name=name, why="has no column", place=place)
 
     def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
         name, place = function_name(call), self.place(whole)
@@ -404,7 +410,7 @@ class MatchBinder(ExpressionBinder):
             raise not_supported("FILTER in MATCH_RECOGNIZE", place)
         if self._calls:
             navigated = self._calls[-1] in (*_LOGICAL, *_PHYSICAL)
-            raise SqlError("SQL184.nested", name=name, place=place) if navigated else SqlError("SQL108", place=place)
+            raise SqlError("SQL184.nested" if navigated else "SQL108", name=name, place=place)
         if name in REFUSED:
             raise not_supported(f"{name} in MATCH_RECOGNIZE", place, REFUSED[name])
         arguments = list(call.expressions)
@@ -418,9 +424,9 @@ class MatchBinder(ExpressionBinder):
             if isinstance(argument, exp.Distinct):
                 raise not_supported("DISTINCT in MATCH_RECOGNIZE", place)
             if isinstance(argument, exp.Star) and name != "COUNT":
-                raise SqlError("SQL106.aggregate", name=name, place=self.place(argument))
+                raise SqlError("SQL106.star_argument", name=name, place=self.place(argument))
         if name == "COUNT" and len(arguments) != 1:
-            raise SqlError("SQL202.one_argument", name=name, place=place)
+            raise SqlError("SQL202.takes", name=name, what="one argument here", place=place)
         if name == "COUNT" and isinstance(arguments[0], exp.Star):
             return Call(BIGINT.not_null(), (), "$COUNT$1", "FUNCTION_STAR")
         with self._within(name, name in OF_ROWS):
@@ -428,15 +434,17 @@ class MatchBinder(ExpressionBinder):
         operands = aggregate_operands(name, operands, False, place, [self.place(a) for a in arguments])
         found = dict.fromkeys(e.alpha for o in operands for e in walk(o) if isinstance(e, PatternInputRef))
         if len(found) > 1:
-            raise SqlError("SQL184.variables", name=name, variables=" and ".join(found), place=place)
+            raise SqlError("SQL184.several_variables", name=name, variables=" and ".join(found), place=place)
         rex = aggregated(function, operands, place)
         if not found:
-            raise SqlError("SQL184.no_variable", name=name, place=place)
+            raise SqlError("SQL184", name=name, why="has no column", place=place)
         if name.startswith("JSON_"):
             for argument, operand in zip(arguments, operands, strict=True):
                 if not operand.type.is_string:
                     shown = operand.type.summary()
-                    raise SqlError("SQL203.json_text", name=function_name(call), type=shown, place=self.place(argument))
+                    raise SqlError(
+                        "SQL203.json_argument", name=function_name(call), type=shown, place=self.place(argument)
+                    )
         return rex
 
     def _query(self, node: exp.Expr) -> Rex:

@@ -66,13 +66,15 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
     """
     place = binder.place(node)
     if not binder.windows:
-        raise SqlError("SQL105.bind_over", place_name=binder.place_name, place=place)
+        raise SqlError("SQL105.misplaced", place_name=binder.place_name, place=place)
     call = node.this
     if isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
         raise not_supported("IGNORE NULLS" if isinstance(call, exp.IgnoreNulls) else "RESPECT NULLS", place)
     if not isinstance(call, exp.Anonymous):
         raise SqlError(
-            "SQL105.bind_over_2",
+            "SQL105",
+            what="OVER",
+            part="a window function or an aggregate function in front of it",
             place=place,
             hint="FILTER and OVER do not go together: write SUM(CASE WHEN ... THEN a END) OVER (...)"
             if isinstance(call, exp.Filter)
@@ -85,7 +87,7 @@ def bind_over(binder: Binder, node: exp.Expr) -> Rex:
     if name in WINDOW_ONLY:
         return _window_function(binder, name, call, node)
     if find_aggregate(name) is None:
-        raise SqlError("SQL105.bind_over_3", name=name, place=place)
+        raise SqlError("SQL105.refused_part", name=name, part="OVER", place=place)
     return _aggregate(binder, name, call, _window(binder, node))
 
 
@@ -95,25 +97,27 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
         raise SqlError("SQL162", name=name, place=place, expected="LAG, ROW_NUMBER, or an aggregate function")
     window = _window(binder, node)
     if not window.order:
-        raise SqlError("SQL105.window_function", name=name, place=place)
+        raise SqlError("SQL105", what=name, part="ORDER BY in its OVER clause", place=place)
     if window.frame is not None:
-        raise SqlError("SQL105.window_function_2", name=name, place=place)
+        raise SqlError("SQL105.refused_part", name=name, part="ROWS or RANGE", place=place)
     if name in RANKING:
         if call.expressions:
-            raise SqlError("SQL105.window_function_3", name=name, place=binder.place(call.expressions[0]))
+            raise SqlError("SQL105.refused_part", name=name, part="arguments", place=binder.place(call.expressions[0]))
         return window.over(name, (), BIGINT.not_null(), rows=name == "ROW_NUMBER")
     operands = [binder.bind(a) for a in call.expressions]
     if not 1 <= len(operands) <= 3:
-        raise SqlError("SQL202.window_function", count=len(operands), place=binder.place(call))
+        raise SqlError("SQL202", count=len(operands), name="LAG", place=binder.place(call))
     if len(operands) > 1:
         offset = operands[1].value if isinstance(operands[1], Literal) else None
         if not isinstance(offset, int) or offset < 0:
-            raise SqlError("SQL203.window_function", place=binder.place(call.expressions[1]))
+            place = binder.place(call.expressions[1])
+            raise SqlError("SQL203.not_constant", what="the offset of LAG", kind="number of rows", place=place)
     if len(operands) > 2 and not _is_default(operands[2].type, operands[0].type):
         raise SqlError(
-            "SQL203.window_function_2",
-            default=operands[2].type,
-            column=operands[0].type,
+            "SQL203.other_type",
+            type=operands[2].type,
+            what="the default of LAG",
+            wanted=operands[0].type,
             place=binder.place(call.expressions[2]),
         )
     nullable = len(operands) < 3 or operands[2].type.nullable
@@ -133,7 +137,7 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
     star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
     place = binder.place(call)
     if (star and name != "COUNT") or (not arguments and name == "COUNT"):
-        raise SqlError("SQL106.aggregate_4", name=name, place=place)
+        raise SqlError("SQL106.takes_values", name=name, place=place, expected=f"{name}(column)")
     if name == "COUNT" and len(arguments) > 1:
         raise not_supported("COUNT of several columns", place)
     if name.startswith(("JSON_", "GROUP")):
@@ -250,7 +254,10 @@ def _named(binder: Binder, name: exp.Expr) -> exp.Expr:
     window = binder.named_windows.get(name.name)
     if window is None:
         raise SqlError(
-            "SQL105.named", name=name.name, place=binder.place(name), hint=nearest(name.name, binder.named_windows)
+            "SQL105.unknown_window",
+            name=name.name,
+            place=binder.place(name),
+            hint=nearest(name.name, binder.named_windows),
         )
     return window
 
@@ -265,7 +272,7 @@ def _frame(binder: Binder, spec: exp.Expr) -> Frame:
     order = ("UNBOUNDED_PRECEDING", "PRECEDING", "CURRENT_ROW", "FOLLOWING", "UNBOUNDED_FOLLOWING")
     first, last = order.index(lower.kind), order.index(upper.kind)
     if first > last or lower.kind == "UNBOUNDED_FOLLOWING" or upper.kind == "UNBOUNDED_PRECEDING":
-        raise SqlError("SQL105.frame", text=lower.text, upper_text=upper.text, place=binder.place(spec))
+        raise SqlError("SQL105.reversed_frame", text=lower.text, upper_text=upper.text, place=binder.place(spec))
     return Frame(rows, lower, upper)
 
 
@@ -279,9 +286,9 @@ def _bound(binder: Binder, spec: exp.Expr, value: object, side: str | None, rows
     negative = isinstance(offset, Literal) and str(offset.value).startswith("-")
     if not isinstance(offset, Literal) or not wanted or negative:
         raise SqlError(
-            "SQL105.bound",
-            wording="ROWS" if rows else "RANGE",
-            wording_2="number of rows" if rows else "length of time",
+            "SQL105.frame_bound",
+            unit="ROWS" if rows else "RANGE",
+            kind="number of rows" if rows else "length of time",
             place=binder.place(value),
             expected="a constant: 2 PRECEDING" if rows else "a constant: INTERVAL '10' SECOND PRECEDING",
         )

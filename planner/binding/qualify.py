@@ -47,7 +47,9 @@ def bind_qualify(
     if any(isinstance(p, SubQuery) for p in parts):
         raise not_supported("a query in QUALIFY", binder.place(clause.this), "filter on its result in a query around")
     if not any(isinstance(p, Over) for p in parts):
-        raise SqlError("SQL105.qualify", place=binder.place(clause.this))
+        raise SqlError(
+            "SQL105", what="the condition of QUALIFY", part="a window function", place=binder.place(clause.this)
+        )
     return condition
 
 

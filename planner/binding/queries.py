@@ -156,7 +156,7 @@ class QueryBinder:
         word = type(node).__name__.upper()
         left, right = self.bind(node.this, targets), self.bind(node.expression, targets)
         if left.width != right.width:
-            raise SqlError("SQL111", word=word, left=left, right=right, place=self.place(node.expression))
+            raise SqlError("SQL111", what=word, left=left.width, right=right.width, place=self.place(node.expression))
         for i, ((name, a), (_, b)) in enumerate(zip(left.fields, right.fields, strict=True)):
             if least_restrictive([a, b]) is None:
                 raise SqlError(
@@ -262,7 +262,7 @@ class QueryBinder:
                 return binder.key_ref(i)
         if item.rex is not None and not list(input_refs(item.rex)):
             return item.rex
-        raise SqlError("SQL107.grouped_star", name=item.name, place=self.place(node))
+        raise SqlError("SQL107", name=item.name, place=self.place(node))
 
     def _distinct(self, rel: Rel, hint: InputHint | None, place: Place) -> Rel:
         """SELECT DISTINCT: columns that repeat an earlier one are grouped only once."""
@@ -302,7 +302,7 @@ class QueryBinder:
     def _laid_out(self, items: list[_Item], targets: Targets | None) -> list[_Item]:
         if targets is not None:
             if len(items) != targets.count:
-                raise SqlError("SQL130", targets=targets, items=items, place=targets.place)
+                raise SqlError("SQL130", returned=items, taker="the INSERT", taken=targets.count, place=targets.place)
             items = [replace(items[c]) if isinstance(c, int) else _Item(None, rex=c) for c in targets.columns]
         for i, item in enumerate(items):
             if item.name is None:
@@ -314,7 +314,7 @@ class QueryBinder:
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
         out = self._first(first, hints)
         if first.args.get("version") is not None:
-            raise SqlError("SQL146.from", place=self.place(first.args["version"]))
+            raise SqlError("SQL146.misplaced", place=self.place(first.args["version"]))
         for join in joins:
             if is_function_join(join.this):
                 out = bind_function_join(out, join, self.source, self.catalog.correlations)
@@ -446,21 +446,29 @@ class QueryBinder:
         cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
         if cte is not None:
             if node.args.get("hints"):
-                raise SqlError("SQL120.named_table", place=self.place(node.args["hints"][0]))
+                raise SqlError("SQL120.not_allowed_on", what="a WITH query", place=self.place(node.args["hints"][0]))
             query, binder = cte
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
                 return replace(binder, above=hints).relation(query), parts[0], ()
             rel = replace(binder, above=hints).bind(query)
             again = repeated(written_names(rel))
             if again is not None:
-                raise SqlError("SQL101.query", name=again, query=parts[0], place=binder.place(query))
+                raise SqlError(
+                    "SQL101.same_name",
+                    name=again,
+                    what=f"the query '{parts[0]}'",
+                    place=binder.place(query),
+                    hint=f"give them names with AS, or list all: WITH {parts[0]} (...) AS (...)",
+                )
             return rel, parts[0], ()
         place = self.place(node)
         found = self.catalog.resolve(parts, place)
         path = found.identifier.parts
         if isinstance(found, CatalogView):
             if node.args.get("hints"):
-                raise SqlError("SQL120.named_table_2", parts=parts[-1], place=self.place(node.args["hints"][0]))
+                raise SqlError(
+                    "SQL120.not_allowed_on", what=f"the view '{parts[-1]}'", place=self.place(node.args["hints"][0])
+                )
             return self._view(found, place, hints), parts[-1], path
         options = read_options_hint(node.args.get("hints") or (), self.source)
         self.catalog.check_table(options, place)
@@ -497,7 +505,9 @@ def _as_declared(rel: Rel, view: CatalogView, place: Place) -> Rel:
         for name in own:
             if name not in current:
                 summary = view.identifier.summary
-                raise SqlError("SQL100.view", name=name, view=summary, hint=nearest(name, current), place=place)
+                raise SqlError(
+                    "SQL100.view_is_older", name=name, view=summary, place=place, hint=nearest(name, current)
+                )
         refs = refs_to(rel)
         return Project(rel, tuple(refs[current.index(name)] for name in own), names)
     if own == list(names):
@@ -591,9 +601,13 @@ def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
     for hint in hints:
         for item in hint.expressions:
             if item.name.upper() != "OPTIONS":
-                raise SqlError("SQL120.options_hint", name=item.name, place=place_of(item, source))
+                raise SqlError(
+                    "SQL120", name=item.name, place=place_of(item, source), expected="OPTIONS('key' = 'value')"
+                )
             for pair in item.expressions:
                 if not isinstance(pair, exp.EQ):
-                    raise SqlError("SQL121.options_hint", place=place_of(pair, source))
+                    raise SqlError(
+                        "SQL121", name="OPTIONS", what="pairs of a key and a value", place=place_of(pair, source)
+                    )
                 out[pair.this.name] = pair.expression.name
     return out

@@ -128,15 +128,15 @@ class Scope:
             raise self._unknown(name, place, relations)
         owners = list(dict.fromkeys(r.name for r, _ in hits))
         if len(owners) == 1:
-            raise SqlError("SQL101.twice", name=name, place=place)
-        raise SqlError("SQL101.find", name=name, owners=" and ".join(f"'{o}'" for o in owners), place=place)
+            raise SqlError("SQL101.same_name", name=name, what="this query or table function", place=place)
+        raise SqlError("SQL101.in_tables", name=name, owners=" and ".join(f"'{o}'" for o in owners), place=place)
 
     def check_names(self, relations: Iterable[Relation], place: Place) -> None:
         """Raises SqlError SQL101 where ``*`` stands for two columns of one name of one relation."""
         for relation in relations:
             again = repeated([n for n, _ in relation.fields])
             if again is not None:
-                raise SqlError("SQL101.twice", name=again, place=place)
+                raise SqlError("SQL101.same_name", name=again, what="this query or table function", place=place)
 
     def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
         names = [n for r in relations for n, _ in r.fields]
@@ -238,10 +238,10 @@ class Scope:
                     return [(f.name, field_of(row, f.name, place)) for f in row.type.fields]
                 known = [r.name for r in self.relations if r.name]
                 raise SqlError(
-                    "SQL102.star",
-                    parts=".".join(p.name for p in parts),
-                    known=known,
+                    "SQL102",
+                    names=".".join(p.name for p in parts),
                     place=place_of(parts[0], self.source),
+                    expected=one_of(known),
                     hint=nearest(parts[-1].name, known),
                 )
             self.check_names([relation], place_of(node, self.source))
@@ -281,7 +281,7 @@ def field_of(rex: Rex, name: str, place: Place) -> Rex:
     fields = {f.name: f.type for f in rex.type.fields}
     if rex.type.root != "ROW" or name not in fields:
         raise SqlError(
-            "SQL100.field_of",
+            "SQL100.row_field",
             name=name,
             type=rex.type,
             place=place,

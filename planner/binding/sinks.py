@@ -119,14 +119,13 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
         key = column.metadata_key or column.name
         if key in writable and is_implicit(column.type, writable[key]):
             continue
+        what = "has no metadata" if key not in writable else f"takes {texts[key]} for the metadata"
         if key not in writable and Role.SOURCE in connector.roles and key in metadata_columns(table.options):
-            raise CatalogError(
-                "CAT106.only_read", name=name, key=key, column=column, summary=summary, place=place, expected=expected
-            )
+            what = "reads, and cannot write, the metadata"
         raise CatalogError(
-            "CAT106.check_abilities",
+            "CAT106.unwritable",
             name=name,
-            what="has no metadata" if key not in writable else f"takes {texts[key]} for the metadata",
+            what=what,
             key=key,
             column=column,
             summary=summary,
@@ -241,7 +240,8 @@ def _partition_text(item: exp.Expr, table: CatalogTable, source: str, insert: bo
     negative = isinstance(value, exp.Neg)
     inner = value.this if negative else value
     if not isinstance(inner, exp.Literal) or (negative and inner.is_string):
-        raise SqlError("SQL136" if insert else "SQL136.show", name=column.name, place=place_of(value, source))
+        hint = "a column that PARTITION does not name comes from the query" if insert else None
+        raise SqlError("SQL136", name=column.name, place=place_of(value, source), hint=hint)
     return ("-" if negative else "") + inner.name
 
 
@@ -304,13 +304,13 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
     if len(fields) != len(columns):
         shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
         raise SqlError(
-            "SQL130.cast",
-            fields=fields,
-            summary=summary,
-            columns=columns,
-            shown=shown,
+            "SQL130",
+            taker=f"'{summary}'",
+            taken=columns,
+            returned=fields,
             place=place,
             expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
+            hint=f"the query returns {shown}",
         )
     needed = False
     for i, ((name, t), column) in enumerate(zip(fields, columns, strict=True)):

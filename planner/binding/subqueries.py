@@ -70,7 +70,7 @@ def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
     """
     rel, number = _bound(binder, node)
     if rel.width != 1:
-        raise SqlError("SQL106.scalar_query", rel=rel, place=binder.place(node))
+        raise SqlError("SQL106.query_width", rel=rel, place=binder.place(node))
     ttls, place = binder.scope.query_hints, binder.place(node)
     return SubQuery(
         rel.fields[0][1].as_nullable(), "SCALAR", rel, number, hints=ttls, grouped=binder.grouped, place=place
@@ -81,7 +81,7 @@ def _compared(binder: Binder, operator: str, comparison: str, operands: list[Rex
     rel, number = _bound(binder, query)
     place = binder.place(query)
     if rel.width != len(operands):
-        raise SqlError("SQL106.compared", operands=operands, rel=rel, place=place)
+        raise SqlError("SQL106", left=operands, right=rel.width, place=place, expected="as many of each")
     for i, (operand, (_, t)) in enumerate(zip(operands, rel.fields, strict=True)):
         make_call(comparison, [operand, InputRef(t, i)], place)
     nullable = any(o.type.nullable for o in operands) or any(t.nullable for _, t in rel.fields)

@@ -48,7 +48,7 @@ def join_condition(join: exp.Expr, scope: Scope) -> Rex | None:
 def require_free(title: str, scope: Scope, place: Place) -> None:
     """Raises SqlError SQL113 where an item before has the name ``title``."""
     if title and scope.relation([title]):
-        raise SqlError("SQL113.bind_function_join", title=title, place=place)
+        raise SqlError("SQL113", name=title, place=place)
 
 
 def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
@@ -59,13 +59,7 @@ def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
     """
     columns = [c.name for c in alias.args.get("columns") or ()]
     if columns and len(columns) != fields:
-        raise SqlError(
-            "SQL115.bind_function_join",
-            title=alias.this.name,
-            fields=fields,
-            columns=columns,
-            place=place_of(alias, source),
-        )
+        raise SqlError("SQL115", name=alias.this.name, columns=columns, width=fields, place=place_of(alias, source))
     return columns
 
 

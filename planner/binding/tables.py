@@ -27,8 +27,8 @@ def _normalized(table: CatalogTable, place: Place, duplicates: bool) -> Literal[
         return "upserts" if upserts else "duplicates"
     summary = table.identifier.summary
     if upserts:
-        raise SqlError("SQL142", summary=summary, place=place)
-    raise SqlError("SQL142.normalized", summary=summary, place=place)
+        raise SqlError("SQL142", summary=summary, problem="sends updates without the old rows", place=place)
+    raise SqlError("SQL142", summary=summary, problem="may send changes twice", place=place)
 
 
 def scan_of(
@@ -78,7 +78,7 @@ def _metadata_read(table: CatalogTable, place: Place) -> list[_Metadata]:
         key = column.metadata_key or column.name
         if key not in available:
             raise CatalogError(
-                "CAT102.scan_of",
+                "CAT102.no_metadata",
                 options=table.options.get("connector"),
                 key=key,
                 place=place,

@@ -71,7 +71,7 @@ def bind_unnest(
     numbered = bool(node.args.get("offset"))
     given = _row(operand.type, numbered)
     if given is None:
-        raise SqlError("SQL203.bind_unnest", type=operand.type.summary(), place=place_of(node.expressions[0], source))
+        raise SqlError("SQL203", name="UNNEST", types=operand.type, place=place_of(node.expressions[0], source))
     name = "UNNEST_ROWS_WITH_ORDINALITY" if numbered else "UNNEST_ROWS"
     call = Call(given, (operand,), f"${name}$1")
     references = sum(isinstance(e, InputRef) for e in walk(operand))

@@ -53,9 +53,9 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
         if operand.type.root != "NULL" and not is_implicit(operand.type, wanted):
             shown = ", ".join(o.type.summary() for o in operands)
             raise SqlError(
-                "SQL203.fitted",
+                "SQL203.operand",
                 name=function.name,
-                shown=shown,
+                types=shown,
                 position=i + 1,
                 type=operand.type,
                 place=place,

@@ -56,14 +56,14 @@ def bind_values(node: exp.Values, source: str, functions: Functions, targets: Ta
     width = len(rows[0])
     for row, written in zip(rows, node.expressions, strict=True):
         if len(row) != width:
-            raise SqlError("SQL111.bind_values", width=width, row=row, place=place_of(written, source))
+            raise SqlError("SQL111", left=width, right=row, what="VALUES", place=place_of(written, source))
         for rex, item in zip(row, written.expressions, strict=True):
             if rex.type.root == "NULL":
                 raise SqlError("SQL109", place=place_of(item, source))
     literal = [[_is_literal(item) for item in row.expressions] for row in node.expressions]
     if targets is not None:
         if width != targets.count:
-            raise SqlError("SQL130.bind_values", targets=targets, width=width, place=targets.place)
+            raise SqlError("SQL130", returned=width, taker="the INSERT", taken=targets.count, place=targets.place)
         columns = targets.columns
         rows = [[row[c] if isinstance(c, int) else c for c in columns] for row in rows]
         literal = [[flags[c] if isinstance(c, int) else _is_value(c) for c in columns] for flags in literal]
@@ -84,7 +84,7 @@ def _common(column: Sequence[Rex], position: int, node: exp.Values, source: str)
     t = least_restrictive([rex.type for rex in column])
     if t is None:
         shown = " and ".join(dict.fromkeys(rex.type.summary() for rex in column))
-        raise SqlError("SQL112.common", position=position + 1, shown=shown, place=place_of(node, source))
+        raise SqlError("SQL112.values_types", position=position + 1, shown=shown, place=place_of(node, source))
     return t
 
 

@@ -97,9 +97,9 @@ class _Alteration(TableBuilder):
 
     def _check_there(self, what: str, there: bool, wanted: bool, node: exp.Expr) -> None:
         if wanted and not there:
-            raise self.error("CAT013.none", node, what=what)
+            raise self.error("CAT013.missing_part", node, what=what)
         if there and not wanted:
-            raise self.error("CAT013.there", node, what=what)
+            raise self.error("CAT013.existing_part", node, what=what)
 
     # DROP, RENAME
 
@@ -112,7 +112,8 @@ class _Alteration(TableBuilder):
             self._check_there("primary key", bool(draft.primary_key), True, self.node.this)
             name = self.node.args.get("target")
             if name is not None and name.name != draft.primary_key_name:
-                raise self.error("CAT013.constraint", name, name=name.name, known=draft.primary_key_name)
+                what, known = f"constraint '{name.name}'", draft.primary_key_name
+                raise self.error("CAT013.missing_part", name, what=what, expected=known)
             draft.primary_key, draft.primary_key_name = (), None
         else:
             names: list[exp.Identifier] = self.node.args["names"]
@@ -149,14 +150,14 @@ class _Alteration(TableBuilder):
         name = column.name
         for other in self.draft.columns.values():
             if other.is_computed and other.name not in gone and name in _names(other.expression):
-                raise self.error("CAT013.used", column, name=name, where=f"the computed column '{other.name}'")
+                raise self.error("CAT013.column_in_use", column, name=name, where=f"the computed column '{other.name}'")
         spec = self.draft.watermark
         if spec is not None and (name == spec.column or name in _names(spec.expression)):
-            raise self.error("CAT013.used", column, name=name, where="the watermark")
+            raise self.error("CAT013.column_in_use", column, name=name, where="the watermark")
         if keys and name in self.draft.primary_key:
-            raise self.error("CAT013.used", column, name=name, where="the primary key")
+            raise self.error("CAT013.column_in_use", column, name=name, where="the primary key")
         if name in self.table.partition_keys:
-            raise self.error("CAT013.used", column, name=name, where="PARTITIONED BY")
+            raise self.error("CAT013.column_in_use", column, name=name, where="PARTITIONED BY")
 
 
 def _names(expression: exp.Expr | None) -> set[str]:

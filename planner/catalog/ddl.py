@@ -182,7 +182,7 @@ class TableBuilder:
             if any(name.name == other.name for other in given[:i]):
                 raise self.error("CAT030", name, name=name.name, where="in the list")
         if given and len(given) != len(query):
-            raise self.error("CAT038.list", given[-1], names=given, fields=query, query=list(types))
+            raise self.error("CAT038.list_length", given[-1], names=given, fields=query, query=list(types))
         for name, column in declared.items():
             if name in types and (column.is_computed or (column.is_metadata and column.virtual)):
                 raise self.error("CAT030", self.own[name].this, name=name, where="in the query")
@@ -194,7 +194,7 @@ class TableBuilder:
         """A declared NOT NULL must be one of the query too."""
         for name, kind in self.query or ():
             if name in self.own and kind.nullable and not self.draft.columns[name].type.nullable:
-                raise self.error("CAT038.null", self.own[name], name=name)
+                raise self.error("CAT038.null_in_query", self.own[name], name=name)
 
     # LIKE
 
@@ -228,7 +228,8 @@ class TableBuilder:
             for option in given or ():
                 key = option.this.name
                 if key in taken:
-                    raise self.error("CAT032", option, key=key, options=taken[key])
+                    what = f"an option '{key}' = '{taken[key]}'"
+                    raise self.error("CAT032", option, what=what, feature="OPTIONS")
         return {**taken, **own}
 
     def _inherited(self, base: CatalogTable) -> dict[str, str]:
@@ -242,7 +243,7 @@ class TableBuilder:
         given = self.node.args.get("partitioned_by") or []
         inherited = base.partition_keys if base else ()
         if given and inherited and how["PARTITIONS"] == _INCLUDING:
-            raise self.error("CAT032.partitions", given[0])
+            raise self.error("CAT032", given[0], what="partition keys", feature="PARTITIONS")
         for name in given:
             column = self.draft.columns.get(name.name)
             if column is None or not column.is_physical:
@@ -272,7 +273,8 @@ class TableBuilder:
                 where = f"in the base table '{base.identifier.summary}'" if inherited and base else "in the table"
                 raise self.error("CAT030", node.this, name=name, where=where)
             if how[feature] != _OVERWRITING:
-                raise self.error("CAT032.add", node.this, kind=kind.lower() if kind else "", name=name, feature=feature)
+                what = f"a {kind.lower() if kind else ''} column '{name}'"
+                raise self.error("CAT032", node.this, what=what, feature=feature)
         self.own[name] = node
         self.draft.columns[name] = self.column(node)
 
@@ -321,7 +323,7 @@ class TableBuilder:
         if declared:
             key, names = declared[0]
             if self.draft.primary_key:
-                raise self.error("CAT032.keys", key)
+                raise self.error("CAT032", key, what="a primary key", feature="CONSTRAINTS")
             self.set_key(key, names)
         self.bind_key()
 
@@ -346,7 +348,7 @@ class TableBuilder:
             if column is None or not column.is_physical:
                 what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
-                    "CAT034.check_key",
+                    "CAT034.key_column",
                     name,
                     name=name.name,
                     what=what,
@@ -354,10 +356,11 @@ class TableBuilder:
                     hint=nearest(name.name, physical),
                 )
             if name.name in seen:
-                raise self.error("CAT034.check_key_2", name, name=name.name)
+                raise self.error("CAT034.column_twice", name, name=name.name)
             if name.name not in self.own and column.type.nullable and not self.makes_keys:
-                where = "base table" if self.query is None else "query"
-                raise self.error("CAT034.check_key_3", name, name=name.name, where=where)
+                what = f"from the {'base table' if self.query is None else 'query'}, where it can be NULL"
+                there = "a column that is NOT NULL there"
+                raise self.error("CAT034.key_column", name, name=name.name, what=what, expected=there)
             seen.add(name.name)
 
     # watermark
@@ -378,7 +381,7 @@ class TableBuilder:
             return
         column = self.draft.columns.get(spec.column)
         if column is None:  # the base table's, whose column was left out
-            raise self.error("CAT035.watermark", self.node.args["like"], column=spec.column)
+            raise self.error("CAT035.column_of_base", self.node.args["like"], column=spec.column)
         fields = [(c.name, c.type) for c in self.draft.columns.values()]
         rex = _bind(spec.expression, fields, self.source if own is not None else "", self.catalog.function)
         if own is not None:
@@ -392,19 +395,20 @@ class TableBuilder:
     ) -> WatermarkSpec:
         path = [part.name for part in node.expressions]
         if len(path) > 1:
-            raise SqlError("SQL004", place=self.place(node.expressions[1]))
+            raise SqlError("SQL004", what="a watermark for a field of a row", place=self.place(node.expressions[1]))
         names = list(self.draft.columns)
         if path[0] not in names:
             raise self.error(
-                "CAT035.own_watermark", node.expressions[0], path=path[0], names=names, hint=nearest(path[0], names)
+                "CAT035.unknown_column", node.expressions[0], path=path[0], names=names, hint=nearest(path[0], names)
             )
         if inherited is not None and how["WATERMARKS"] != _OVERWRITING:
-            raise self.error("CAT032.own_watermark", node, column=inherited.column)
+            what = f"a watermark for '{inherited.column}'"
+            raise self.error("CAT032", node, what=what, feature="WATERMARKS")
         return WatermarkSpec(path[0], node.expression, None, serializable_sql(node.expression))
 
     def check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
         if not found.is_timestamp or found.kind is not None or not 0 <= (found.precision or 0) <= 3:
-            raise self.error("CAT035.check_time", node, what=what, found=found.summary())
+            raise self.error("CAT035.type_of_time", node, what=what, found=found.summary())
 
 
 def _proctime(found: LogicalType) -> str | None:
@@ -492,7 +496,7 @@ def _check_names(names: Sequence[tuple[str, exp.Expr]], source: str, file: str |
     seen: set[str] = set()
     for name, where in names:
         if name in seen:
-            raise CatalogError("CAT030.check_names", name=name, place=place_of(where, source, file))
+            raise CatalogError("CAT030.view_columns", name=name, place=place_of(where, source, file))
         seen.add(name)
 
 

@@ -86,7 +86,7 @@ def object_text(item: CatalogObject) -> str:
         require_references(item.options, f"the table '{item.identifier.summary}'", item.option_places)
     else:
         if secret_spans(item.sql):
-            raise CatalogError("CAT114.query", what=f"the view '{item.identifier.summary}'")
+            raise CatalogError("CAT114.in_query", what=f"the view '{item.identifier.summary}'")
         owner = "" if item.catalog == item.identifier.catalog else f"{quote(item.catalog)}."
         columns = [[column.name, column.type.to_json()] for column in item.schema.columns]
         lines += f"-- names are those of {owner}{quote(item.database)}\n"
@@ -195,7 +195,9 @@ def read_function(text: str, file: str, identifier: ObjectIdentifier) -> Catalog
     node = _statement(text, file, identifier, nodes.FunctionStatement, fold=True)
     expression = node.args.get("expression")
     if node.args["action"] != "CREATE" or expression is None:
-        raise CatalogError("CAT111.other", name=identifier.summary, place=Place(file), expected="CREATE FUNCTION")
+        raise CatalogError(
+            "CAT111.defines_another", name=identifier.summary, place=Place(file), expected="CREATE FUNCTION"
+        )
     language = node.args.get("language") or "JAVA"
     return CatalogFunction(node.this.name, _renamed(identifier, node.this.name), expression.name, language, False)
 
@@ -223,12 +225,12 @@ def _statement(text: str, file: str, identifier: ObjectIdentifier, wanted: type[
         raise _wrong(summary, file, text, error) from error
     expected = f"one statement, {_WORDS[wanted]} {quote(identifier.name)}"
     if len(found) != 1 or not isinstance(found[0], wanted):
-        raise CatalogError("CAT111.other", name=summary, place=Place(file), expected=expected)
+        raise CatalogError("CAT111.defines_another", name=summary, place=Place(file), expected=expected)
     node: Any = found[0]
     parts = ddl.parts_of(node.this)
     same = parts[-1].lower() == identifier.name.lower() if fold else parts[-1] == identifier.name
     if len(parts) != 1 or not same or node.args.get("temporary"):
-        raise CatalogError("CAT111.other", name=summary, place=Place(file), expected=expected)
+        raise CatalogError("CAT111.defines_another", name=summary, place=Place(file), expected=expected)
     return found[0]
 
 
@@ -238,4 +240,6 @@ def _wrong(name: str, file: str, text: str, error: StateplanError) -> CatalogErr
         place = Place(file)
     reason = f"[{error.code}] {error.message}"
     there = replace(place, file=file)
-    return CatalogError("CAT111", name=name, reason=reason, place=there, expected=error.expected, hint=error.hint)
+    return CatalogError(
+        "CAT111", name=f"'{name}'", reason=reason, place=there, expected=error.expected, hint=error.hint
+    )

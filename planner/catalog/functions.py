@@ -57,7 +57,7 @@ class CatalogFunction:
         if self.given is not None:
             return self.given
         if self.language != "PYTHON":
-            raise SqlError("SQL211", summary=self.summary, capitalize=self.language.capitalize(), place=place)
+            raise SqlError("SQL211", name=self.summary, language=self.language.capitalize(), place=place)
         try:
             return of_callable(_imported(self.reference or "", self.summary, place), self.name)
         except SqlError as error:
@@ -72,25 +72,29 @@ def _imported(reference: str, name: str, place: Place | None) -> Any:
         sys.path.append(folder)
     expected = "'module.name' of a module that Python can import"
     if not module_name:
-        raise SqlError("SQL210", name=name, reference=reference, place=place, expected=expected)
+        raise SqlError(
+            "SQL210",
+            name=name,
+            reason=f"'{reference}' does not name an object of a module",
+            place=place,
+            expected=expected,
+        )
     try:
         module = importlib.import_module(module_name)
     except Exception as cause:  # whatever a user's module raises
         raise SqlError(
-            "SQL210.imported",
+            "SQL210",
             name=name,
-            module_name=module_name,
-            cause_name=type(cause).__name__,
-            cause=str(cause)[:200],
+            reason=f"module '{module_name}' raised {type(cause).__name__}: {str(cause)[:200]}",
             place=place,
             expected=expected,
+            hint="the folder of the module must be the current one or on PYTHONPATH",
         ) from cause
     if not hasattr(module, attribute):
         raise SqlError(
-            "SQL210.imported_2",
+            "SQL210",
             name=name,
-            module_name=module_name,
-            attribute=attribute,
+            reason=f"module '{module_name}' has no '{attribute}'",
             place=place,
             hint=nearest(attribute, [n for n in vars(module) if not n.startswith("_")]),
         )

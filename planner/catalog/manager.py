@@ -152,7 +152,7 @@ class CatalogManager:
             CatalogError: CAT001, for none or more than three parts.
         """
         if not 1 <= len(parts) <= 3:
-            raise CatalogError("CAT001", count=len(parts), place=place)
+            raise CatalogError("CAT001", count=len(parts), what="name", place=place)
         full = [self.current_catalog, self.current_database][: 3 - len(parts)] + list(parts)
         return ObjectIdentifier(*full)
 
@@ -192,6 +192,7 @@ class CatalogManager:
         raise CatalogError(
             "CAT002",
             summary=identifier.summary,
+            kind="table or view",
             place=place,
             expected=_one_of("a table or view", self._names(identifier)),
             hint=nearest(identifier.name, self._names(identifier)) or self._elsewhere(identifier),
@@ -404,7 +405,7 @@ class CatalogManager:
     def use_database(self, parts: Sequence[str], place: Place | None = None) -> None:
         """Makes ``[catalog.]database`` current. Raises CatalogError CAT001, CAT003, CAT004."""
         if not 1 <= len(parts) <= 2:
-            raise CatalogError("CAT001.use_database", count=len(parts), place=place)
+            raise CatalogError("CAT001", count=len(parts), what="database name", place=place)
         catalog, name = [self.current_catalog, *parts][-2:]
         self.require_database(catalog, name, place)
         self.current_catalog, self.current_database = catalog, name
@@ -526,8 +527,9 @@ class CatalogManager:
         other = {"TABLE": "VIEW", "VIEW": "TABLE"}[kind]
         if hidden is not None and not temporary:
             raise CatalogError(
-                "CAT012.hides" if found else "CAT012.temporary",
+                "CAT012",
                 kind=hidden.kind.lower(),
+                problem="hides the permanent one" if found else "needs DROP TEMPORARY",
                 summary=identifier.summary,
                 drop=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
                 place=place,
@@ -540,9 +542,8 @@ class CatalogManager:
             names = [n for n, listed in kinds.items() if listed == kind and (n in hiding) == temporary]
             sort = "temporary " if temporary else ""
             raise CatalogError(
-                "CAT002.drop",
-                sort=sort,
-                kind=kind.lower(),
+                "CAT002",
+                kind=sort + kind.lower(),
                 summary=identifier.summary,
                 place=place,
                 expected=_one_of(f"a {sort}{kind.lower()}", names),
@@ -554,10 +555,8 @@ class CatalogManager:
                 summary=identifier.summary,
                 item=found.lower(),
                 kind=kind.lower(),
-                suffix="TEMPORARY " if temporary else "",
-                other=other,
-                name=identifier.name,
                 place=place,
+                hint=f"DROP {'TEMPORARY ' if temporary else ''}{other} {identifier.name}",
             )
         return True
 
@@ -569,10 +568,13 @@ class CatalogManager:
         identifier, new = self.qualify(parts, place), self.qualify(new_parts, place)
         item = self.resolve(parts, place)
         if item.temporary:
-            raise CatalogError("CAT012", summary=identifier.summary, kind=item.kind.lower(), place=place)
+            raise CatalogError(
+                "CAT012", summary=identifier.summary, kind=item.kind.lower(), problem="cannot be renamed", place=place
+            )
         if not self.require_catalog(identifier.catalog, place).rename(identifier, new.name):
             taken = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
-            raise CatalogError("CAT010.rename", kind=item.kind.lower(), summary=taken.summary, place=place)
+            hint = "choose another name, or drop it first"
+            raise CatalogError("CAT010", kind=item.kind.lower(), sort="", summary=taken.summary, place=place, hint=hint)
 
 
 def _listed(names: Iterable[str], most: int = 8) -> str:

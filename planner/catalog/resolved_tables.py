@@ -47,7 +47,7 @@ def plan_schema(table: CatalogTable) -> specs.TableSchema:
     marks = []
     for mark in schema.watermarks:
         if mark.rex is None:
-            raise CatalogError("CAT040", summary=table.identifier.summary)
+            raise CatalogError("CAT040", summary=table.identifier.summary, what="the watermark")
         expression = ColumnExpression(rex_node=mark.rex, serializable_string=mark.expression_sql)
         marks.append(specs.WatermarkSpec(rowtime_attribute=mark.column, expression=expression))
     key = None
@@ -61,7 +61,7 @@ def plan_schema(table: CatalogTable) -> specs.TableSchema:
 def _column(column: Column, table: CatalogTable) -> specs.Column:
     if column.is_computed:
         if column.rex is None:
-            raise CatalogError("CAT040.column", name=column.name, summary=table.identifier.summary)
+            raise CatalogError("CAT040", summary=table.identifier.summary, what=f"the column '{column.name}'")
         expression = ColumnExpression(rex_node=column.rex, serializable_string=column.expression_sql or "")
         return specs.Column(name=column.name, comment=column.comment, kind="COMPUTED", expression=expression)
     if column.is_metadata:

@@ -125,7 +125,13 @@ def _read(text: str, file: str, name: str) -> CatalogDescriptor:
     except RecursionError:
         found, reason = None, "it is nested too deeply"
     if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
-        raise CatalogError("CAT111.catalog", name=name, reason=reason, place=place)
+        raise CatalogError(
+            "CAT111",
+            name=f"the catalog '{name}'",
+            reason=reason,
+            place=place,
+            expected="options as KEY: VALUE, a line each",
+        )
     comment = _COMMENT.search(text)
     try:
         words = None if comment is None else str(json.loads(comment[1]))

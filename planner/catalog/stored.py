@@ -110,7 +110,7 @@ def read_file(path: AnyPath) -> str | None:
             return None
         except UnicodeDecodeError as error:
             raise CatalogError(
-                "CAT111", name=object_name(path.stem), reason="it is not UTF-8 text", place=Place(str(path))
+                "CAT111", name=f"'{object_name(path.stem)}'", reason="it is not UTF-8 text", place=Place(str(path))
             ) from error
 
 
@@ -289,7 +289,7 @@ def _checked(name: str) -> str:
     """The name of a file for an object. Raises CatalogError CAT118, when no file can be called like this."""
     found = file_name(name)
     if not found or len(found) > _MOST:
-        raise CatalogError("CAT118", name=name[:40], most=_MOST)
+        raise CatalogError("CAT118", name=name[:40], most=_MOST, what="file")
     return found
 
 

@@ -206,8 +206,9 @@ def _declared(
     of_columns = kind == "AGGREGATE" and func_type != "general"
     if not hasattr(body, needed) and not ((needed == "eval" or of_columns) and callable(body)):
         raise SqlError(
-            "SQL214.declared",
+            "SQL214.no_function",
             body=body,
+            what="function",
             expected=f"a callable, or an object with '{needed}'" if needed == "eval" else f"an object with '{needed}'",
             hint=None if needed == "eval" else "rows come one after another: a function of all of them will not do",
         )
@@ -220,7 +221,7 @@ def _declared(
     called = getattr(body, needed, body)
     if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
         if kind != "SCALAR" or func_type != "general":
-            raise SqlError("SQL214.declared_2", shown=shown)
+            raise SqlError("SQL214.coroutine", shown=shown)
         limits = AsyncLimits()
     return UserFunction(
         kind, body, _types(arguments), result, accumulator, vector, deterministic, shown, asynchronous=limits
@@ -278,7 +279,7 @@ def udtf(
     """
     types = _types(result_types)
     if not types:
-        raise SqlError("SQL214.udtf")
+        raise SqlError("SQL214.type_missing", what="result_types")
     single = len(types) == 1 and types[0].root == "ROW"
     result = types[0] if single else row_type([(f"f{i}", t) for i, t in enumerate(types)])
 
@@ -370,7 +371,7 @@ def _aggregate(
 
 def _required(given: Type | None, what: str) -> LogicalType:
     if given is None:
-        raise SqlError("SQL214.required", what=what)
+        raise SqlError("SQL214.type_missing", what=what)
     return type_of(given)
 
 
@@ -381,5 +382,5 @@ def of_callable(body: Callable[..., Any] | UserFunction, name: str) -> UserFunct
         SqlError: SQL214, for anything else.
     """
     if not isinstance(body, UserFunction):
-        raise SqlError("SQL214.of_callable", body=body, name=name)
+        raise SqlError("SQL214.no_function", body=body, name=name, what="user-defined function")
     return replace(body, name=name)

@@ -103,7 +103,7 @@ def udptf(
         SqlError: SQL213 (a type that is none), SQL214, SQL215 (a declaration that cannot be).
     """
     if result_type is None:
-        raise SqlError("SQL214.required", what="result_type")
+        raise SqlError("SQL214.type_missing", what="result_type")
     result = type_of(result_type)
     row = result if result.root == "ROW" else row_type([("EXPR$0", result)])
 
@@ -114,9 +114,9 @@ def udptf(
             raise SqlError("SQL214", func_type=func_type)
         evaluate = getattr(body, "eval", None)
         if evaluate is None:
-            raise SqlError("SQL214.declared", body=body, expected="an object with 'eval'")
+            raise SqlError("SQL214.no_function", body=body, what="function", expected="an object with 'eval'")
         if inspect.iscoroutinefunction(evaluate):
-            raise SqlError("SQL214.declared_2", shown=shown)
+            raise SqlError("SQL214.coroutine", shown=shown)
         process = ProcessDeclaration(
             tuple(_argument(shown, n, hint) for n, hint in (arguments or {}).items()),
             tuple(_state(shown, n, hint) for n, hint in (states or {}).items()),

@@ -181,7 +181,7 @@ class ParserBase(parser.Parser):
         if hint is None and expected.startswith("a name") and token.text.upper() in _NAMELIKE:
             hint = f"as a name it needs backquotes: `{token.text}`"
         return SqlError(
-            "SQL001.unexpected",
+            "SQL001.unexpected_word",
             shown=shown(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=expected,
@@ -237,7 +237,7 @@ class ParserBase(parser.Parser):
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             token = self._curr if not self._at_end() else self._prev
-            raise SqlError("SQL009", max_depth=_MAX_DEPTH, place=place_of_token(token, self.sql))
+            raise SqlError("SQL009", place=place_of_token(token, self.sql), expected=f"at most {_MAX_DEPTH} levels")
         try:
             return parse()
         finally:

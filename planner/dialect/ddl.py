@@ -24,11 +24,7 @@ _LAID_OUT = {
 """Parts of a table that ALTER TABLE does not change, and why."""
 
 # What Flink can create, drop or alter and stateplan cannot.
-_NOT_HERE = {
-    "MODEL": "models are",
-    "MATERIALIZED TABLE": "materialized tables are",
-    "CONNECTION": "connections are",
-}
+_NOT_HERE = ("MODEL", "MATERIALIZED TABLE", "CONNECTION")
 
 
 class DdlParser(QueryParser):
@@ -45,13 +41,11 @@ class DdlParser(QueryParser):
         return self._parens(lambda: self._csv(lambda: self._name("a name of a column")))
 
     def _refuse_object(self, verb: str) -> None:
-        for words, what in _NOT_HERE.items():
+        for words in _NOT_HERE:
             if self._is(*words.split(" ")):
                 raise SqlError(
-                    "SQL004.refuse_object",
-                    verb=verb,
-                    words=words,
-                    what=what,
+                    "SQL004",
+                    what=f"{verb} {words}",
                     place=place_of_token(self._curr, self.sql),
                     expected=", ".join(_CREATABLE),
                 )
@@ -202,7 +196,7 @@ class DdlParser(QueryParser):
         if self._accept("NOT", "ENFORCED"):
             return False
         if self._accept("ENFORCED") or self._is(",") or self._is(")") or self._is("COMMENT"):
-            raise SqlError("SQL004.enforced", place=place_of_token(self._prev, self.sql))
+            raise SqlError("SQL004", what="an enforced PRIMARY KEY", place=place_of_token(self._prev, self.sql))
         raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
 
     @marked
@@ -279,11 +273,11 @@ class DdlParser(QueryParser):
             raise self._unexpected(alternatives(allowed), words=allowed)
         if what not in allowed:
             raise SqlError(
-                "SQL001.like_option",
-                what=what,
-                how=how,
-                allowed=", ".join(allowed),
+                "SQL001.conflict",
+                other=what,
+                word="OVERWRITING",
                 place=place_of_token(token, self.sql),
+                expected=f"{', '.join(allowed)} after {how}",
             )
         return exp.Var(this=f"{how} {what}")
 
@@ -295,7 +289,12 @@ class DdlParser(QueryParser):
     def _function_statement(self, action: str, temporary: bool) -> nodes.FunctionStatement:
         system = self._accept("SYSTEM")
         if system and not temporary:
-            raise SqlError("SQL001.function_statement", action=action, place=place_of_token(self._curr, self.sql))
+            raise SqlError(
+                "SQL001.unexpected_word",
+                action=action,
+                shown="SYSTEM FUNCTION",
+                place=place_of_token(self._curr, self.sql),
+            )
         self._expect("FUNCTION")
         exists = self._if("NOT", "EXISTS") if action == "CREATE" else self._if("EXISTS")
         parts: dict[str, Any] = {
@@ -314,7 +313,9 @@ class DdlParser(QueryParser):
         if self._is("USING"):
             token = self._curr
             if parts.get("language") == "PYTHON":
-                raise SqlError("SQL001.function_statement_2", place=place_of_token(token, self.sql))
+                raise SqlError(
+                    "SQL001.conflict", word="USING", other="LANGUAGE PYTHON", place=place_of_token(token, self.sql)
+                )
             self._advance()
             parts["using"] = self._csv(self._resource)
         return nodes.FunctionStatement(**parts)

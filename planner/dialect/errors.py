@@ -52,9 +52,9 @@ def shown(token: Token, source: str) -> str:
 
 def unsupported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
     """SQL004."""
-    return SqlError("SQL004.unsupported", what=what, place=place, hint=hint)
+    return SqlError("SQL004", what=what, place=place, hint=hint)
 
 
 def too_deep(source: str, file: str | None = None) -> SqlError:
     """SQL009, without a place: the text is deeper than anything that walks its tree can go."""
-    return SqlError("SQL009.too_deep", place=Place(file=file))
+    return SqlError("SQL009", place=Place(file=file))

@@ -310,7 +310,7 @@ class ExpressionParser(CallParser):
                         raise ValueError(digits)
                 except ValueError:
                     raise SqlError(
-                        "SQL006", escape=escape, digits=digits, place=place_of_token(token, self.sql)
+                        "SQL006", text=escape + digits, kind="a Unicode escape", place=place_of_token(token, self.sql)
                     ) from None
         return self._mark(exp.Literal(this=text, is_string=True), token)
 
@@ -318,7 +318,7 @@ class ExpressionParser(CallParser):
         token = self._curr
         self._advance()
         if len(token.text) % 2:
-            raise SqlError("SQL006.binary_literal", place=place_of_token(token, self.sql))
+            raise SqlError("SQL006", text=token.text, kind="a sequence of bytes", place=place_of_token(token, self.sql))
         return self._mark(exp.HexString(this=token.text), token)
 
     def _constant(self) -> exp.Expr:

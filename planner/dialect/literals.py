@@ -44,7 +44,7 @@ def check_temporal(kind: str, text: str, place: Place) -> str:
             return " ".join(parts)
         except ValueError:
             pass
-    raise SqlError("SQL006.check_temporal", text=text, kind=kind, place=place, expected=expected)
+    raise SqlError("SQL006", text=text, kind=f"a {kind}", place=place, expected=expected)
 
 
 def check_interval(text: str, qualifier: str, place: Place) -> None:
@@ -63,4 +63,4 @@ def check_interval(text: str, qualifier: str, place: Place) -> None:
             example += _JOIN[unit] + "02"
         expected += f"'{example}'"
     if not re.fullmatch(rf"\s*[+-]?{form}\s*", text):
-        raise SqlError("SQL006.check_interval", text=text, qualifier=qualifier, place=place, expected=expected)
+        raise SqlError("SQL006", text=text, kind=f"an interval of {qualifier}", place=place, expected=expected)

@@ -243,7 +243,9 @@ class FlinkParser(DdlParser):
         job = self._string("the job's id in single quotes")
         savepoint = self._accept("WITH", "SAVEPOINT")
         if self._is("WITH", "DRAIN") and not savepoint:
-            raise SqlError("SQL007.drain", place=place_of_token(self._curr, self.sql))
+            raise SqlError(
+                "SQL007", word="WITH DRAIN", where="without WITH SAVEPOINT", place=place_of_token(self._curr, self.sql)
+            )
         return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
 
     @marked
@@ -345,7 +347,12 @@ class FlinkParser(DdlParser):
         while not self._is("END"):
             if not self._is("INSERT"):
                 if not self._at_end() and (self._query_ahead() or self._word_at(0) in self._STATEMENTS):
-                    raise SqlError("SQL007", word_at=self._word_at(0), place=place_of_token(self._curr, self.sql))
+                    raise SqlError(
+                        "SQL007",
+                        word=self._word_at(0),
+                        where="in a statement set",
+                        place=place_of_token(self._curr, self.sql),
+                    )
                 raise self._unexpected("INSERT or END", words=("INSERT", "END"))
             inserts.append(self._insert())
             self._expect(";", expected="; after the INSERT")
@@ -370,7 +377,9 @@ class FlinkParser(DdlParser):
         exists = self._if("NOT", "EXISTS")
         if exists and (execute or path is None):
             raise SqlError(
-                "SQL007.compile",
+                "SQL007",
+                word="IF NOT EXISTS",
+                where="here",
                 place=place_of_token(if_token, self.sql),
                 hint="COMPILE AND EXECUTE PLAN runs the file when it exists" if execute else None,
             )
@@ -389,8 +398,8 @@ class FlinkParser(DdlParser):
         expected = "INSERT or STATEMENT SET"
         if not self._at_end() and (self._word_at(0) in self._STATEMENTS or self._query_ahead()):
             raise SqlError(
-                "SQL007.compiled",
-                word_at=self._word_at(0),
+                "SQL007",
+                word=self._word_at(0),
                 where=where,
                 place=place_of_token(self._curr, self.sql),
                 expected=expected,
@@ -456,9 +465,13 @@ class FlinkParser(DdlParser):
             token = self._curr
             this = self._statement()
             if not isinstance(this, nodes.CreateTableAs):
-                raise SqlError("SQL007.explain", word_at=token.text.upper(), place=place_of_token(token, self.sql))
+                raise SqlError(
+                    "SQL007", word=token.text.upper(), where="in EXPLAIN", place=place_of_token(token, self.sql)
+                )
         elif not self._at_end() and self._word_at(0) in self._STATEMENTS:
-            raise SqlError("SQL007.explain", word_at=self._word_at(0), place=place_of_token(self._curr, self.sql))
+            raise SqlError(
+                "SQL007", word=self._word_at(0), where="in EXPLAIN", place=place_of_token(self._curr, self.sql)
+            )
         else:
             raise self._unexpected(
                 "a query, INSERT, STATEMENT SET, PLAN 'path' or one of " + ", ".join(_DETAILS),

@@ -78,4 +78,4 @@ def _unended(text: str, file: str | None) -> SqlError:
             line_end = text.find("\n", start)
             place = place_at(text, start, len(text) if line_end < 0 else line_end, file)
             return SqlError("SQL003", problem=what, place=place, expected=expected)
-    return SqlError("SQL003.unended", place=Place(file=file))
+    return SqlError("SQL003", problem="the text cannot be read as SQL", place=Place(file=file))

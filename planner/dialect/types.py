@@ -166,7 +166,7 @@ class TypeParser(ParserBase):
         value = self._integer(f"the {what}, a whole number")
         if not low <= value <= high:
             raise SqlError(
-                "SQL005.number", what=what, value=value, low=low, high=high, place=place_of_token(token, self.sql)
+                "SQL005.out_of_range", what=what, value=value, low=low, high=high, place=place_of_token(token, self.sql)
             )
         return value
 
@@ -261,7 +261,10 @@ class TypeParser(ParserBase):
             family = UNITS_YEAR_MONTH if first in UNITS_YEAR_MONTH else UNITS_DAY_TIME
             if last not in family or family.index(last) <= family.index(first):
                 raise SqlError(
-                    "SQL006.interval_qualifier", first=first, last=last, place=place_of_token(self._prev, self.sql)
+                    "SQL006",
+                    text=f"{first} TO {last}",
+                    kind="a range of units",
+                    place=place_of_token(self._prev, self.sql),
                 )
             if last == "SECOND" and self._is("("):
                 fraction = self._parens(lambda: self._number("fraction of SECOND", 0, 9))

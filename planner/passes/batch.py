@@ -56,7 +56,7 @@ def bounded_input(sink: Sink) -> Rel:
         if isinstance(rel, WindowTable) and rel.input.fields[rel.time][1].kind == "PROCTIME":
             raise SqlError("SQL171", place=rel.place)
         for over in _ranks(rel):
-            raise SqlError("SQL162.bounded_input", name=over.function, place=over.place)
+            raise SqlError("SQL162.in_batch_mode", name=over.function, place=over.place)
 
     def change(rel: Rel) -> Rel | None:
         if isinstance(rel, WatermarkAssigner):

@@ -77,7 +77,7 @@ def _coerced(term: Rex) -> Rex:
         return term
     common = least_restrictive([a.type, b.type])
     if common is None:
-        raise SqlError("SQL203.coerced", left=a.type, right=b.type)
+        raise SqlError("SQL203.not_comparable", left=a.type, right=b.type, name="the condition")
     left, right = _ensured(a, common), _ensured(b, common)
     return compare("=", left, right) if kind(equality) == "=" else not_distinct(left, right)
 
@@ -319,7 +319,7 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
     if first.event_time and times[0].root != times[1].root:
         raise SqlError("SQL151", root=times[0].root, times_root=times[1].root, place=join.place)
     if not first.event_time and any(t.kind == "ROWTIME" for t in types):
-        raise SqlError("SQL151.to_interval_join", place=join.place)
+        raise SqlError("SQL151.emits_rowtime", place=join.place)
     lower, upper = chosen
     return IntervalJoin(
         left,
@@ -444,16 +444,16 @@ def key_of_versions(rel: Rel) -> Rel | None:
         return None
     pairs = equi_keys(rel.condition, rel.left.width)
     if not pairs:
-        raise SqlError("SQL147.key_of_versions", place=rel.place)
+        raise SqlError("SQL147.empty_key", place=rel.place)
     if rel.join_type not in ("INNER", "LEFT"):
-        raise SqlError("SQL149.key_of_versions", join_type=rel.join_type, place=rel.place)
+        raise SqlError("SQL149.join_type", join_type=rel.join_type, kind="temporal", place=rel.place)
     if rel.right_time is None:
-        raise SqlError("SQL149.key_of_versions_2", place=rel.place)
+        raise SqlError("SQL149", what="a view or a query", place=rel.place)
     keys = frozenset(k for _, k in pairs)
     found = sorted((tuple(sorted(k)) for k in unique_keys(rel.right) if k and k <= keys), key=lambda k: (len(k), k))
     if not found:
         names = field_names(rel.right)
-        raise SqlError("SQL148.key_of_versions", keys=", ".join(names[k] for k in sorted(keys)), place=rel.place)
+        raise SqlError("SQL148.no_primary_key", keys=", ".join(names[k] for k in sorted(keys)), place=rel.place)
     return replace(rel, primary_key=found[0])
 
 
@@ -489,12 +489,12 @@ def lookup_joins(rel: Rel) -> Rel | None:
     summary = table.table.identifier.summary
     if not find_connector(table.table.options).can_look_up or table.normalized is not None:
         able = " or ".join(c.name for c in connectors() if c.can_look_up)
-        raise SqlError("SQL149", summary=summary, lookup_connectors=able, place=rel.place)
+        raise SqlError("SQL149", lookup_connectors=able, what=f"'{summary}'", place=rel.place)
     if rel.join_type not in ("INNER", "LEFT"):
-        raise SqlError("SQL149.lookup_joins", join_type=rel.join_type, place=rel.place)
+        raise SqlError("SQL149.join_type", join_type=rel.join_type, kind="lookup", place=rel.place)
     width = rel.left.width
     if not all(null_filters(rel.condition, width)):
-        raise SqlError("SQL149.null_safe", place=rel.place)
+        raise SqlError("SQL149.lookup_of_null", place=rel.place)
     keys = tuple((field, k) for k, r in equi_keys(rel.condition, width) if (field := _field(calc, r)) is not None)
     constants = tuple(_constants(calc))
     if not keys and not constants:

@@ -85,7 +85,12 @@ def rank_of_window(rel: Rel) -> Rel | None:
         if given.start > end:
             raise _bad_range(f"the first number is {given.start} and the last one is {end}", window.place)
     if window.function != "ROW_NUMBER":
-        raise SqlError("SQL162.rank_of_window", name=window.function, place=window.place)
+        raise SqlError(
+            "SQL162",
+            name=f"a top-N query by {window.function}",
+            place=window.place,
+            expected="ROW_NUMBER(), which gives each row a number of its own",
+        )
     name = None
     if any(number in input_refs(e) for e in rel.exprs):
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
@@ -312,7 +317,7 @@ def physical_sort(rel: Rel) -> Rel | None:
     if rel.fetch is None:
         if rel.offset:
             raise SqlError("SQL160", place=rel.place)
-        raise SqlError("SQL160.physical_sort", place=rel.place)
+        raise SqlError("SQL160.order_without_limit", place=rel.place)
     made = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
     return SortLimit(*made, hint=rel.hint) if rel.order else Limit(*made, hint=rel.hint)
 

@@ -84,7 +84,7 @@ def _windows_of(rel: Project) -> list[Over]:
                 overs.append(part)
     other = next((o for o in overs[1:] if _window_key(o) != _window_key(overs[0])), None)
     if other is not None:
-        raise SqlError("SQL164.split_windows", place=other.place)
+        raise SqlError("SQL164", why="differs from another one of this SELECT", place=other.place)
     return overs
 
 
@@ -337,14 +337,14 @@ def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
 
     def change(rel: Rel) -> Rel | None:
         if isinstance(rel, WindowAggregate):
-            raise SqlError("SQL165.emit_windows", place=rel.place)
+            raise SqlError("SQL165", what="windows of window functions", place=rel.place)
         if not isinstance(rel, GroupWindowAggregate):
             return None
         emission = Emission.of(options, rel.time_type.kind == "ROWTIME")
         if rel.window.kind == "SESSION":
-            raise SqlError("SQL165", place=rel.place)
+            raise SqlError("SQL165", what="SESSION windows", place=rel.place)
         if emission is not None and emission.never_late:
-            raise SqlError("SQL165.emit_windows_2", key=ALLOW_LATENESS, place=rel.place)
+            raise SqlError("SQL165.lateness_required", key=ALLOW_LATENESS, place=rel.place)
         return replace(rel, emission=emission)
 
     return transform_up(rel, change)

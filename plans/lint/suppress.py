@@ -108,4 +108,4 @@ def _pointer(document: PlanDocument, node_id: int) -> str:
     try:
         return document.graph.pointer(document.graph.node(node_id))
     except PlanError as error:
-        raise PlanError("PLAN070.pointer", problem=error.message, expected=error.expected) from None
+        raise PlanError("PLAN070.json_pointer", problem=error.message, expected=error.expected) from None

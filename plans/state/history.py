@@ -61,7 +61,7 @@ def history(folder: AnyPath, names: Mapping[Key, str], only: Sequence[Key] | Non
     """
     records = read_metrics(folder)
     if not any(record.state for record in records):
-        raise CheckpointError("CKPT040", folder=folder)
+        raise CheckpointError("CKPT040", folder=folder, what="history of its state size")
     found = {(uid, i) for record in records for uid, size in record.state.items() for i in range(len(size.rows))}
     keys = [k for k in names if k in found]
     keys = [k for k in keys if k in only] if only is not None else [*keys, *sorted(found - names.keys())]

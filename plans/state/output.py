@@ -128,11 +128,11 @@ def check_target(path: str, *, overwrite: bool) -> None:
     if target.exists() and not overwrite:
         raise RunError("RUN092", path=path)
     if not target.absolute().parent.is_dir() or target.is_dir():
-        raise RunError("RUN091", path=path, wording="it is a folder" if target.is_dir() else "there is no such folder")
+        raise RunError("RUN091", path=path, reason="it is a folder" if target.is_dir() else "there is no such folder")
 
 
 def _unwritable(target: Path, cause: OSError) -> RunError:
-    return RunError("RUN091.unwritable", target=target, strerror=(cause.strerror or str(cause)).lower())
+    return RunError("RUN091", path=target, reason=(cause.strerror or str(cause)).lower())
 
 
 def _write(out: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -118,7 +118,7 @@ class CheckpointReader:
         """
         found = self.states if selector is None else self.select(selector)
         if selector is None and len(found) != 1:
-            raise CheckpointError("CKPT046.unnamed", expected=", ".join(s.selector for s in found) or None)
+            raise CheckpointError("CKPT046.none_named", expected=", ".join(s.selector for s in found) or None)
         if len(found) > 1:
             raise CheckpointError(
                 "CKPT046", selector=selector, count=len(found), expected=", ".join(s.selector for s in found)
@@ -233,7 +233,9 @@ class CheckpointReader:
         chosen = {s.selector for s in self.select(*selectors)}
         observed = Observed.of(read_metrics(self.snapshot.folder))
         if not observed.ages:
-            raise CheckpointError("CKPT040.advise", folder=self.snapshot.folder)
+            raise CheckpointError(
+                "CKPT040", folder=self.snapshot.folder, what="records of how old rows of state were when they were used"
+            )
         found = advise(self.show(), self.document, observed, miss, self._options)
         return replace(found, states=tuple(s for s in found.states if s.selector in chosen))
 

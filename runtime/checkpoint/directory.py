@@ -242,7 +242,7 @@ class Checkpoint:
         except OSError as cause:
             near = folder.absolute().parent
             raise CheckpointError(
-                "CKPT001.look",
+                "CKPT001",
                 folder=folder,
                 strerror=cause.strerror or cause,
                 expected=named,
@@ -251,7 +251,7 @@ class Checkpoint:
         if FACTS not in entries:
             inside = next((p.parent for p in ordered(folder.glob(f"*/{FACTS}"))), None)
             raise CheckpointError(
-                "CKPT002", folder=folder, expected=named, hint=None if inside is None else f"did you mean '{inside}'?"
+                "CKPT002", folder=folder, hint=None if inside is None else f"did you mean '{inside}'?"
             )
         plan_file = folder / "plan.json"
         for attempt in range(_ADOPTIONS):
@@ -453,11 +453,16 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:
-    return CheckpointError("CKPT002.no_checkpoint", folder=folder)
+    return CheckpointError(
+        "CKPT002",
+        folder=folder,
+        expected="an empty directory, or one that an earlier run wrote",
+        hint="set another 'execution.checkpointing.dir'",
+    )
 
 
 def _damaged(file: AnyPath, why: str) -> CheckpointError:
-    return CheckpointError("CKPT005.damaged", file=file, why=why)
+    return CheckpointError("CKPT005.damaged_file", file=file, why=why)
 
 
 def _digest(text: str) -> str:

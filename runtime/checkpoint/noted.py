@@ -39,7 +39,7 @@ class NotedBatches:
             held = json.loads(path.read_text()) if path.exists() else {}
             kept = {uid: (str(digest), int(epoch)) for uid, (digest, epoch) in held.get(self.job, {}).items()}
         except (OSError, ValueError, TypeError, AttributeError) as cause:
-            raise CheckpointError("CKPT005.damaged", file=path, why=str(cause)) from cause
+            raise CheckpointError("CKPT005.damaged_file", file=path, why=str(cause)) from cause
         for uid, sink in sinks.items():
             if uid in kept:
                 sink.ledger.noted = Noted(*kept[uid])

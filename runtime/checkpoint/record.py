@@ -99,7 +99,7 @@ class BatchRecord:
                 raise ValueError("its checksum is another one")
             held = _HELD.validate_python(found["held"])
         except (OSError, ValueError, TypeError, KeyError, ValidationError) as cause:
-            raise CheckpointError("CKPT005.damaged", file=path, why=f"{type(cause).__name__}: {cause}") from cause
+            raise CheckpointError("CKPT005.damaged_file", file=path, why=f"{type(cause).__name__}: {cause}") from cause
         return BatchRecord(folder, True, held) if held.job == job else BatchRecord(folder, False, _Held(job))
 
     @property
@@ -180,7 +180,7 @@ class BatchRecord:
         last.logs.check(spark)
 
     def _lost(self, file: str, epoch: int) -> CheckpointError:
-        return CheckpointError("CKPT016.record", folder=self.folder, file=file, epoch=epoch)
+        return CheckpointError("CKPT016.lost_file", folder=self.folder, file=file, epoch=epoch)
 
 
 def _knows(planned: int, done: int) -> str:

@@ -127,7 +127,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         _write_facts(folder, {**facts, "id": uuid.uuid4().hex[:12], "recovered": str(origin)})
         (folder / RECOVERING).unlink(missing_ok=True)
     except (OSError, ValueError, KeyError, TypeError) as cause:
-        raise CheckpointError("CKPT005.recover", path=text, why=reason_of(cause)) from cause
+        raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
     tell(f"starting from {'the savepoint' if saved else 'the checkpoint'} {origin}")
     if saved.get("drained"):
         tell(

@@ -85,7 +85,7 @@ class Snapshot:
         try:
             offsets = spark.planned(batch)
         except (OSError, ValueError) as cause:
-            raise CheckpointError("CKPT005.offsets", file=spark.offset_log / str(batch), cause=cause) from cause
+            raise CheckpointError("CKPT005.damaged_file", file=spark.offset_log / str(batch), why=cause) from cause
         played = _instant(folder, layout, offsets)
         now, clock = (at, "given") if at is not None else (played, "replay clock")
         if now is None:

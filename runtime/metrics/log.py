@@ -98,7 +98,7 @@ def _read(checkpoint: AnyPath, choose: Callable[[AnyPath], list[AnyPath]]) -> li
     try:
         return _records(choose(checkpoint / FOLDER))
     except OSError as cause:
-        raise CheckpointError("CKPT001.read", checkpoint=checkpoint, strerror=cause.strerror) from cause
+        raise CheckpointError("CKPT001.metrics", checkpoint=checkpoint, strerror=cause.strerror) from cause
 
 
 def read_job(checkpoint: AnyPath) -> JobInfo | None:
@@ -111,9 +111,9 @@ def read_job(checkpoint: AnyPath) -> JobInfo | None:
 
 def _require(folder: AnyPath) -> None:
     if not folder.is_dir():
-        raise CheckpointError("CKPT001.require", folder=folder)
+        raise CheckpointError("CKPT001", folder=folder, strerror="it does not exist")
     if not (folder / "stateplan.json").is_file():
-        raise CheckpointError("CKPT002.require", folder=folder)
+        raise CheckpointError("CKPT002", folder=folder)
 
 
 class MetricsLog:

@@ -285,7 +285,7 @@ def reporters(options: Mapping[str, str]) -> list[Reporter]:
             )
         filtered = own.get(_FILTER, "false").strip().lower()
         if filtered not in ("true", "false"):
-            raise RunError("RUN083.reporters", prefix=prefix, name=name, filter=_FILTER, own=own[_FILTER])
+            raise RunError("RUN083.filter", prefix=prefix, name=name, filter=_FILTER, own=own[_FILTER])
         out.append(Reporter(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)), filtered == "true"))
     return out
 

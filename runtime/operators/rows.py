@@ -66,7 +66,7 @@ def _by_rowtime(node: Deduplicate, row: LogicalType) -> Kernel:
     """
     rowtime = next((i for i, f in enumerate(row.fields) if f.type.kind == "ROWTIME"), None)
     if rowtime is None:
-        raise PlanError("PLAN046", id=node.id)
+        raise PlanError("PLAN046.no_rowtime", id=node.id)
     if node.output_insert_only and not node.keep_last_row:
         return RowtimeFirstRowKernel(row, node.unique_keys, rowtime)
     return RowtimeDeduplicateKernel(row, node.unique_keys, rowtime, node.keep_last_row, node.generate_update_before)

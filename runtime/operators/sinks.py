@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateplan.common.errors import PlanError, RunError
+from stateplan.common.readable import counted
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.runtime.kernel import Kernel
 from stateplan.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
@@ -22,7 +23,12 @@ def sink(node: Sink, inputs: Rows, session: Options) -> Stateless | Stateful:
     spec = node.dynamic_table_sink.table
     fields = node.written
     if fields and len(fields) != len(inputs[0].fields):
-        raise PlanError("PLAN064.sink", node=node, given=len(inputs[0].fields), width=len(fields))
+        raise PlanError(
+            "PLAN064",
+            what=f"node {node.id} ({node.title}) gets",
+            count=counted(len(inputs[0].fields), "field"),
+            expected=f"{len(fields)}, the columns of the table {spec.summary}",
+        )
     options = {**session, **(node.configuration or {})}
     nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
     if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":

@@ -71,7 +71,9 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
     for facts in found:
         if facts["missing"]:
             name, problem = next(iter(facts["missing"].items()))
-            raise RunError("RUN015", host=facts["executor"][0], python=facts["python"], library=name, problem=problem)
+            raise RunError(
+                "RUN015", host=f"host {facts['executor'][0]}", python=facts["python"], library=name, problem=problem
+            )
     ours = probe.digest(PACKAGE)
     with _shipping:
         if application not in _shipped and any(facts["digest"] != ours for facts in found):
@@ -182,11 +184,13 @@ def _unfit(failure: Exception) -> RunError:
     text = str(failure)
     program = re.search(r'Cannot run program "([^"]*)"', text)
     if program:
-        return RunError("RUN015.program", program=program[1])
+        return RunError("RUN015.program", program=program[1], where="the executors have")
     mismatch = re.search(r"PYTHON_VERSION_MISMATCH\]\s*(.*?)\.?\s*(?:\n|$)", text)
     if mismatch:
-        return RunError("RUN015.version", problem=mismatch[1])
-    return RunError("RUN015.other", problem=reason(failure)[:500])
+        return RunError(
+            "RUN015.first_task", problem=mismatch[1], what="the Python of the executors has another version"
+        )
+    return RunError("RUN015.first_task", problem=reason(failure)[:500], what="the first task on the executors failed")
 
 
 def _hear_of_executors(spark: SparkSession) -> None:
@@ -267,14 +271,14 @@ def check_python(spark: SparkSession) -> None:
     program: str = spark.sparkContext.pythonExec
     found = shutil.which(program)
     if found is None:
-        raise RunError("RUN015.driver", program=program)
+        raise RunError("RUN015.program", program=program, where="the driver's machine has")
     if found == sys.executable or is_local(spark.sparkContext.master):
         return
     lines = [f"import {name}" for name in ("pyspark", PACKAGE, *probe.LIBRARIES)]
     tried = subprocess.run([found, "-c", "\n".join(lines)], capture_output=True, text=True, errors="replace")
     if tried.returncode:
         problem = (tried.stderr.strip().splitlines() or ["it ends at once"])[-1]
-        raise RunError("RUN015.libraries", program=found, problem=problem)
+        raise RunError("RUN015", python=found, problem=problem, host="the driver's machine", library="what it needs")
 
 
 def check_reach(

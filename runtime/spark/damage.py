@@ -318,6 +318,11 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
     said, place = _DAEMON_GONE
     if any(sign in detail for sign in _WORKER_GONE) or (said in detail and place in text):
-        return RunError("RUN001.worker", detail=detail)
+        return RunError(
+            "RUN001",
+            detail=f"a Python worker died ({detail})",
+            hint="the system kills processes when memory runs out; start the job again to continue from its checkpoint",
+        )
     log = keep_log()
-    return RunError("RUN001" if log is None else "RUN001.log", detail=detail, log=log)
+    hint = f"--debug shows Spark's whole message; everything that Spark printed is in {log}" if log else None
+    return RunError("RUN001", detail=detail, hint=hint)

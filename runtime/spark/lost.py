@@ -34,7 +34,11 @@ def lost(wait: float = 0.0) -> RunError | None:
         status = process.wait(wait)
     except subprocess.TimeoutExpired:
         return None
-    return RunError("RUN019.memory") if status == _NO_MEMORY else RunError("RUN019", status=status)
+    return (
+        RunError("RUN019", how="Java ran out of memory (status 3)")
+        if status == _NO_MEMORY
+        else RunError("RUN019", how=f"status {status}")
+    )
 
 
 def lost_by(failure: BaseException) -> RunError | None:

@@ -132,7 +132,7 @@ def spark_of(
     """
     for key, value in FIXED.items():
         if options.get(key, value) != value:
-            raise RunError("RUN013.fixed", key=key, value=options[key], actual=value)
+            raise RunError("RUN013.needed_by_state", key=key, value=options[key], actual=value)
     with _starting:
         running = given or _running(options)
         if running is None:
@@ -395,7 +395,7 @@ def require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and not shutil.which("java", path=os.path.join(home, "bin")):
         other = shutil.which("java")
-        raise RunError("RUN010.home", home=home, hint=f"unset JAVA_HOME to use {other}" if other else None)
+        raise RunError("RUN010.java_home", home=home, hint=f"unset JAVA_HOME to use {other}" if other else None)
     if not home and not shutil.which("java"):
         raise RunError("RUN010")
 
@@ -426,7 +426,7 @@ def _not_started(
     if fetched and told:
         why = REASONS[kind_in(told) or OTHER]
         return RunError(
-            "RUN094.start", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
+            "RUN094.packages", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
         )
     problem = _problem(cause, [line for line in lines if not line[:1].isspace() and " WARN " not in line])
     if not chosen:

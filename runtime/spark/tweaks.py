@@ -190,7 +190,13 @@ class Tweaks:
         names = [name.strip() for name in options.get(OFF, "").split(",") if name.strip()]
         for name in names:
             if name not in TWEAKS and name != "all":
-                raise OptionError("OPT105.tweaks", name=name, key=OFF, hint=nearest(name, TWEAKS))
+                raise OptionError(
+                    "OPT105",
+                    text=name,
+                    key=OFF,
+                    expected="names of tweaks, separated by commas, or all",
+                    hint=nearest(name, TWEAKS),
+                )
         self._off = frozenset(TWEAKS if "all" in names else names)
         self._tell = tell or logging.getLogger("stateplan").warning
 

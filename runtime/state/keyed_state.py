@@ -151,20 +151,20 @@ class KeyedState:
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
-                raise CheckpointError("CKPT010", where=self._place, format=data["format"], known=_FORMAT)
+                raise CheckpointError("CKPT010", where=self._place, found=data["format"], wanted=_FORMAT, part="format")
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
             self._found = int(data.get("version", 0))
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
-            raise CheckpointError("CKPT010.read_manifest", where=self._place, cause=cause) from cause
+            raise CheckpointError("CKPT010.damaged_list", where=self._place, cause=cause) from cause
         return runs
 
     def _rewrite(self, rewrite: Rewrite | None) -> None:
         """Brings all runs to the present version."""
         if rewrite is None or self._found != self._version - 1:
-            raise CheckpointError("CKPT010.rewrite", where=self._place, found=self._found, version=self._version)
+            raise CheckpointError("CKPT010", where=self._place, found=self._found, wanted=self._version, part="version")
         for table in self._tables:
             names = rewrite.columns[table.name]
             columns = [pl.col(names[name]).alias(name) for name in table.schema]

@@ -93,7 +93,7 @@ class CorrelateTransform(Transform):
         fields = self.call.type.fields
         function = self.call.function
         if function is None:
-            raise RunError("RUN301.user_call", name=self.call.name)
+            raise RunError("RUN301.unknown_function", name=self.call.name)
         arguments: list[Sequence[Any]] = [()] * frame.height
         if self.call.operands and frame.height:
             values = self._values(frame, now)

@@ -83,7 +83,7 @@ def test_a_temporary_object_hides_the_permanent_one(manager: CatalogManager) -> 
     assert manager.resolve(["orders"]) is hiding
     assert manager.list_tables() == ["orders", "recent"]
     assert fails(lambda: manager.drop(["orders"], kind="TABLE")) == (
-        "[CAT012] a temporary table named 'default_catalog.default_database.orders' hides the permanent one\n"
+        "[CAT012] 'default_catalog.default_database.orders' is a temporary table, which hides the permanent one\n"
         "  hint: DROP TEMPORARY TABLE orders"
     )
     assert manager.drop(["orders"], kind="TABLE", temporary=True)
@@ -121,7 +121,7 @@ def test_dropping(manager: CatalogManager) -> None:
     assert not manager.drop(["ordrs"], kind="TABLE", if_exists=True)
     table(manager, "tmp", temporary=True)
     assert fails(lambda: manager.drop(["tmp"], kind="TABLE")) == (
-        "[CAT012] 'default_catalog.default_database.tmp' is a temporary table\n  hint: DROP TEMPORARY TABLE tmp"
+        "[CAT012] 'default_catalog.default_database.tmp' is a temporary table, which needs DROP TEMPORARY\n  hint: DROP TEMPORARY TABLE tmp"
     )
 
 

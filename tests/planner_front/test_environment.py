@@ -217,7 +217,7 @@ def test_statement_sets(env: Session) -> None:
     assert env.compiled[-1] == [INSERT, "INSERT INTO u SELECT 1"]
     with pytest.raises(StateplanError, match="empty"):
         statements.execute()
-    with pytest.raises(StateplanError, match="not an INSERT"):
+    with pytest.raises(StateplanError, match="only INSERT and STATEMENT SET have a plan"):
         statements.add_insert_sql("SELECT 1")
 
 
@@ -229,7 +229,7 @@ def test_only_inserts_have_plans(env: Session) -> None:
         "  ^^^^^^^^\n  expected: INSERT or STATEMENT SET"
     )
     assert env.compile_plan_sql("EXECUTE " + SET).document.graph
-    assert fails(env, SET).startswith("[SQL007] a statement set does not run by itself")
+    assert fails(env, SET).startswith("[SQL007] 'STATEMENT SET' is not allowed without EXECUTE")
 
 
 def test_running_inserts(env: Session) -> None:

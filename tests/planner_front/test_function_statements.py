@@ -112,7 +112,7 @@ def test_errors(env: TableEnvironment, statement: str, expected: str) -> None:
         ("pmax(b) OVER (PARTITION BY a)", "SQL164", "not ordered by one field"),
         ("pmax(b) OVER (ORDER BY b ROWS 2 PRECEDING)", "SQL164", "not ordered by a time attribute"),
         ("pmax(b) OVER w + MAX(b) OVER w", "SQL164", "has functions of Python and others"),
-        ("pmean(b)", "SQL212", "takes all rows at once"),
+        ("pmean(b)", "SQL212", "pmean is a function of all rows"),
     ],
 )
 def test_functions_with_over_are_on_columns_of_frames_with_a_bound(

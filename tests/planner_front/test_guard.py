@@ -209,8 +209,8 @@ def test_a_source_without_options_cannot_be_told() -> None:
         go_on(old, PlanDocument.parse(json.dumps(data)), "unknown")
     assert raised.value.code == "CKPT023"
     assert raised.value.message == (
-        "it cannot be told whether table 'default_catalog.default_database.orders' reads the data that the checkpoint "
-        "/ckpt has read; the new plan does not contain the options of default_catalog.default_database.orders: the "
+        "whether table 'default_catalog.default_database.orders' reads the data that the checkpoint "
+        "/ckpt has read is unknown; the new plan does not contain the options of default_catalog.default_database.orders: the "
         "compatibility of its state is unknown"
     )
 

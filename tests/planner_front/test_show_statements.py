@@ -100,7 +100,7 @@ def fails(env: TableEnvironment, statement: str) -> str:
 REFUSED = """
 LOAD MODULE hive WITH ('hive-version' = '3.1.3')
             ^^^^
-[CAT080] the module 'hive' cannot be loaded
+[CAT080] there is no module 'hive'
   expected: core, which is always loaded
   hint: for functions of your own: CREATE FUNCTION f AS 'module.f' LANGUAGE PYTHON
 
@@ -115,17 +115,18 @@ UNLOAD MODULE core
 UNLOAD MODULE cor
               ^^^
 [CAT080] there is no module 'cor'
-  expected: core
+  expected: core, which is always loaded
   hint: did you mean 'core'?
 
 USE MODULES core, hive
                   ^^^^
 [CAT080] there is no module 'hive'
-  expected: core
+  expected: core, which is always loaded
+  hint: for functions of your own: CREATE FUNCTION f AS 'module.f' LANGUAGE PYTHON
 
 USE MODULES core, core
                   ^^^^
-[CAT080] the module 'core' stands there twice
+[CAT080] the list names the module 'core' twice
   expected: each module once
 
 SHOW PARTITIONS plain

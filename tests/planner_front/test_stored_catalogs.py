@@ -492,7 +492,7 @@ def test_a_star_in_a_view_stays_what_it_was(folder: Path, stored: bool) -> None:
     again = shell() if stored else env
     message = fails(lambda: again.execute_sql("SELECT a FROM w"))
     assert "SQL100" in message
-    assert "w' does not have the column 'id' any more" in message
+    assert "w' no longer has the column 'id'" in message
 
 
 def test_a_view_of_before_names_of_queries_were_kept(folder: Path) -> None:

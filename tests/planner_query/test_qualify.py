@@ -42,7 +42,7 @@ def test_it_plans_in_a_view() -> None:
 @pytest.mark.parametrize(
     ("query", "code", "where", "words"),
     [
-        ("SELECT a, b FROM t QUALIFY b > 1", "SQL105", "b > 1", "has no window function"),
+        ("SELECT a, b FROM t QUALIFY b > 1", "SQL105", "b > 1", "needs a window function"),
         (f"SELECT a, b FROM t QUALIFY {FIRST}", "SQL103", FIRST, "the condition of QUALIFY has the type BIGINT"),
         (f"SELECT a, b FROM t QUALIFY {FIRST} = 1 AND a IN (SELECT a FROM u)", "SQL150",
          f"{FIRST} = 1 AND a IN (SELECT a FROM u)", "a query in QUALIFY"),

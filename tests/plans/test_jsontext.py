@@ -77,9 +77,9 @@ BAD = [
     ('{"a": "\ud800"}', "PLAN017", 1, 8, "half of a surrogate pair"),
     ("{\u201ca\u201d: 1}", "PLAN011", 1, 2, "straight double quotes"),
     ('{\u00a0"a": 1}', "PLAN011", 1, 2, "U+00A0 (no-break space)"),
-    ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "PLAN015", 1, MAX_DEPTH + 1, "nested more than"),
-    ("[" * 100_000, "PLAN015", 1, MAX_DEPTH + 1, "nested more than"),
-    ('{"a":' * 100_000, "PLAN015", 1, 5 * MAX_DEPTH + 1, "nested more than"),
+    ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "PLAN015", 1, MAX_DEPTH + 1, "the JSON text is nested too deeply"),
+    ("[" * 100_000, "PLAN015", 1, MAX_DEPTH + 1, "the JSON text is nested too deeply"),
+    ('{"a":' * 100_000, "PLAN015", 1, 5 * MAX_DEPTH + 1, "the JSON text is nested too deeply"),
     ('{"a": 1,\r\n "b": x}', "PLAN011", 2, 7, "in double quotes"),
 ]
 

@@ -375,7 +375,7 @@ class JsonObject(Fold):
         if not len(changes.codes):
             return [old]
         if changes.column.null_count():
-            raise DataError("DATA302.update")
+            raise DataError("DATA302.object_key", what="a key that is NULL")
         second = changes.second
         assert second is not None
         owners, frame = exploded(old)
@@ -433,7 +433,11 @@ class JsonObject(Fold):
         sorted_ids, sorted_change = ids.codes[order], change[order]
         twice = np.flatnonzero((sorted_ids[1:] == sorted_ids[:-1]) & (sorted_change[1:] > 0) & (sorted_change[:-1] > 0))
         if len(twice):
-            raise DataError("DATA302.left", keys=keys[int(order[twice[0]])])
+            raise DataError(
+                "DATA302.object_key",
+                what=f"the key '{keys[int(order[twice[0]])]:.60}' twice",
+                expected="different keys in each group",
+            )
         last = ranks(ids.codes, backwards=True) == 0
         return np.flatnonzero(last & (change > 0))
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stateplan.common.errors import RunError, nearest
+from stateplan.common.readable import counted
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.aggregates import WELFORD
@@ -86,9 +87,10 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
     function = ACCUMULATORS.get(call.function)
     if function is not None and (argument is not None or call.function == "COUNT"):
         if call.function == "PERCENTILE" and call.distinct and len(call.arg_list) > 2:
-            raise RunError("RUN063.frequency")
+            raise RunError("RUN063", what="PERCENTILE of DISTINCT values with a frequency")
         make = ArraysOfValues if call.ignore_nulls and call.function == "ARRAY_AGG" else function[retract]
         made = make(number, argument, call.type)
         if len(call.arg_list) <= made.arguments:
             return made
-    raise RunError("RUN063", call=call, known=tuple(ACCUMULATORS), hint=nearest(call.function, ACCUMULATORS))
+    what = f"{call.function:.80} of {counted(len(call.arg_list), 'argument')}"
+    raise RunError("RUN063", known=tuple(ACCUMULATORS), what=what, hint=nearest(call.function, ACCUMULATORS))

@@ -77,7 +77,7 @@ class Partials(Frozen):
         )
         for call, kept in zip(calls, kernel.accumulators, strict=True):
             if not isinstance(kept, TrackedExtreme) and not (isinstance(kept, Fold) and kept.merges):
-                raise RunError("RUN063.of", function=call.function)
+                raise RunError("RUN063.not_mergeable", function=call.function)
         return cls(kernel)
 
     @property

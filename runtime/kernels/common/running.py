@@ -472,5 +472,9 @@ def _offset(call: AggCall, constants: Mapping[str, Any]) -> int:
         return 1
     value = constants.get(column(call.arg_list[1]))
     if not isinstance(value, int) or value < 0:
-        raise RunError("RUN063.offset", value="an offset that is not a constant" if value is None else value)
+        raise RunError(
+            "RUN063",
+            what=f"LAG by {'an offset that is not a constant' if value is None else value}",
+            expected="a number of rows from 0 on",
+        )
     return value
