@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,34 @@ def _shown(text: str) -> str:
 
 
 def errors() -> str:
-    """Every error code: its title, messages, cause and remedy."""
-    from stateplan.common.errors.catalogue import FAMILIES, family
+    """Every error code: its title, cause, remedy and messages, under an anchor that stays when the title changes."""
+    from stateplan.common.errors.catalogue import FAMILIES, family, variants_of
 
     out = []
     for prefix, title in FAMILIES.items():
         out.append(f"### {prefix}: {title}\n\n")
         for code, entry in sorted(family(prefix).items()):
-            texts = [entry, *(v for v in entry.values() if isinstance(v, dict))]
-            messages = dict.fromkeys(_shown(t["message"]) for t in texts if "message" in t)
-            out.append(f"#### {code} {entry['title']}\n\n")
-            out.append("```text\n" + "\n".join(messages) + "\n```\n\n")
-            out.append(f"- Cause: {entry['cause']}\n- Remedy: {entry['remedy']}\n\n")
+            tables = [entry, *variants_of(entry).values()]
+            messages = dict.fromkeys(text for table in tables if "message" in table for text in _messages(table))
+            out.append(f'#### <a id="{code.lower()}"></a>{code} {entry["title"]}\n')
+            out.append(f"{entry['cause']} **Remedy:** {entry['remedy']}\n")
+            out.append("".join(f"- {_code(message)}\n" for message in messages) + "\n")
     return "".join(out)
+
+
+def _messages(table: Mapping[str, Any]) -> Iterable[str]:
+    """The message of a table of the catalogue, and what it is about where the table says so."""
+    message = table["message"]
+    yield _shown(message)
+    for part in ("expected", "hint"):
+        if isinstance(table.get(part), dict):
+            ((name, rows),) = table[part].items()
+            yield from (_shown(message.replace(f"{{{name}}}", value)) for value in rows if value != "else")
+
+
+def _code(text: str) -> str:
+    """``text`` as code; it may have backquotes in it."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def exit_codes() -> str:

@@ -252,9 +252,9 @@ def test_the_next_of_several_registries_is_asked(registry: SchemaRegistry) -> No
 @pytest.mark.parametrize("answer", [(200, "<html>"), (200, '{"id": "x"}'), (418, "teapot"), (200, "[]"), (302, "")])
 def test_answers_of_something_else(registry: SchemaRegistry, answer: tuple[int, str]) -> None:
     registry.answer = answer
-    with pytest.raises(DataError, match=r"DATA465.*gave no answer that can be read"):
+    with pytest.raises(DataError, match=r"DATA465.*gave no readable answer"):
         write(registry)
-    with pytest.raises(DataError, match=r"DATA465.*gave no answer that can be read"):
+    with pytest.raises(DataError, match=r"DATA465.*gave no readable answer"):
         read(registry, [b"\0\0\0\0\1\2"])
 
 

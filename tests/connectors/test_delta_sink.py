@@ -371,7 +371,7 @@ BASE = "k BIGINT, v STRING"
         ("k INT, v STRING", (), {}, "RUN172", "declared as INT"),
         ("k BIGINT, v STRING", ("v",), {}, "RUN172", "partitioned by none"),
         (BASE, (), {"delta.appendOnly": "true"}, "RUN173", "'delta.appendOnly' = 'false'"),
-        (BASE, (), {"delta.enableChangeDataFeed": "true"}, "RUN173", "does not have the property"),
+        (BASE, (), {"delta.enableChangeDataFeed": "true"}, "RUN173", "is not set"),
     ],
 )
 def test_a_sink_that_does_not_fit_its_table(

@@ -557,7 +557,7 @@ def test_the_options_of_a_sink_are_checked_when_it_is_planned() -> None:
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        ("o BIGINT METADATA FROM 'offset'", "reads the metadata 'offset' and cannot write it"),
+        ("o BIGINT METADATA FROM 'offset'", "reads, and cannot write, the metadata 'offset'"),
         ("o BIGINT METADATA FROM 'timestamp'", r"takes TIMESTAMP_LTZ\(3\) for the metadata 'timestamp'"),
         ("o BIGINT METADATA FROM 'ofset'", "has no metadata 'ofset'"),
     ],

@@ -83,7 +83,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {},
             "source",
             "a INT",
-            "[OPT101] the table has no option 'connector'\n"
+            "[OPT101] the table needs the option 'connector'\n"
             "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay', "
             "'kafka', 'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'",
         ),
@@ -91,7 +91,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {"conector": "print"},
             "sink",
             "a INT",
-            "[OPT101] the table has no option 'connector'\n"
+            "[OPT101] the table needs the option 'connector'\n"
             "  expected: 'connector' = one of 'filesystem', 'datagen', 'print', 'blackhole', 'replay', "
             "'kafka', 'upsert-kafka', 'jdbc', 'postgres-cdc', 'delta'\n"
             "  hint: the table has 'conector'",
@@ -109,7 +109,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {"connector": "filesystem", "path": "/x"},
             "source",
             "a INT",
-            "[OPT101] the table has no option 'format', which the connector 'filesystem' needs\n"
+            "[OPT101] the connector 'filesystem' needs the option 'format'\n"
             "  expected: 'format' = one of 'json', 'csv', 'parquet', 'avro', 'raw', "
             "'debezium-json', 'canal-json', 'maxwell-json', 'ogg-json', 'op-json'",
         ),
@@ -133,7 +133,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {"connector": "filesystem", "format": "json"},
             "sink",
             "a INT",
-            "[OPT101] the table has no option 'path', which the connector 'filesystem' needs\n"
+            "[OPT101] the connector 'filesystem' needs the option 'path'\n"
             "  expected: 'path' = a text",
         ),
         (
@@ -271,7 +271,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {"connector": "datagen", "fields.a.kind": "sequence", "fields.a.start": "1"},
             "source",
             "a INT",
-            "[OPT101] the sequence has no option 'fields.a.end'\n  expected: 'fields.a.end' = a whole number",
+            "[OPT101] the sequence needs the option 'fields.a.end'\n  expected: 'fields.a.end' = a whole number",
         ),
         (
             {"connector": "datagen", "fields.a.min": "5", "fields.a.max": "2"},

@@ -140,7 +140,7 @@ def test_token_files(tmp_path: Path) -> None:
     path.chmod(0o600)
     assert read_token(str(path)) == TOKEN
     path.chmod(0o640)
-    with pytest.raises(GatewayError, match="other users can read"):
+    with pytest.raises(GatewayError, match="can be read by other users"):
         read_token(str(path))
     path.chmod(0o600)
     path.write_text("short\n")
