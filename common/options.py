@@ -286,9 +286,7 @@ def option_text(option: Option | None, given: Any, key: str) -> str:
         if is_duration and given:
             raise OptionError("OPT105.unit", number=given, key=key)
         return str(given)
-    raise OptionError(
-        "OPT105.class_of_value", given=repr(given)[:60], key=key, expected=option.expectation if option else None
-    )
+    raise OptionError("OPT105.class", given=repr(given)[:60], key=key, expected=option.expectation if option else None)
 
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:

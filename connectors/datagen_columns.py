@@ -192,9 +192,7 @@ class _Planner:
         if declared.root in _INTEGER_RANGES:
             low, high = _INTEGER_RANGES[declared.root]
             if ends[0] < low or ends[1] > high:
-                raise OptionError(
-                    "OPT105.sequence_range", ends=ends, type=declared, low=low, high=high, place=self.place
-                )
+                raise OptionError("OPT105.ends", ends=ends, type=declared, low=low, high=high, place=self.place)
         return ends[0], ends[1]
 
     def range(self, declared: LogicalType, prefix: str) -> tuple[Any, Any]:
@@ -224,12 +222,7 @@ class _Planner:
             raise OptionError("OPT108.fixed_length", key=key, declared=declared.summary(), place=self.place)
         if wanted is not None and wanted > limit:
             raise OptionError(
-                "OPT108.longer_than_type",
-                key=key,
-                wanted=wanted,
-                declared=declared.summary(),
-                limit=limit,
-                place=self.place,
+                "OPT108.too_long", key=key, wanted=wanted, declared=declared.summary(), limit=limit, place=self.place
             )
         if declared.root in ("CHAR", "BINARY"):
             return limit

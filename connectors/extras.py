@@ -24,5 +24,5 @@ def require(extra: str, module: str, user: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] == package:
-            raise OptionError("OPT122", user=user, extra=extra) from error
-        raise OptionError("OPT122.broken", user=user, extra=extra, reason=str(error)) from error
+            raise OptionError("OPT122", user=user, extra=extra, problem="is not installed") from error
+        raise OptionError("OPT122", user=user, extra=extra, problem=f"cannot be loaded: {error}") from error

@@ -197,9 +197,7 @@ def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any
         return evaluate(_cast(Literal(STRING.not_null(), text), declared))
     except StateplanError:  # whatever a cast runs into: the text is no value of the type
         place = Place(file=path)
-        raise DataError(
-            "DATA106.value_of_folder", text=text, name=name, declared=declared.summary(), place=place
-        ) from None
+        raise DataError("DATA106.folder", text=text, name=name, declared=declared.summary(), place=place) from None
 
 
 def _cast(value: Rex, target: LogicalType) -> Rex:

@@ -75,18 +75,14 @@ def compare_with_items(operator: str, value: Rex, items: Sequence[Rex], place: P
             the cast.
     """
     if least_restrictive([item.type for item in items]) is None:
-        raise SqlError(
-            "SQL203.no_common_type", what="the values of a list", types=[item.type for item in items], place=place
-        )
+        raise SqlError("SQL203.mixed", what="the values of a list", types=[item.type for item in items], place=place)
     terms: list[Rex] = []
     for item in items:
         if item.type.root == "NULL" and isinstance(item, Literal):
             terms.append(Literal(BOOLEAN, None))
             continue
         if equal_operands([value, item]) is None:
-            raise SqlError(
-                "SQL203.not_comparable", left=value.type, right=item.type, name="IN, ANY or ALL", place=place
-            )
+            raise SqlError("SQL203.incomparable", left=value.type, right=item.type, name="IN, ANY or ALL", place=place)
         similar = item.type.root == value.type.root or (value.type.root == "VARCHAR" and item.type.root == "CHAR")
         right = item if similar else cast_rex(item, value.type, place)
         nullable = value.type.nullable or right.type.nullable

@@ -22,7 +22,7 @@ def _array(element: LogicalType, nullable: bool) -> LogicalType:
 def _array_of(operands: Sequence[Rex]) -> LogicalType:
     element = least_restrictive([o.type for o in operands])
     if element is None:
-        raise SqlError("SQL203.no_common_type", what="the elements of ARRAY", types=[o.type for o in operands])
+        raise SqlError("SQL203.mixed", what="the elements of ARRAY", types=[o.type for o in operands])
     return _array(element, False)
 
 
@@ -37,7 +37,7 @@ def _map_of(operands: Sequence[Rex]) -> LogicalType:
     sides = [least_restrictive([o.type for o in operands[i::2]]) for i in (0, 1)]
     key, value = sides
     if key is None or value is None:
-        raise SqlError("SQL203.no_common_type", what="the keys or the values of MAP", types=[o.type for o in operands])
+        raise SqlError("SQL203.mixed", what="the keys or the values of MAP", types=[o.type for o in operands])
     return LogicalType("MAP", False, children=(key, value))
 
 
@@ -77,13 +77,13 @@ def _item_operands(operands: Sequence[Rex]) -> Sequence[Rex]:
         return operands
     if container.type.root == "VARIANT":
         if not (index.type.is_integer or (index.type.is_string and isinstance(index, Literal))):
-            raise SqlError("SQL203.other_type", type=index.type, what="the index of a VARIANT")
+            raise SqlError("SQL203.type", type=index.type, what="the index of a VARIANT")
         return operands
     if container.type.root == "MAP" and family(index.type) != family(container.type.children[0]):
         key = container.type.children[0]
-        raise SqlError("SQL203.other_type", type=index.type, what="the key of a map", wanted=key)
+        raise SqlError("SQL203.type", type=index.type, what="the key of a map", wanted=key)
     if container.type.root == "ARRAY" and index.type.root != "INTEGER":
-        raise SqlError("SQL203.other_type", type=index.type, what="an array index")
+        raise SqlError("SQL203.type", type=index.type, what="an array index")
     position = index.value if isinstance(index, Literal) else None
     if container.type.root == "ARRAY" and isinstance(position, int) and position < 1:
         raise SqlError("SQL203.out_of_range", what="an array index", value=position)
@@ -103,11 +103,9 @@ def _with_element(operands: Sequence[Rex]) -> Sequence[Rex]:
     """
     array, element, *rest = operands
     if array.type.root == "NULL":
-        raise SqlError("SQL203.untyped_null", what="an array")
+        raise SqlError("SQL203.untyped", what="an array")
     if not is_implicit(element.type, array.type.children[0]):
-        raise SqlError(
-            "SQL203.other_type", type=element.type, what="the element of an array", wanted=array.type.children[0]
-        )
+        raise SqlError("SQL203.type", type=element.type, what="the element of an array", wanted=array.type.children[0])
     inner = array.type.children[0]
     if element.type.root == "NULL":
         return [array, null_literal(inner), *rest]
@@ -129,9 +127,7 @@ def _appended(operands: Sequence[Rex]) -> LogicalType:
 def _merged(operands: Sequence[Rex]) -> LogicalType:
     inner = common_type([o.type.children[0] for o in operands])
     if inner is None:
-        raise SqlError(
-            "SQL203.no_common_type", what="the elements of the arrays", types=[o.type.children[0] for o in operands]
-        )
+        raise SqlError("SQL203.mixed", what="the elements of the arrays", types=[o.type.children[0] for o in operands])
     return _array(inner, any_nullable(operands))
 
 
@@ -170,7 +166,7 @@ def _entries(operands: Sequence[Rex]) -> LogicalType:
 def _map_union(operands: Sequence[Rex]) -> LogicalType:
     merged = common_type([o.type for o in operands])
     if merged is None:
-        raise SqlError("SQL203.no_common_type", what="the maps", types=[o.type for o in operands])
+        raise SqlError("SQL203.mixed", what="the maps", types=[o.type for o in operands])
     return merged
 
 

@@ -61,7 +61,7 @@ def _compare(name: str) -> Rewrite:
         sides = coerce(operands)
         if sides is None:
             a, b = (o.type.summary() for o in operands)
-            raise SqlError("SQL203.not_comparable", name=name, left=a, right=b, place=place)
+            raise SqlError("SQL203.incomparable", name=name, left=a, right=b, place=place)
         return _binary(name, *sides)
 
     return rewrite
@@ -92,7 +92,7 @@ def _distinct(operands: Sequence[Rex], place: Place | None, *, negated: bool) ->
     if _is_untyped_null(b):
         return _postfix("IS NULL" if negated else "IS NOT NULL", a)
     if equal_operands(operands) is None:
-        raise SqlError("SQL203.not_comparable", left=a.type, right=b.type, name="IS DISTINCT FROM", place=place)
+        raise SqlError("SQL203.incomparable", left=a.type, right=b.type, name="IS DISTINCT FROM", place=place)
     equal = _binary("=", a, b)
     nullable = [x for x in (a, b) if x.type.nullable]
     if negated:

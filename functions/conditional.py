@@ -17,7 +17,7 @@ from stateplan.functions.typerules import common_type, family, least_restrictive
 
 
 def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
-    return SqlError("SQL203.no_common_type", types=types, what=f"the values of {name}")
+    return SqlError("SQL203.mixed", types=types, what=f"the values of {name}")
 
 
 def _case_type(operands: Sequence[Rex]) -> LogicalType:
@@ -33,10 +33,10 @@ def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
         raise SqlError("SQL202.takes", name="CASE", what="(condition, value) pairs and an ELSE value", place=place)
     for condition in operands[:-1:2]:
         if condition.type.root != "BOOLEAN":
-            raise SqlError("SQL203.other_type", type=condition.type, what="a WHEN condition", place=place)
+            raise SqlError("SQL203.type", type=condition.type, what="a WHEN condition", place=place)
     values = [*operands[1:-1:2], operands[-1]]
     if all(isinstance(v, Literal) and v.type.root == "NULL" for v in values):
-        raise SqlError("SQL203.untyped_null", what="every value of CASE", place=place)
+        raise SqlError("SQL203.untyped", what="every value of CASE", place=place)
     return Call(_case_type(operands), tuple(case_operands(operands)), "$CASE$1", "SPECIAL")
 
 
@@ -78,7 +78,7 @@ def _nullif(operands: Sequence[Rex], place: Place | None) -> Rex:
         return a if a.type.nullable else Call(a.type.as_nullable(), (a,), "$CAST$1", "SPECIAL")
     sides = equal_operands((a, b))
     if sides is None:
-        raise SqlError("SQL203.not_comparable", left=a.type, right=b.type, name="NULLIF", place=place)
+        raise SqlError("SQL203.incomparable", left=a.type, right=b.type, name="NULLIF", place=place)
     equal = Call(BOOLEAN.as_nullable(any(s.type.nullable for s in sides)), tuple(sides), "$=$1", "BINARY")
     return Call(a.type.as_nullable(), (equal, null_literal(a.type), a), "$CASE$1", "SPECIAL")
 

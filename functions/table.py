@@ -96,10 +96,7 @@ class ScalarFunction:
                 if self.nulls:
                     continue
                 raise SqlError(
-                    "SQL203.untyped_null",
-                    what=f"argument {index + 1} of {self.name}",
-                    place=place,
-                    expected=self.signature,
+                    "SQL203.untyped", what=f"argument {index + 1} of {self.name}", place=place, expected=self.signature
                 )
             if not accepts(wanted, operand):
                 shown = ", ".join(o.type.summary() for o in operands)

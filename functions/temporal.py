@@ -21,7 +21,7 @@ def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
     """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
     given = operands[0].type
     if given.kind != "ROWTIME":
-        raise SqlError("SQL203.other_type", what="the argument of CURRENT_WATERMARK", type=given)
+        raise SqlError("SQL203.type", what="the argument of CURRENT_WATERMARK", type=given)
     return LogicalType(given.root, precision=given.precision)
 
 

@@ -68,7 +68,9 @@ def _parts(text: str) -> Iterator[tuple[str, int, Literal["rows", "bytes"]]]:
         left, equals, right = part.rpartition("=")
         name = left.strip() if equals else JOB
         if name in seen or not name:
-            raise OptionError("OPT167.name", key=BUDGET, part=part)
+            raise OptionError(
+                "OPT167", key=BUDGET, part=part, problem="names no state, or one that already has a budget"
+            )
         seen.add(name)
         rows = _ROWS.fullmatch(right.strip())
         try:
@@ -76,5 +78,5 @@ def _parts(text: str) -> Iterator[tuple[str, int, Literal["rows", "bytes"]]]:
         except ValueError:
             amount = 0
         if amount <= 0:
-            raise OptionError("OPT167", key=BUDGET, part=part)
+            raise OptionError("OPT167", key=BUDGET, part=part, problem="is not a budget")
         yield name, amount, "rows" if rows else "bytes"

@@ -79,9 +79,7 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
         table = table_of(document.graph.node(source.new.id))
         name = source.title if table is None else f"table '{table.summary}'"
         if source.verdict == "unknown" or not source.moved:
-            raise CheckpointError(
-                "CKPT023.options_unknown", name=name, folder=folder, reasons="; ".join(source.reasons)
-            )
+            raise CheckpointError("CKPT023.no_options", name=name, folder=folder, reasons="; ".join(source.reasons))
         raise CheckpointError(
             "CKPT023",
             name=name,

@@ -218,7 +218,7 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
     """Starts the INSERTs since BEGIN as one job. The set is closed then, even if the job cannot be started."""
     inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
-        raise SqlError("SQL007.no_set_is_open", place=c.place(node), expected="END after BEGIN STATEMENT SET")
+        raise SqlError("SQL007.no_set", place=c.place(node), expected="END after BEGIN STATEMENT SET")
     if not inserts:
         return ok("END", ["the statement set is empty: nothing is started"])
     return c.session.starter.inserts(Inserts.together(inserts), "STATEMENT SET")
@@ -227,9 +227,7 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
 def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
     inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
-        raise SqlError(
-            "SQL007.no_set_is_open", place=c.place(node), expected="ROLLBACK between BEGIN STATEMENT SET and END"
-        )
+        raise SqlError("SQL007.no_set", place=c.place(node), expected="ROLLBACK between BEGIN STATEMENT SET and END")
     return ok("ROLLBACK", [f"the statement set with {counted(len(inserts), 'INSERT')} is given up"])
 
 

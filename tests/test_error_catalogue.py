@@ -155,6 +155,20 @@ def test_a_text_that_a_value_chooses_is_chosen_somewhere() -> None:
     assert not unused, unused
 
 
+def test_a_variant_is_named_after_its_situation() -> None:
+    """And not after the function that raises it, nor with a number."""
+    named = {call.code: call.where for call in raised() if call.code.partition(".")[2] in call.functions}
+    numbered = [code for code, _ in tables() if re.search(r"\.\w*\d$", code)]
+    assert not named and not numbered, (named, numbered)
+
+
+def test_a_variant_is_the_exception() -> None:
+    """What differs by a noun is one message with a value: there are fewer than half as many variants as codes."""
+    codes = sum(len(family(prefix)) for prefix in FAMILIES)
+    variants = sum(len(variants_of(entry)) for prefix in FAMILIES for entry in family(prefix).values())
+    assert variants < codes / 2
+
+
 @pytest.mark.parametrize("prefix", FAMILIES)
 def test_every_code_is_explained(prefix: str) -> None:
     """A title, and the cause and the remedy in whole sentences."""

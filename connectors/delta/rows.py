@@ -128,9 +128,7 @@ class Reader:
             return None if text is None else _typed(text, declared)
         except (ValueError, ArithmeticError):
             place = Place(file=path)
-            raise DataError(
-                "DATA106.value_of_folder", text=text, name=name, declared=declared.summary(), place=place
-            ) from None
+            raise DataError("DATA106.folder", text=text, name=name, declared=declared.summary(), place=place) from None
 
     def _mask(self, file: DataFile) -> pl.Series | None:
         """Which rows of a file are meant; None for all. Rows beyond its end are."""

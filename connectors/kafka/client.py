@@ -293,12 +293,13 @@ class Brokers:
         name, reason = cause.name(), self.cleaned(cause.str())
         made = partial(RunError, table=self.table, servers=self.servers)
         if _refuses(cause):
-            return made("RUN111", reason=reason)
+            return made("RUN111", reason=reason, problem="refuse the credentials")
         if name == "_SSL" or (name in _NO_ANSWER and _ALERT in reason):
             ours = _ALERT in reason and any(word in reason for word in _OF_CERTIFICATES)
-            return made("RUN111.client" if ours else "RUN111.tls", reason=reason)
+            problem = "refuse the certificate of the client" if ours else "cannot be reached by TLS"
+            return made("RUN111", problem=problem, reason=reason)
         if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
-            return made("RUN111.plain", reason=reason)
+            return made("RUN111", reason=reason, problem="do not speak TLS")
         if name in _RIGHTS:
             return made("RUN113", reason=reason)
         gone = _GONE.search(reason)

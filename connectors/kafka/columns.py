@@ -59,10 +59,10 @@ def layout_of(
     wanted = list(primary_key) or list(list_of(options, "key.fields"))
     if "key.format" not in options:
         if "key.fields" in options:
-            raise OptionError("OPT140.no_format", place=place)
+            raise OptionError("OPT140", key="key.fields", what="the format of the key", place=place)
         wanted = []
     elif not wanted:
-        raise OptionError("OPT140.no_fields", format=options["key.format"], place=place)
+        raise OptionError("OPT140", key="key.format", what="the columns of the key", place=place)
     for name in wanted:
         if name not in names:
             raise OptionError("OPT140.unknown", name=name, names=names, place=place, hint=nearest(name, names))
@@ -71,6 +71,6 @@ def layout_of(
     key = tuple(map(names.index, wanted))
     everything = options.get("value.fields-include", "ALL").upper() == "ALL"
     if everything and prefix:
-        raise OptionError("OPT140.clash", prefix=prefix, place=place)
+        raise OptionError("OPT140", key="key.fields-prefix", what="values without the columns of the key", place=place)
     value = tuple(i for i in range(len(names)) if everything or i not in key)
     return Layout(key, value, prefix)

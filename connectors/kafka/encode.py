@@ -126,8 +126,8 @@ class RowEncoder:
                 re.fullmatch(self.pattern, topic) if self.pattern is not None else topic in self.topics
             )
             if not known:
-                code = "DATA420.missing" if topic is None else "DATA420"
-                raise DataError(code, topic=topic, topics=self.pattern or ", ".join(self.topics))
+                shown = "NULL" if topic is None else f"'{topic}'"
+                raise DataError("DATA420", topic=shown, topics=self.pattern or ", ".join(self.topics))
         return given
 
 
@@ -137,7 +137,7 @@ def _times(given: pl.Series) -> pl.Series:
     made = given.dt.epoch("ms")
     least = made.min()
     if isinstance(least, int) and least <= 0:
-        raise DataError("DATA423" if least else "DATA423.zero", column=TIMESTAMP, time=given.min(), millis=least)
+        raise DataError("DATA423", column=TIMESTAMP, time=given.min(), millis=least)
     return made
 
 

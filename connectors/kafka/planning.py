@@ -131,11 +131,7 @@ class Planner:
             raise self.brokers.error(error, topic=topic)
         own = [name for name in self._listed(None, wait) if not name.startswith("__") and name != topic]
         raise RunError(
-            "RUN112",
-            topic=topic,
-            table=self.brokers.table,
-            servers=self.brokers.servers,
-            hint=nearest(topic, own),
+            "RUN112", topic=topic, table=self.brokers.table, servers=self.brokers.servers, hint=nearest(topic, own)
         )
 
     def ids(self, topics: Sequence[str], read: bool = False) -> dict[str, str]:
@@ -279,9 +275,10 @@ class Planner:
             elif at is None:
                 raise self._no_offset(topic, number)
             else:
+                source = "scan.startup.specific-offsets" if number in self.start.offsets else None
                 raise RunError(
-                    "RUN117" if number in self.start.offsets else "RUN117.group",
-                    group=self.brokers.group,
+                    "RUN117",
+                    source=f"'{source}'" if source else f"the group '{self.brokers.group}'",
                     topic=topic,
                     partition=number,
                     table=self.brokers.table,

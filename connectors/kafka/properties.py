@@ -274,7 +274,7 @@ def _number(text: str, name: str, place: Place | None) -> int:
     try:
         return int(text)
     except ValueError:
-        raise OptionError("OPT132.number", key=PREFIX + name, text=text, place=place) from None
+        raise OptionError("OPT132", key=PREFIX + name, text=text, place=place, expected="a whole number") from None
 
 
 def time_out(properties: Mapping[str, str], default: int) -> int:
@@ -291,7 +291,7 @@ def _trust(properties: Mapping[str, str], producer: bool, place: Place | None) -
     if path is None:
         return {}
     if properties.get("ssl.truststore.type", "JKS").upper() != "PEM":
-        raise OptionError("OPT131.trust", place=place)
+        raise OptionError("OPT131", kind="trust", key="properties.ssl.truststore.location", place=place)
     return {"ssl.ca.location": path}
 
 
@@ -303,7 +303,7 @@ def _keys(properties: Mapping[str, str], producer: bool, place: Place | None) ->
     if kind == "PEM":
         return {"ssl.certificate.location": path, "ssl.key.location": path}
     if kind != "PKCS12":
-        raise OptionError("OPT131.keys", place=place)
+        raise OptionError("OPT131", kind="key", key="properties.ssl.keystore.location", place=place)
     return {"ssl.keystore.location": path, "ssl.keystore.password": properties.get("ssl.keystore.password", "")}
 
 
@@ -340,7 +340,7 @@ def _login(properties: Mapping[str, str], producer: bool, place: Place | None) -
     match = _LOGIN.fullmatch(_with_values(text, place))
     module = match[1].rpartition(".")[2] if match else ""
     if match is None or module not in _MODULES:
-        raise OptionError("OPT131.login", modules=list(_MODULES), place=place)
+        raise OptionError("OPT131.jaas_config", modules=list(_MODULES), place=place)
     return _MODULES[module](dict(_given(match[3])))
 
 

@@ -301,11 +301,5 @@ class _Consumed:
 def lost(brokers: Brokers, topic: str, partition: int, offset: int, first: int) -> RunError:
     """The error for messages that were removed before they were read."""
     return RunError(
-        "RUN114",
-        topic=topic,
-        partition=partition,
-        table=brokers.table,
-        first=first,
-        offset=offset,
-        lost=first - offset,
+        "RUN114", topic=topic, partition=partition, table=brokers.table, first=first, offset=offset, lost=first - offset
     )

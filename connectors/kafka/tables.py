@@ -98,7 +98,12 @@ def check_group(options: Mapping[str, str], begins: bool) -> None:
     """
     for prefix in _prefixes(begins):
         if mode_of(options, prefix) == "group-offsets" and not options.get(f"{PREFIX}group.id"):
-            raise OptionError("OPT136.start" if prefix == START else "OPT136", mode=f"{prefix}.mode")
+            hint = (
+                "'scan.startup.mode' = 'earliest-offset' reads the topic from its beginning"
+                if prefix == START
+                else None
+            )
+            raise OptionError("OPT136", mode=f"{prefix}.mode", hint=hint)
 
 
 def _prefixes(begins: bool) -> tuple[str, ...]:

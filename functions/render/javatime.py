@@ -50,7 +50,7 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
             while True:
                 end = pattern.find("'", end)
                 if end < 0:
-                    raise RunError("RUN303.open_quote", pattern=pattern)
+                    raise RunError("RUN303.date_pattern", pattern=pattern, what="a quote that is not closed")
                 if pattern[end : end + 2] != "''":
                     break
                 end += 2
@@ -67,7 +67,12 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
             if sections and c == "S" and count > _MOST_FRACTION:
-                raise RunError("RUN305.fraction_width", pattern=pattern, count=count)
+                raise RunError(
+                    "RUN305",
+                    pattern=pattern,
+                    what=f"{count} letters S next to each other",
+                    expected="up to 9 letters S",
+                )
             out.append(Token(c, count))
             i += count
         else:
@@ -100,13 +105,10 @@ NOT_A_PATTERN = "RUN305"
 def _unknown(pattern: str, letter: str) -> RunError:
     known = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqL")))
     if letter not in _JAVA_LETTERS:
-        return RunError(
-            NOT_A_PATTERN,
-            pattern=pattern,
-            letter=letter,
-            known=known,
-        )
-    return RunError("RUN303.pattern_letter", letter=letter, pattern=pattern, known=known)
+        return RunError(NOT_A_PATTERN, pattern=pattern, what=f"the letter {letter!r}", known=known)
+    return RunError(
+        "RUN303.date_pattern", pattern=pattern, known=known, what=f"the letter {letter!r}, which is not supported"
+    )
 
 
 @lru_cache(maxsize=256)

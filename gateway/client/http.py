@@ -75,7 +75,7 @@ class _Address:
         except ValueError:
             known = False
         if not known:
-            raise RunError("RUN161.address", endpoint=endpoint)
+            raise RunError("RUN161", endpoint=endpoint, reason="this is not an address")
         verify: ssl.SSLContext | bool = True
         if parts.scheme == "https":
             try:
@@ -93,7 +93,7 @@ class _Address:
                 trust_env=parts.hostname not in _LOOPBACK,
             )
         except httpx.InvalidURL as cause:
-            raise RunError("RUN161.address", endpoint=endpoint) from cause
+            raise RunError("RUN161", endpoint=endpoint, reason="this is not an address") from cause
         except UnicodeError as cause:
             raise RunError("RUN161", endpoint=self.endpoint, reason="a header can only be ASCII") from cause
         self._version: str | None = None

@@ -68,7 +68,7 @@ def _default(binder: Binder, clause: nodes.JsonDefault, result: LogicalType) -> 
     }
     if value.type.root != "NULL" and not fits[result.root]:
         raise SqlError(
-            "SQL203.other_type",
+            "SQL203.type",
             type=value.type,
             what="the DEFAULT of JSON_VALUE",
             place=binder.place(clause.this),
@@ -124,9 +124,7 @@ def _object(binder: Binder, call: exp.Expr) -> Rex:
     for pair in pairs:
         key = binder.bind(pair.this)
         if not key.type.is_string:
-            raise SqlError(
-                "SQL203.other_type", type=key.type, what="a key of JSON_OBJECT", place=binder.place(pair.this)
-            )
+            raise SqlError("SQL203.type", type=key.type, what="a key of JSON_OBJECT", place=binder.place(pair.this))
         if key.type.nullable:
             raise SqlError("SQL203.nullable_key", place=binder.place(pair.this))
         operands += [key, binder.bind(pair.expression)]

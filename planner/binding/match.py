@@ -442,9 +442,7 @@ class MatchBinder(ExpressionBinder):
             for argument, operand in zip(arguments, operands, strict=True):
                 if not operand.type.is_string:
                     shown = operand.type.summary()
-                    raise SqlError(
-                        "SQL203.json_argument", name=function_name(call), type=shown, place=self.place(argument)
-                    )
+                    raise SqlError("SQL203.no_json", name=function_name(call), type=shown, place=self.place(argument))
         return rex
 
     def _query(self, node: exp.Expr) -> Rex:

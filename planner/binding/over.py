@@ -114,7 +114,7 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
             raise SqlError("SQL203.not_constant", what="the offset of LAG", kind="number of rows", place=place)
     if len(operands) > 2 and not _is_default(operands[2].type, operands[0].type):
         raise SqlError(
-            "SQL203.other_type",
+            "SQL203.type",
             type=operands[2].type,
             what="the default of LAG",
             wanted=operands[0].type,
@@ -254,10 +254,7 @@ def _named(binder: Binder, name: exp.Expr) -> exp.Expr:
     window = binder.named_windows.get(name.name)
     if window is None:
         raise SqlError(
-            "SQL105.unknown_window",
-            name=name.name,
-            place=binder.place(name),
-            hint=nearest(name.name, binder.named_windows),
+            "SQL105.no_window", name=name.name, place=binder.place(name), hint=nearest(name.name, binder.named_windows)
         )
     return window
 

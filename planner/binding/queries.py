@@ -505,9 +505,7 @@ def _as_declared(rel: Rel, view: CatalogView, place: Place) -> Rel:
         for name in own:
             if name not in current:
                 summary = view.identifier.summary
-                raise SqlError(
-                    "SQL100.view_is_older", name=name, view=summary, place=place, hint=nearest(name, current)
-                )
+                raise SqlError("SQL100.old_view", name=name, view=summary, place=place, hint=nearest(name, current))
         refs = refs_to(rel)
         return Project(rel, tuple(refs[current.index(name)] for name in own), names)
     if own == list(names):

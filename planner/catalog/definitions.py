@@ -195,9 +195,7 @@ def read_function(text: str, file: str, identifier: ObjectIdentifier) -> Catalog
     node = _statement(text, file, identifier, nodes.FunctionStatement, fold=True)
     expression = node.args.get("expression")
     if node.args["action"] != "CREATE" or expression is None:
-        raise CatalogError(
-            "CAT111.defines_another", name=identifier.summary, place=Place(file), expected="CREATE FUNCTION"
-        )
+        raise CatalogError("CAT111.other_name", name=identifier.summary, place=Place(file), expected="CREATE FUNCTION")
     language = node.args.get("language") or "JAVA"
     return CatalogFunction(node.this.name, _renamed(identifier, node.this.name), expression.name, language, False)
 
@@ -225,12 +223,12 @@ def _statement(text: str, file: str, identifier: ObjectIdentifier, wanted: type[
         raise _wrong(summary, file, text, error) from error
     expected = f"one statement, {_WORDS[wanted]} {quote(identifier.name)}"
     if len(found) != 1 or not isinstance(found[0], wanted):
-        raise CatalogError("CAT111.defines_another", name=summary, place=Place(file), expected=expected)
+        raise CatalogError("CAT111.other_name", name=summary, place=Place(file), expected=expected)
     node: Any = found[0]
     parts = ddl.parts_of(node.this)
     same = parts[-1].lower() == identifier.name.lower() if fold else parts[-1] == identifier.name
     if len(parts) != 1 or not same or node.args.get("temporary"):
-        raise CatalogError("CAT111.defines_another", name=summary, place=Place(file), expected=expected)
+        raise CatalogError("CAT111.other_name", name=summary, place=Place(file), expected=expected)
     return found[0]
 
 

@@ -181,7 +181,7 @@ class ParserBase(parser.Parser):
         if hint is None and expected.startswith("a name") and token.text.upper() in _NAMELIKE:
             hint = f"as a name it needs backquotes: `{token.text}`"
         return SqlError(
-            "SQL001.unexpected_word",
+            "SQL001.wrong_word",
             shown=shown(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=expected,

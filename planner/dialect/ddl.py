@@ -290,10 +290,7 @@ class DdlParser(QueryParser):
         system = self._accept("SYSTEM")
         if system and not temporary:
             raise SqlError(
-                "SQL001.unexpected_word",
-                action=action,
-                shown="SYSTEM FUNCTION",
-                place=place_of_token(self._curr, self.sql),
+                "SQL001.wrong_word", action=action, shown="SYSTEM FUNCTION", place=place_of_token(self._curr, self.sql)
             )
         self._expect("FUNCTION")
         exists = self._if("NOT", "EXISTS") if action == "CREATE" else self._if("EXISTS")

@@ -316,5 +316,5 @@ def _same(left: Rex, right: Rex) -> Rex:
         return compare("=", left, right)
     common = least_restrictive([left.type, right.type])
     if common is None:
-        raise SqlError("SQL203.not_comparable", left=left.type, right=right.type, name="the condition")
+        raise SqlError("SQL203.incomparable", left=left.type, right=right.type, name="the condition")
     return compare("=", cast(left, common), cast(right, common))

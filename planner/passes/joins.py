@@ -77,7 +77,7 @@ def _coerced(term: Rex) -> Rex:
         return term
     common = least_restrictive([a.type, b.type])
     if common is None:
-        raise SqlError("SQL203.not_comparable", left=a.type, right=b.type, name="the condition")
+        raise SqlError("SQL203.incomparable", left=a.type, right=b.type, name="the condition")
     left, right = _ensured(a, common), _ensured(b, common)
     return compare("=", left, right) if kind(equality) == "=" else not_distinct(left, right)
 

@@ -93,9 +93,7 @@ def _check_union(rel: Union, inputs: Sequence[Rel]) -> None:
         if len(kinds) > 1:
             name, given = column[0]
             timestamp = replace(given, kind=None)
-            raise SqlError(
-                "SQL112.time_attribute", position=position, name=name, timestamp=timestamp, place=rel.last_place
-            )
+            raise SqlError("SQL112.time", position=position, name=name, timestamp=timestamp, place=rel.last_place)
 
 
 def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:

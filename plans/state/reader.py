@@ -118,10 +118,14 @@ class CheckpointReader:
         """
         found = self.states if selector is None else self.select(selector)
         if selector is None and len(found) != 1:
-            raise CheckpointError("CKPT046.none_named", expected=", ".join(s.selector for s in found) or None)
+            raise CheckpointError(
+                "CKPT046", what="no state is named", expected=", ".join(s.selector for s in found) or None
+            )
         if len(found) > 1:
             raise CheckpointError(
-                "CKPT046", selector=selector, count=len(found), expected=", ".join(s.selector for s in found)
+                "CKPT046",
+                what=f"the selector '{selector:.100}' matches {len(found)} states",
+                expected=", ".join(s.selector for s in found),
             )
         return found[0]
 

@@ -187,10 +187,8 @@ def _unfit(failure: Exception) -> RunError:
         return RunError("RUN015.program", program=program[1], where="the executors have")
     mismatch = re.search(r"PYTHON_VERSION_MISMATCH\]\s*(.*?)\.?\s*(?:\n|$)", text)
     if mismatch:
-        return RunError(
-            "RUN015.first_task", problem=mismatch[1], what="the Python of the executors has another version"
-        )
-    return RunError("RUN015.first_task", problem=reason(failure)[:500], what="the first task on the executors failed")
+        return RunError("RUN015.python", problem=mismatch[1], what="the Python of the executors has another version")
+    return RunError("RUN015.python", problem=reason(failure)[:500], what="the first task on the executors failed")
 
 
 def _hear_of_executors(spark: SparkSession) -> None:

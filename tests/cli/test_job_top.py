@@ -237,7 +237,8 @@ def test_a_job_that_starts_is_waited_for(tmp_path: Path) -> None:
     for timer in timers:
         timer.join()
     assert done.exit_code == 0, done.stderr
-    assert done.stderr == f"waiting for a job to start: the checkpoint directory {folder} does not exist\n"
+    missing = f"the checkpoint directory {folder} cannot be used: it does not exist"
+    assert done.stderr == f"waiting for a job to start: {missing}\n"
     assert done.stdout.startswith("batch 2 ") and done.stdout.endswith("stopped\n")
 
 

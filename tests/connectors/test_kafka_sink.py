@@ -202,8 +202,8 @@ def test_metadata_is_written(kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     ("millis", "shown"),
     [
-        (-1, r"'timestamp' of a row is 1969-12-31 23:59:59\.999.* UTC \(-1 ms since 1970\), and Kafka knows no times"),
-        (0, r"1970-01-01 00:00:00.* UTC \(0 ms since 1970\), which librdkafka takes for a message without a time"),
+        (-1, r"'timestamp' of a row is 1969-12-31 23:59:59\.999.* UTC \(-1 ms since 1970\), and times of Kafka begin"),
+        (0, r"1970-01-01 00:00:00.* UTC \(0 ms since 1970\), and times of Kafka begin at 1 ms"),
     ],
 )
 def test_times_that_messages_cannot_have(kafka: Kafka, millis: int, shown: str) -> None:

@@ -18,9 +18,9 @@ def test_topics_that_were_deleted_or_created_anew(kafka: Kafka) -> None:
     job = Job(source(kafka, topic))
     assert job.next() == [1, 2, 3]
     kafka.delete(topic)
-    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t does not exist any more") as gone:
+    with pytest.raises(RunError, match=f"RUN112.*the topic '{topic}' of table t no longer exists") as gone:
         job.next()
-    assert "if it is created anew, start the job without its checkpoint" in str(gone.value)
+    assert "if it is created again, start the job without its checkpoint" in str(gone.value)
     kafka.topic(2, name=topic)
     kafka.produce(topic, numbers(4))
     with pytest.raises(RunError, match=r"RUN115.*ends at offset 1, and the job is at 3") as caught:
@@ -56,7 +56,7 @@ def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka, 
     kafka.topic(2, name=topic)
     kafka.produce(topic, numbers(*range(2 * count)), partition=0)
     again = Job(source(kafka, topic), job.at)
-    with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created anew"):
+    with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created again"):
         again.next()
     replayed = source(kafka, topic)
     marks = {"marks": job.at["marks"]}
@@ -118,7 +118,7 @@ def test_brokers_at_another_address_must_be_those_that_were_read(kafka: Kafka) -
     with running() as other:
         other.topic(name=topic)
         other.produce(topic, numbers(*range(10)))
-        with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created anew"):
+        with pytest.raises(RunError, match=f"RUN115.*the topic '{topic}' of table t was deleted and created again"):
             at(other.servers).next()
         for servers in (other.servers, elsewhere):  # no message has been read by which the topic could be known
             with pytest.raises(RunError, match=rf"RUN115.*before {kafka.servers}, now {servers}"):

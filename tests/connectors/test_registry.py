@@ -133,8 +133,7 @@ def test_loading_the_table_loads_no_engine() -> None:
             {"connector": "filesystem", "format": "json"},
             "sink",
             "a INT",
-            "[OPT101] the connector 'filesystem' needs the option 'path'\n"
-            "  expected: 'path' = a text",
+            "[OPT101] the connector 'filesystem' needs the option 'path'\n  expected: 'path' = a text",
         ),
         (
             FILES | {"json.ignore-parse-error": "true"},

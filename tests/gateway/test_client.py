@@ -338,7 +338,7 @@ def test_a_page_of_another_form(gateway: Gateway, session: HttpSession, change: 
 
 @pytest.mark.parametrize("endpoint", ["ftp://host", "http://", "http:///path"])
 def test_an_address_that_is_none(endpoint: str) -> None:
-    with pytest.raises(RunError, match="is not the address of a gateway"):
+    with pytest.raises(RunError, match="cannot be reached: this is not an address"):
         connect(endpoint)
 
 

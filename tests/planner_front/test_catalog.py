@@ -121,7 +121,8 @@ def test_dropping(manager: CatalogManager) -> None:
     assert not manager.drop(["ordrs"], kind="TABLE", if_exists=True)
     table(manager, "tmp", temporary=True)
     assert fails(lambda: manager.drop(["tmp"], kind="TABLE")) == (
-        "[CAT012] 'default_catalog.default_database.tmp' is a temporary table, which needs DROP TEMPORARY\n  hint: DROP TEMPORARY TABLE tmp"
+        "[CAT012] 'default_catalog.default_database.tmp' is a temporary table, which needs DROP TEMPORARY\n"
+        "  hint: DROP TEMPORARY TABLE tmp"
     )
 
 

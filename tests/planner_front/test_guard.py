@@ -210,8 +210,8 @@ def test_a_source_without_options_cannot_be_told() -> None:
     assert raised.value.code == "CKPT023"
     assert raised.value.message == (
         "whether table 'default_catalog.default_database.orders' reads the data that the checkpoint "
-        "/ckpt has read is unknown; the new plan does not contain the options of default_catalog.default_database.orders: the "
-        "compatibility of its state is unknown"
+        "/ckpt has read is unknown; the new plan does not contain the options of "
+        "default_catalog.default_database.orders: the compatibility of its state is unknown"
     )
 
 

@@ -304,9 +304,9 @@ class Matcher:
             return match.first + sum(counts)
         name, rows = automaton.variables[automaton.target].name, counts[automaton.target]
         if not rows:
-            raise RunError("RUN066", name=name)
+            raise RunError("RUN066", name=name, why="the match has no row of it")
         begin = match.first + sum(counts[: automaton.target])
         begin += rows - 1 if automaton.skip == "LAST" else 0
         if begin == match.first:
-            raise RunError("RUN066.first", name=name)
+            raise RunError("RUN066", name=name, why="it is the first row of the match, which would be found forever")
         return begin
