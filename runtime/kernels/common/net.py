@@ -75,9 +75,7 @@ def integers(series: pl.Series) -> tuple[Ints, int, int] | None:
     dtype = series.dtype
     if not (dtype.is_integer() or dtype.is_temporal() or dtype == pl.Boolean) or dtype in (pl.Int128, pl.UInt64):
         return None
-    physical = series.to_physical() if dtype.is_temporal() else series
-    if physical.dtype != pl.Int64:
-        physical = physical.cast(pl.Int64)
+    physical = series if dtype == pl.Int64 else series.cast(pl.Int64)
     nulls = physical.null_count()
     if nulls == len(physical):
         return np.zeros(len(physical), np.int64), 0, 0
