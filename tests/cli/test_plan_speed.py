@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,14 +33,20 @@ HEAVY = (
 RUNS = [(name, *variant) for name, variants in COMMANDS.items() for variant in variants]
 
 SCRIPT = """
-import sys
+import json, sys
 sys.argv[0] = "stateplan"
 from stateplan.cli.app import app
-try:
-    app()
-finally:
-    print(*sys.modules, file=sys.stderr)
+loaded = {}
+for run in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    try:
+        app(["plan", *run])
+    except SystemExit:
+        pass
+    loaded[" ".join(run)] = sorted(set(sys.modules) - before)
+print(json.dumps([sorted(sys.modules), loaded]), file=sys.stderr)
 """
+"""Runs commands, one after the other, and tells what is loaded in the end, and what each command loaded."""
 
 
 def filled(run: tuple[str, ...], folder: Path) -> list[str]:
@@ -54,19 +61,20 @@ def written(folder: Path, operators: int) -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_plan_commands_load_no_engine(name: str, tmp_path: Path) -> None:
-    for run in [run for run in RUNS if run[0] == name] or [(name,)]:
-        written(tmp_path, 20)
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, "plan", *filled(run, tmp_path)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        loaded = done.stderr.splitlines()[-1].split()
-        assert "stateplan.cli.plan" in loaded, done.stderr
-        assert [module for module in HEAVY if module in loaded] == [], " ".join(run)
+    written(tmp_path, 20)
+    runs = [filled(run, tmp_path) for run in RUNS if run[0] == name] or [[name]]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(runs)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    everything, by_run = json.loads(done.stderr.splitlines()[-1])
+    assert "stateplan.cli.plan" in everything, done.stderr
+    assert [module for module in HEAVY if module in everything] == [], by_run
 
 
 @contextmanager
