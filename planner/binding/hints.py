@@ -1,4 +1,4 @@
-"""STATE_TTL, LATE_ROWS, MULTI_JOIN and LOOKUP hints: reading them, and which operator of a SELECT takes them."""
+"""STATE_TTL, LATE_ROWS, MULTI_JOIN, LOOKUP and OPTIONS hints: reading them, and which operator of a SELECT takes them."""
 
 from __future__ import annotations
 
@@ -314,3 +314,21 @@ def _parts(key: str) -> list[str]:
 def _follow(some: Sequence[str], names: Sequence[str]) -> bool:
     """Whether ``some`` are among ``names``, one behind the other."""
     return any(list(names[i : i + len(some)]) == list(some) for i in range(len(names)))
+
+
+def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
+    """The options of ``/*+ OPTIONS('key' = 'value') */``. Raises SqlError SQL120 and SQL121."""
+    out: dict[str, str] = {}
+    for hint in hints:
+        for item in hint.expressions:
+            if item.name.upper() != "OPTIONS":
+                raise SqlError(
+                    "SQL120", name=item.name, place=place_of(item, source), expected="OPTIONS('key' = 'value')"
+                )
+            for pair in item.expressions:
+                if not isinstance(pair, exp.EQ):
+                    raise SqlError(
+                        "SQL121", name="OPTIONS", what="pairs of a key and a value", place=place_of(pair, source)
+                    )
+                out[pair.this.name] = pair.expression.name
+    return out

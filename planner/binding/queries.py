@@ -34,7 +34,7 @@ from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
-from stateplan.planner.binding.hints import QUERY_STATES, TtlHints, with_written_hints
+from stateplan.planner.binding.hints import QUERY_STATES, TtlHints, read_options_hint, with_written_hints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.lateral import bind_lateral, is_lateral_query
 from stateplan.planner.binding.match import bind_match
@@ -591,21 +591,3 @@ def _hinted(node: exp.Expr, hints: TtlHints | None) -> InputHint | None:
     """What hints say of an item of FROM, by its alias."""
     alias = node.args.get("alias")
     return None if hints is None else hints.of(None if alias is None else alias.this.name)
-
-
-def read_options_hint(hints: Sequence[exp.Expr], source: str) -> dict[str, str]:
-    """The options of ``/*+ OPTIONS('key' = 'value') */``. Raises SqlError SQL120 and SQL121."""
-    out: dict[str, str] = {}
-    for hint in hints:
-        for item in hint.expressions:
-            if item.name.upper() != "OPTIONS":
-                raise SqlError(
-                    "SQL120", name=item.name, place=place_of(item, source), expected="OPTIONS('key' = 'value')"
-                )
-            for pair in item.expressions:
-                if not isinstance(pair, exp.EQ):
-                    raise SqlError(
-                        "SQL121", name="OPTIONS", what="pairs of a key and a value", place=place_of(pair, source)
-                    )
-                out[pair.this.name] = pair.expression.name
-    return out

@@ -15,6 +15,7 @@ from stateplan.functions.literals import number_literal, string_literal
 from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.functions.typerules import family, is_implicit
 from stateplan.planner.algebra.relations import Project, Rel, Sink
+from stateplan.planner.binding.hints import read_options_hint
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.values import Targets
 from stateplan.planner.catalog.manager import CatalogManager
@@ -162,8 +163,6 @@ def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTabl
     if isinstance(found, CatalogView):
         raise CatalogError("CAT103", summary=found.identifier.summary, place=place)
     if node.args.get("hints"):
-        from stateplan.planner.binding.queries import read_options_hint
-
         options = read_options_hint(node.args["hints"], source)
         catalog.check_table(options, place)
         return found.with_options(options)
