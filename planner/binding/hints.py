@@ -1,4 +1,4 @@
-"""STATE_TTL, LATE_ROWS, MULTI_JOIN, LOOKUP and OPTIONS hints: reading them, and which operator of a SELECT takes them."""
+"""Hints (STATE_TTL, LATE_ROWS, MULTI_JOIN, LOOKUP, OPTIONS): reading them, and which operator of a SELECT takes one."""
 
 from __future__ import annotations
 
