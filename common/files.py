@@ -535,26 +535,22 @@ class Lines:
 
     Attributes:
         data: their bytes.
-        places: where each begins and where its newline is, if known. Spaces may stand before a line then.
     """
 
     data: bytes
-    places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
         """Where the lines begin."""
         import numpy as np
 
-        return np.concatenate(([0], self.ends[:-1] + 1)) if self.places is None else self.places[0]
+        return np.concatenate(([0], self.ends[:-1] + 1))
 
     @cached_property
     def ends(self) -> npt.NDArray[np.int64]:
         """Where the newlines are."""
         import numpy as np
 
-        if self.places is not None:
-            return self.places[1]
         return np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n"))
 
     def __len__(self) -> int:

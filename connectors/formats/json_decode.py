@@ -28,7 +28,6 @@ from stateplan.common.types import LogicalType, row_type
 from stateplan.connectors.formats.base import Fields, FileColumns, counted, frame_of
 from stateplan.connectors.formats.json_arrow import ArrowLines
 from stateplan.connectors.formats.json_rows import BadEvent, Number, RowReader
-from stateplan.connectors.formats.messages import Messages
 
 _SMALL_PIECE = 16 << 10
 _PLACE = "@place"
@@ -74,23 +73,23 @@ class LineDecoder(Frozen):
             yield frame_of(batch, self.slow.fields)
 
     def decode_messages(
-        self, data: Messages, places: npt.NDArray[np.int64]
+        self, data: Sequence[bytes], places: npt.NDArray[np.int64]
     ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.int64]]]:
         """The rows of some messages, in order, without ``kind``, and for each the place of its message.
 
         Args:
-            data: without NULL.
-            places: of the messages.
+            data: messages.
+            places: of each.
 
         Raises:
             DataError: as :meth:`decode`; the line is the place of the message plus one.
         """
         if not data:
             return
-        lines = data.lines()
+        lines = _line_each(data)
         if lines is None:
-            data = Messages.of([_on_one_line(message) for message in data if message is not None])
-            lines = data.lines()
+            data = [*map(_on_one_line, data)]
+            lines = _line_each(data)
         df = self.fast.read(lines) if lines is not None and (self.fits is None or self.fits(lines.data)) else None
         if df is not None and df.height == len(data) and (self.check_frame is None or self.check_frame(df)):
             if self.select is not None:
@@ -98,13 +97,13 @@ class LineDecoder(Frozen):
                 places = df[_PLACE].to_numpy()
                 df = df.drop(_PLACE)
             yield df, places
-        elif len(data) > 1 and data.sizes.sum() > _SMALL_PIECE and self.fast.usable:
+        elif len(data) > 1 and sum(map(len, data)) > _SMALL_PIECE and self.fast.usable:
             half = len(data) // 2
             yield from self.decode_messages(data[:half], places[:half])
             yield from self.decode_messages(data[half:], places[half:])
         else:
             some = zip(data, places.tolist(), strict=True)
-            rows = [list(self.slow.rows([m], at + 1, None)) for m, at in some if m is not None]
+            rows = [list(self.slow.rows([message], at + 1, None)) for message, at in some]
             found = np.repeat(places, [len(some) for some in rows])
             yield frame_of([row for some in rows for row in some], self.slow.fields), found
 
@@ -117,6 +116,12 @@ class LineDecoder(Frozen):
             df = parts[0] if len(parts) == 1 else pl.concat(parts) if parts else None
             if df is not None and df.height:
                 yield df
+
+
+def _line_each(messages: Sequence[bytes]) -> Lines | None:
+    """Messages as lines of text; None when one has several lines."""
+    text = b"\n".join([*messages, b""])
+    return Lines(text) if text.count(b"\n") == len(messages) else None
 
 
 def _on_one_line(message: bytes) -> bytes:
@@ -255,9 +260,8 @@ class RowDecoder:
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """As :meth:`connectors.formats.base.MessageDecoder.messages`."""
-        given = Messages.of(data)
-        there = np.flatnonzero(given.there)
-        some = given if len(there) == len(given) else given.chosen(given.there)
+        there = np.array([i for i, message in enumerate(data) if message is not None], np.int64)
+        some = [message for message in data if message is not None]
         frames, places, of_file = [], [], self._columns_of("")
         for df, at in self.lines.decode_messages(some, there):
             rows, origin = self._rows(df)

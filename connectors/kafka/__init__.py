@@ -17,9 +17,15 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.connectors.alignment import check_alignment
 from stateplan.connectors.formats.base import Fields, Format
-from stateplan.connectors.kafka.columns import layout_of
 from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of, programs_of
-from stateplan.connectors.kafka.tables import check_bounds, check_formats, check_group, check_topic, topics_of
+from stateplan.connectors.kafka.tables import (
+    check_bounds,
+    check_formats,
+    check_group,
+    check_topic,
+    layout_of,
+    topics_of,
+)
 from stateplan.connectors.protocol import Connector, Sink, SinkTable, Source, SourceTable
 
 _TEXT, _LONG, _TIME, _ENUM = OptionType.STRING, OptionType.LONG, OptionType.DURATION, OptionType.ENUM

@@ -22,13 +22,11 @@ from stateplan.common.errors import OptionError, RunError, StateplanError
 from stateplan.common.redaction import is_secret, without
 from stateplan.common.secrets import resolved, unresolved
 from stateplan.connectors.extras import require
-from stateplan.connectors.kafka.properties import FETCHED, LOGIN, OWN, PREFIX, time_out, translated
+from stateplan.connectors.kafka.properties import LOGIN, OWN, PREFIX, time_out, translated
 from stateplan.connectors.protocol import Table
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
-
-    from stateplan.connectors.kafka.fetching import Fetched, Links
 
 T = TypeVar("T")
 
@@ -39,7 +37,6 @@ _KEPT = ((-3, 32 << 20), (-1, 64 << 20))
 """glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the highest values that it would choose itself."""
 
 _SLICE = 1.0
-_REST = 60.0
 _QUIET = {"log_level": 2, "log.connection.close": "false"}
 _DEFAULTS = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
 """What Java's client does unless told otherwise; librdkafka reads only what is committed."""
@@ -205,19 +202,6 @@ class Brokers:
         fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
         return self._made(kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed})
 
-    def links(self) -> Links | None:
-        """Connections to fetch by, none of which is open yet; None where the table has a setting that only the client
-        honours."""
-        from stateplan.connectors.kafka.fetching import Links
-
-        given = self.settings(producer=False)
-        if given.keys() - FETCHED - _QUIET.keys() - {"logger"}:
-            return None
-        if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
-            return None
-        level = given.get("isolation.level", _DEFAULTS["isolation.level"])
-        return Links(given.get("client.id", "rdkafka"), level.lower() == "read_committed")
-
     def producer(self, complaints: Complaints, fixed: Mapping[str, Any], **more: Any) -> Producer:
         """A new producer. ``fixed`` are settings of librdkafka that the table may not override; ``more`` those that it
         may, with ``_`` for ``.``."""
@@ -333,18 +317,11 @@ class Shared:
     Attributes:
         consumer: the client.
         complaints: what it last said.
-        leaders: for topics whose brokers it knows, those that lead their partitions.
-        resting: topics that only the client reads for now, and until when, by the monotonic clock.
-        begun: a range that is being fetched, to be read next.
     """
 
     consumer: Consumer
     complaints: Complaints
-    leaders: dict[str, Mapping[int, tuple[str, int]]] = field(default_factory=dict)
-    resting: dict[str, float] = field(default_factory=dict)
-    begun: Fetched | None = None
-    _links: Links | None = None
-    _fetches: bool = True
+    _topics: set[str] = field(default_factory=set)
 
     def assign(self, brokers: Brokers, offsets: Mapping[tuple[str, int], int]) -> None:
         """Begins to read partitions, given by topic and number, at offsets. Raises RunError RUN110, RUN111, RUN118."""
@@ -352,44 +329,18 @@ class Shared:
 
         self.poll()
         self.complaints.forget()  # what it said while nobody read may be over
-        for topic, partition in offsets:
-            self.leader(brokers, topic, partition)  # otherwise librdkafka looks for it only once in a second
+        for topic in {topic for topic, _ in offsets} - self._topics:
+            self._locate(brokers, topic)
         self.consumer.assign([TopicPartition(*place, offset) for place, offset in offsets.items()])
 
-    def leader(self, brokers: Brokers, topic: str, partition: int) -> tuple[str, int] | None:
-        """Host and port of the broker that led a partition when the topic was first read, or read again; None for none.
-        Raises RunError RUN110, RUN111, RUN118."""
-        if topic not in self.leaders:
-            ask = partial(self.consumer.list_topics, topic)
-            found = brokers.ask(lambda wait: ask(timeout=wait), self.poll, self.complaints, brokers.time_out)
-            known = {i: (broker.host, broker.port) for i, broker in found.brokers.items()}
-            of_topic = found.topics[topic].partitions if topic in found.topics else {}
-            self.leaders[topic] = {i: known[p.leader] for i, p in of_topic.items() if p.leader in known}
-        return self.leaders[topic].get(partition)
+    def _locate(self, brokers: Brokers, topic: str) -> None:
+        """Has the client find the leaders of a topic's partitions. By itself it looks only once in a second."""
 
-    def links(self, brokers: Brokers, topic: str) -> Links | None:
-        """Connections to fetch a topic by; None where only the client reads it."""
-        if self._fetches and self._links is None:
-            self._links = brokers.links()
-            self._fetches = self._links is not None
-        if topic in self.resting:
-            if time.monotonic() < self.resting[topic]:
-                return None
-            del self.resting[topic]
-            self.leaders.pop(topic, None)  # others may lead by now
-        return self._links
+        def ask(wait: float) -> object:
+            return self.consumer.list_topics(topic, timeout=wait)
 
-    def rest(self, topic: str) -> None:
-        """Leaves a topic to the client for a while."""
-        self.resting[topic] = time.monotonic() + _REST
-
-    def close(self) -> None:
-        """Ends the client, and the connections."""
-        self.consumer.close()
-        if self.begun is not None:
-            self.begun.close()
-        if self._links is not None:
-            self._links.close()
+        brokers.ask(ask, self.poll, self.complaints, brokers.time_out)
+        self._topics.add(topic)
 
     def poll(self) -> None:
         """Lets the client tell its complaints, while it reads nothing."""
@@ -415,7 +366,7 @@ def close_consumers() -> None:
     for key in list(_shared):
         found = _shared.pop(key)
         if key[0][0] == os.getpid():
-            found.close()
+            found.consumer.close()
 
 
 def forget_consumers(brokers: Brokers) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError
 from stateplan.connectors.formats.base import MessageEncoder, format_options
-from stateplan.connectors.kafka.columns import layout_of
+from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SinkTable
 
 if TYPE_CHECKING:

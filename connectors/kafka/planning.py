@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stateplan.common.errors import RunError, nearest
 from stateplan.connectors.alignment import Aligner
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
-from stateplan.connectors.kafka.limits import Limits
-from stateplan.connectors.kafka.peeking import Marks, Offsets, Place, mean_size, sample
 from stateplan.connectors.kafka.reading import lost
+from stateplan.connectors.kafka.samples import Marks, Offsets, Place, mean_size
 from stateplan.connectors.kafka.splits import KafkaSplit
-from stateplan.connectors.kafka.starts import Bound
+from stateplan.connectors.kafka.tables import Bound, Limits
 from stateplan.connectors.protocol import Offset
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message, TopicPartition
+    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
@@ -83,7 +82,6 @@ class Planner:
         self.ends: Offsets = {}
         self.size: float | None = None
         self.sampled = 0.0
-        self.sample: list[Message] = []
         self.told: Offset | None = None
         self.planned: float | None = None
         self.marks: Marks | None = None
@@ -371,8 +369,7 @@ class Planner:
             turn = {"turn": time.time_ns() // 1_000_000}
         self.planned = now
         ends = {place: at[place] + taken.get(place, 0) for place in places}
-        marks.renew({place: (at[place], ends[place]) for place in places if place[0] not in ids}, self.sample)
-        self.sample = []
+        marks.renew({place: (at[place], ends[place]) for place in places if place[0] not in ids})
         return self._offset(ends, ids, new, waiting) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
@@ -459,8 +456,8 @@ class Planner:
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
             place = max(behind, key=lambda p: behind[p])
-            self.sample = sample(self.brokers, place, at[place] + behind[place], behind[place])
-            self.size, self.sampled = mean_size(self.sample) or self.size, now
+            found = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
+            self.size, self.sampled = found or self.size, now
         limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
         if self.size:
             limits.append(max(1, int(self.limits.max_bytes / self.size)))

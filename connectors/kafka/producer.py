@@ -11,7 +11,6 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError
-from stateplan.connectors.kafka.bulk import Bulk
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
 from stateplan.connectors.kafka.partitioner import Partitioner, side_by_side
@@ -83,8 +82,6 @@ class Outbox:
     stopped: Callable[[], bool] = bool
     transaction_seconds: float = 0.0
     failed: list[tuple[KafkaError, Message]] = field(default_factory=list)
-    _bulk: Bulk | None = None
-    _last_topic: str = ""
     _waiting: int = 0
     _partitions: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -124,8 +121,6 @@ class Outbox:
             metadata_recovery_strategy="none",
             **idempotent,
         )
-        if limit and settings.get("delivery.report.only.error", "true").lower() == "true":
-            made._bulk = Bulk.of(made.client, made.complaints)
         return made
 
     def send(
@@ -135,7 +130,6 @@ class Outbox:
         partitioner: Partitioner,
         writer: int = 0,
         first: int = 0,
-        singly: bool = False,
     ) -> None:
         """Hands messages to the client, those of a partition in order; it may still be sending them.
 
@@ -145,8 +139,6 @@ class Outbox:
             partitioner: which partition they go to.
             writer: number of the task that writes.
             first: how many messages came before.
-            singly: whether each goes alone, and its report tells what becomes of it. In a transaction most go together
-                otherwise.
 
         Raises:
             StateplanError: as :meth:`flush`.
@@ -161,27 +153,12 @@ class Outbox:
                     some = some[side_by_side(some[KEY], known)]
                 chosen = partitioner.choose(some.height, known, writer, first)
                 first += some.height
-                self._send(some, name, chosen, singly)
+                self._send(some, name, chosen)
             self.poll()
             if self.failed:
                 raise self.undelivered()
 
-    def _send(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32], singly: bool) -> None:
-        import numpy as np
-
-        together = not singly and bool((chosen == chosen[0]).all()) and not {TIMESTAMP, HEADERS} & set(part.columns)
-        bulk = self._bulk if together else None
-        self._last_topic = topic
-        while bulk is not None and part.height >= _MANY:
-            # The last one goes alone, because its report tells in time when brokers are away. The first of those that
-            # librdkafka did not take does, because it waits for room, or tells why.
-            left = bulk.hand_over(topic, part[KEY][:-1], part[VALUE][:-1], int(chosen[0]))
-            left = np.append(left, part.height - 1)
-            self._send_singly(part[left[:1]], topic, chosen[left[:1]])
-            part, chosen = part[left[1:]], chosen[left[1:]]
-        self._send_singly(part, topic, chosen)
-
-    def _send_singly(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32]) -> None:
+    def _send(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32]) -> None:
         values, keys, partitions = part[VALUE].to_list(), part[KEY].to_list(), chosen.tolist()
         has = part.columns
         times: Sequence[int | None] = part[TIMESTAMP].to_list() if TIMESTAMP in has else ()
@@ -265,7 +242,6 @@ class Outbox:
                 return
             self._waiting = left or self._waiting
             self._check()
-            self._check_transaction()
 
     def _check(self) -> None:
         """Raises what makes further waiting useless."""
@@ -276,19 +252,6 @@ class Outbox:
         if self.stopped():
             table, servers = self.brokers.table, self.brokers.servers
             raise RunError("RUN134", reason="the job is being stopped", table=table, servers=servers)
-
-    def _check_transaction(self) -> None:
-        """Raises the client's error of a transaction that failed without a report. Such a transaction takes no message
-        at all. Any other refuses this one for its size."""
-        from confluent_kafka import KafkaException
-
-        if self._bulk is None:
-            return
-        try:
-            self.client.produce(self._last_topic, bytes(self.limit + 1))
-        except KafkaException as error:
-            if self._of_transaction(error.args[0]):
-                raise
 
     def undelivered(self) -> Exception:
         """What the messages failed of that were not delivered: a StateplanError, or the client's where it concerns
@@ -388,7 +351,7 @@ class Outbox:
         with contextlib.suppress(StateplanError, _client_error()):
             self.client.purge()
             self.poll()
-        self.client = self._bulk = None
+        self.client = None
 
     def _ask(self, call: Callable[[float], Any]) -> Any:
         return self.brokers.ask(call, self.poll, self.complaints, self.brokers.time_out)

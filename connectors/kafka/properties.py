@@ -55,6 +55,7 @@ NO_EFFECT = {
     "metrics.sample.window.ms": "the job has metrics of its own",
     "auto.include.jmx.reporter": "the job has metrics of its own",
     "max.block.ms": "delivery.timeout.ms bounds how long a message waits",
+    "delivery.report.only.error": "the sink only needs reports of errors",
     "partitioner.ignore.keys": "sink.partitioner says where messages go",
     "partitioner.adaptive.partitioning.enable": "sink.partitioner says where messages go",
     "partitioner.availability.timeout.ms": "sink.partitioner says where messages go",
@@ -113,7 +114,7 @@ SAME = frozenset(
     acks api.version.request api.version.request.timeout.ms batch.num.messages batch.size bootstrap.servers
     broker.address.family broker.address.ttl check.crcs client.dns.lookup client.id client.rack compression.codec
     compression.level compression.type connections.max.idle.ms coordinator.query.interval.ms debug
-    delivery.report.only.error delivery.timeout.ms enable.gapless.guarantee enable.idempotence enable.metrics.push
+    delivery.timeout.ms enable.gapless.guarantee enable.idempotence enable.metrics.push
     enable.sasl.oauthbearer.unsecure.jwt
     enable.sparse.connections enable.ssl.certificate.verification fetch.error.backoff.ms fetch.max.bytes
     fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms group.id https.ca.location
@@ -144,20 +145,6 @@ SAME = frozenset(
 )
 """Names of librdkafka, of which most are Java's too."""
 
-FETCHED = frozenset(
-    """
-    acks batch.num.messages batch.size bootstrap.servers client.id compression.codec compression.level compression.type
-    delivery.report.only.error delivery.timeout.ms enable.gapless.guarantee enable.idempotence group.id
-    isolation.level linger.ms max.in.flight
-    max.in.flight.requests.per.connection message.max.bytes message.send.max.retries message.timeout.ms
-    queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
-    queue.buffering.max.ms reconnect.backoff.max.ms reconnect.backoff.ms request.required.acks request.timeout.ms
-    retries retry.backoff.max.ms retry.backoff.ms security.protocol socket.timeout.ms sticky.partitioning.linger.ms
-    transaction.timeout.ms transactional.id
-    """.split()  # noqa: SIM905 - names as in the manual
-)
-"""Names of librdkafka that fetching past it honours, or that do not concern it. With any other the client reads."""
-
 KNOWN = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED, *RENAMED, *_SPECIAL})
 """Every name that an option may have, without ``properties.``"""
 
@@ -172,7 +159,6 @@ _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _WORDS = {
     "security.protocol": _SECURITY,
     "isolation.level": frozenset({"read_uncommitted", "read_committed"}),
-    "delivery.report.only.error": frozenset({"true", "false"}),
     "auto.offset.reset": frozenset({"earliest", "latest", "none"}),
 }
 

@@ -1,6 +1,4 @@
-"""Reading a range of offsets of a partition, in a worker.
-
-:mod:`.fetching` reads what it can; the client reads all else, and has the errors.
+"""Reading a split, a range of offsets of a partition, in a worker.
 
 A range may have gaps: offsets that the log compacted away, markers of transactions, and messages of transactions that
 were aborted. It has been read when a message at its end or behind it has come, or when the log says that there is no
@@ -14,17 +12,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
 from stateplan.connectors.extras import require
-from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
+from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, passes, shared_consumer
+from stateplan.connectors.kafka.splits import KafkaSplit
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from confluent_kafka import Consumer, KafkaError, Message
-
-    from stateplan.connectors.formats.messages import Ints, Messages
-    from stateplan.connectors.kafka.fetching import Fetched
 
 _MOST = 50_000
 """Messages in one batch at most: as many as are decoded in one go."""
@@ -61,85 +59,33 @@ class Batch:
 
     Attributes:
         topic, partition: where they are from.
-        offsets: of each.
-        values: of each; NULL for a tombstone.
-        told: what else was asked for: ``key``, as messages; ``timestamp``, ms since 1970; ``timestamp-type``, by
+        offsets: shape (messages,).
+        values: of each; None for a tombstone.
+        told: what else was asked for: ``key``; ``timestamp``, ms since 1970; ``timestamp-type``, by
             librdkafka's numbers; ``headers``; ``leader-epoch``.
     """
 
     topic: str
     partition: int
-    offsets: Ints
-    values: Messages
+    offsets: npt.NDArray[np.int64]
+    values: Sequence[bytes | None]
     told: Mapping[str, Sequence[Any]]
 
 
-class Range(NamedTuple):
-    """Offsets of a partition, from ``start`` up to ``stop``."""
-
-    topic: str
-    partition: int
-    start: int
-    stop: int
-
-
-def read_range(
-    brokers: Brokers, span: Range, wanted: Collection[str] = (), following: Range | None = None
-) -> Iterator[Batch]:
-    """The messages of a range, in order, in batches of bounded size.
+def read_split(brokers: Brokers, split: KafkaSplit, wanted: Collection[str] = ()) -> Iterator[Batch]:
+    """The messages of a split, in order, in batches of bounded size.
 
     Args:
         brokers: of the table.
-        span: to read.
+        split: to read.
         wanted: what of messages besides values: keys of :attr:`Batch.told`.
-        following: the range that is read next, if known: it begins to come while this one is decoded.
 
     Raises:
         RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
             RUN115, the partition ends before ``stop``.
     """
-    if span.start >= span.stop:
-        return
-    client = shared_consumer(
-        brokers,
-        auto_offset_reset="error",
-        enable_partition_eof=True,
-        fetch_wait_max_ms=20,
-        fetch_error_backoff_ms=50,
-        fetch_queue_backoff_ms=20,
-        reconnect_backoff_max_ms=1000,
-        queued_min_messages=_QUEUED,
-    )
-    fetched = _fetched(brokers, client, span, wanted)
-    if fetched is not None:
-        for offsets, values, told in fetched.read():
-            if fetched.asked and following is not None and following.topic in client.leaders:
-                client.begun = _fetched(brokers, client, following, wanted)
-                following = None
-            yield Batch(span.topic, span.partition, offsets, values, told)
-        if fetched.at >= span.stop:
-            return
-        client.rest(span.topic)
-        span = span._replace(start=fetched.at)
-    yield from _Consumed(brokers, client, span, wanted).read()
-
-
-def _fetched(brokers: Brokers, client: Shared, span: Range, wanted: Collection[str]) -> Fetched | None:
-    """The range as one that is being fetched; None where only the client may read it. Raises as :func:`read_range`."""
-    begun, client.begun = client.begun, None
-    if begun is not None and (begun.topic, begun.partition, begun.at, begun.stop, begun.wanted) == (*span, wanted):
-        return begun
-    if begun is not None:
-        begun.close()
-    links = client.links(brokers, span.topic) if span.start < span.stop else None
-    leader = None if links is None else client.leader(brokers, span.topic, span.partition)
-    if links is None or leader is None:
-        return None
-    from stateplan.connectors.kafka.fetching import Fetched
-
-    made = Fetched(links, leader, *span, wanted)
-    made.begin()
-    return made
+    if split.start < split.stop:
+        yield from _Reader(brokers, split, wanted).read()
 
 
 @contextmanager
@@ -154,18 +100,22 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _Consumed:
-    """A range that the client reads."""
+class _Reader:
+    """Reads a split."""
 
-    def __init__(
-        self,
-        brokers: Brokers,
-        client: Shared,
-        span: Range,
-        wanted: Collection[str],
-    ) -> None:
-        self.brokers, self.client = brokers, client
-        self.topic, self.partition, self.at, self.stop = span
+    def __init__(self, brokers: Brokers, split: KafkaSplit, wanted: Collection[str]) -> None:
+        self.brokers = brokers
+        self.client = shared_consumer(
+            brokers,
+            auto_offset_reset="error",
+            enable_partition_eof=True,
+            fetch_wait_max_ms=20,
+            fetch_error_backoff_ms=50,
+            fetch_queue_backoff_ms=20,
+            reconnect_backoff_max_ms=1000,
+            queued_min_messages=_QUEUED,
+        )
+        self.topic, self.partition, self.at, self.stop = split.topic, split.partition, split.start, split.stop
         self.wanted = wanted
         self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
         self._empty()
@@ -180,17 +130,12 @@ class _Consumed:
         """The messages that have come since the batches before."""
         import numpy as np
 
-        from stateplan.connectors.formats.messages import Messages
-
         offsets, values, told = self.offsets, self.values, self.told
         self._empty()
         for start in range(0, len(values), _MOST):
             part = slice(start, start + _MOST)
-            some: dict[str, Any] = {key: found[part] for key, found in told.items()}
-            if "key" in some:
-                some["key"] = Messages.of(some["key"])
-            at = np.array(offsets[part], np.int64)
-            yield Batch(self.topic, self.partition, at, Messages.of(values[part]), some)
+            some = {key: found[part] for key, found in told.items()}
+            yield Batch(self.topic, self.partition, np.array(offsets[part], np.int64), values[part], some)
 
     def read(self) -> Iterator[Batch]:
         consumer: Consumer = self.client.consumer

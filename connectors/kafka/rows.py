@@ -15,7 +15,7 @@ from stateplan.common.changelog import INSERT_ONLY, KIND, RowKind, column, colum
 from stateplan.common.errors import DataError, Place
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Format, MessageDecoder, format_options, skipping
-from stateplan.connectors.kafka.columns import layout_of
+from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.rejects import collecting, is_collecting, pass_on
 
@@ -151,10 +151,11 @@ class Rows:
             df, places = self._decoded(self.value, data, batch)
         except DataError as error:
             self._bad(error, batch, self.skip)
-        tombstones = self.upsert and not data.there.all()
+        tombstones = self.upsert and None in data
         if tombstones:
             # A tombstone has no value, though some formats read NULL as a row.
-            there = data.there[places]
+            has_value = np.fromiter((value is not None for value in data), np.bool_, len(data))
+            there = has_value[places]
             df, places = df.filter(pl.Series(there)), places[there]
         kinds = df[KIND] if self.changes and KIND in df.columns else None
         if self.key is None:
@@ -168,7 +169,7 @@ class Rows:
             live = live.with_columns(pl.Series(KIND, np.zeros(len(places), np.int8)) if kinds is None else kinds)
         live = _paired(live, _named(keys, self.keys, of, leave=self.values), of)
         if tombstones:
-            gone = _named(keys, self.keys, of).filter(pl.Series(~data.there[of]))
+            gone = _named(keys, self.keys, of).filter(pl.Series(~has_value[of]))
             gone = gone.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
             live = pl.concat([live, gone], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None

@@ -15,21 +15,17 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.errors import RunError
 from stateplan.connectors.alignment import Aligner
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
-from stateplan.connectors.kafka.limits import Limits
 from stateplan.connectors.kafka.planning import Planner, splits_between
-from stateplan.connectors.kafka.reading import Range, read_range
+from stateplan.connectors.kafka.reading import read_split
 from stateplan.connectors.kafka.rows import Rows
-from stateplan.connectors.kafka.splits import KafkaSplit, merged, with_following
-from stateplan.connectors.kafka.starts import Bound
-from stateplan.connectors.kafka.tables import END, START, topics_of
+from stateplan.connectors.kafka.splits import KafkaSplit, merged
+from stateplan.connectors.kafka.tables import END, START, Bound, Limits, topics_of
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
 from stateplan.connectors.splits import AssignedSplit
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
-
-"""The key of the split that the same task reads next, or None."""
 
 _AT_START = 10.0
 """For how many seconds brokers may be silent before the job has started."""
@@ -130,15 +126,12 @@ class KafkaSource(OffsetSource[KafkaSplit]):
         self.planner.commit(end)
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[KafkaSplit]]:
-        return with_following(merged(super().splits(batch)))
+        return merged(super().splits(batch))
 
     def read(self, split: KafkaSplit) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
-        following = split.following
         with self._refusable():
-            for batch in read_range(
-                self.brokers, _range(split), self.rows.wanted, None if following is None else _range(following)
-            ):
+            for batch in read_split(self.brokers, split, self.rows.wanted):
                 yield self.rows.frame(batch)
 
     @contextmanager
@@ -155,7 +148,3 @@ class KafkaSource(OffsetSource[KafkaSplit]):
     def _end_clients(self) -> None:
         self._planner = None
         forget_consumers(self.brokers)
-
-
-def _range(split: KafkaSplit) -> Range:
-    return Range(split.topic, split.partition, split.start, split.stop)

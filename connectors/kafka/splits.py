@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from stateplan.connectors.splits import AssignedSplit, Split
 
@@ -16,17 +15,12 @@ class KafkaSplit(Split):
     Attributes:
         topic, partition: where they are.
         start, stop: offset of the first one, and behind the last one.
-        following: what this worker reads next, so that it can be asked for meanwhile; not part of a plan.
     """
 
     topic: str
     partition: int
     start: int
     stop: int
-    following: KafkaSplit | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in super().to_json().items() if key != "following"}
 
 
 def merged(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
@@ -39,10 +33,3 @@ def merged(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[
         else:
             out.append(at)
     return out
-
-
-def with_following(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
-    """Splits that name the one behind them."""
-    ahead = [at.split for at in assigned[1:]]
-    pairs = zip(assigned, [*ahead, None], strict=True) if assigned else ()
-    return [replace(at, split=replace(at.split, following=following)) for at, following in pairs]

@@ -1,4 +1,5 @@
-"""The rules for the options of Kafka tables, and what they say: topics, where a source begins and where it ends.
+"""The rules for the options of Kafka tables, and what they say: topics, where a source begins and ends, how much a
+micro-batch reads, and which columns are in the key and in the value of a message.
 
 Source: Flink's ``KafkaConnectorOptionsUtil``.
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stateplan.common.changelog import INSERT_ONLY
-from stateplan.common.errors import OptionError, Place
+from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.options import list_of
-from stateplan.connectors.formats.base import Format
+from stateplan.connectors.formats.base import Fields, Format
 from stateplan.connectors.kafka.properties import PREFIX
+from stateplan.connectors.protocol import SourceTable
 
 START, END = "scan.startup", "scan.bounded"
 """What the options begin with that say where a source begins, and where it ends."""
@@ -128,3 +131,132 @@ def specific_offsets(options: Mapping[str, str], key: str, place: Place | None =
             raise OptionError("OPT134.negative", partition=match[1], offset=match[2], key=key, place=place)
         found[int(match[1])] = int(match[2])
     return found
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where a source begins, or ends.
+
+    Attributes:
+        mode: of ``scan.startup.mode`` or ``scan.bounded.mode``.
+        millis: ms since 1970, for the mode ``timestamp``.
+        offsets: partition to offset, for ``specific-offsets``.
+    """
+
+    mode: str
+    millis: int = 0
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(options: Mapping[str, str], prefix: str) -> Bound:
+        """What the options of a table say that begin with ``prefix``, and that have been checked."""
+        mode, key = mode_of(options, prefix), f"{prefix}.specific-offsets"
+        if mode == "timestamp":
+            return Bound(mode, int(options[f"{prefix}.timestamp-millis"]))
+        return Bound(mode, offsets=specific_offsets(options, key) if mode == "specific-offsets" else {})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a micro-batch.
+
+    Attributes:
+        max_rows: messages at most; None for any number.
+        max_bytes: bytes at most, about.
+        min_rows: messages at least; None for any number.
+        max_delay: how many seconds after the one before it no longer waits for ``min_rows``.
+
+    Source: Spark's ``maxOffsetsPerTrigger``, ``minOffsetsPerTrigger`` and ``maxTriggerDelay``.
+    """
+
+    max_rows: int | None
+    max_bytes: int
+    min_rows: int | None
+    max_delay: float
+
+    @staticmethod
+    def of(table: SourceTable) -> Limits:
+        """Those of a table, whose options have been checked."""
+        return Limits(
+            table.value("scan.max-rows-per-batch"),
+            table.value("scan.max-bytes-per-batch"),
+            table.value("scan.min-rows-per-batch"),
+            table.value("scan.max-batch-delay") / 1000,
+        )
+
+    def waits(self, rows: int, since: float | None, idle_timeout: float) -> bool:
+        """Whether a micro-batch waits for more messages.
+
+        Args:
+            rows: messages that there are.
+            since: seconds since the last micro-batch; None before the first one.
+            idle_timeout: seconds; 0 for never. No partition with messages may become idle meanwhile.
+        """
+        if self.min_rows is None or rows >= self.min_rows or since is None:
+            return False
+        return since < (min(self.max_delay, idle_timeout / 2) if idle_timeout else self.max_delay)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the columns of a table are in its messages.
+
+    Source: Flink's ``KafkaConnectorOptionsUtil.createKeyFormatProjection`` and ``createValueFormatProjection``.
+
+    Attributes:
+        key: positions of the columns in the key, in the order of the key.
+        value: the same of the value.
+        prefix: that the names of the columns in the key have in the table, and not in the key.
+    """
+
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    prefix: str = ""
+
+    def key_fields(self, fields: Fields) -> Fields:
+        """Name and type of the fields of a key.
+
+        Args:
+            fields: the physical columns of the table.
+        """
+        return tuple((fields[i][0].removeprefix(self.prefix), fields[i][1]) for i in self.key)
+
+    def value_fields(self, fields: Fields) -> Fields:
+        """The same of a value."""
+        return tuple(fields[i] for i in self.value)
+
+
+def layout_of(
+    options: Mapping[str, str], fields: Fields, primary_key: Sequence[str] = (), place: Place | None = None
+) -> Layout:
+    """The layout of a table.
+
+    Args:
+        options: of the table, as written.
+        fields: its physical columns.
+        primary_key: for a table whose key is its primary key, as with ``upsert-kafka``.
+        place: of the table.
+
+    Raises:
+        OptionError: OPT140, the options of the key do not go together, or do not fit the columns; OPT105.
+    """
+    names = [name for name, _ in fields]
+    prefix = options.get("key.fields-prefix", "")
+    wanted = list(primary_key) or list(list_of(options, "key.fields"))
+    if "key.format" not in options:
+        if "key.fields" in options:
+            raise OptionError("OPT140", key="key.fields", what="the format of the key", place=place)
+        wanted = []
+    elif not wanted:
+        raise OptionError("OPT140", key="key.format", what="the columns of the key", place=place)
+    for name in wanted:
+        if name not in names:
+            raise OptionError("OPT140.unknown", name=name, names=names, place=place, hint=nearest(name, names))
+        if not name.startswith(prefix):
+            raise OptionError("OPT140.prefix", name=name, prefix=prefix, place=place)
+    key = tuple(map(names.index, wanted))
+    everything = options.get("value.fields-include", "ALL").upper() == "ALL"
+    if everything and prefix:
+        raise OptionError("OPT140", key="key.fields-prefix", what="values without the columns of the key", place=place)
+    value = tuple(i for i in range(len(names)) if everything or i not in key)
+    return Layout(key, value, prefix)

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.errors import RunError, StateplanError
 from stateplan.connectors.kafka.client import Brokers, Complaints
 from stateplan.connectors.kafka.encode import TOPIC
 from stateplan.connectors.kafka.partitioner import Partitioner
@@ -214,7 +214,7 @@ class Transactions:
                 return
             outbox = self.ready()
             try:
-                self._transaction(outbox, parts(), ledger.hand(epoch), singly=attempt > 1)
+                self._transaction(outbox, parts(), ledger.hand(epoch))
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
                 found = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
@@ -226,15 +226,13 @@ class Transactions:
             except BaseException as error:
                 away = isinstance(error, RunError) and error.code in ("RUN110", "RUN130")
                 self._abort(outbox, keep=not away)
-                # In arrays only some messages tell what became of them, and the one to blame may be another.
-                if attempt > 1 or not isinstance(error, DataError):
-                    raise
+                raise
             else:
                 self._found = ledger.hand(epoch)
                 ledger.note(self.name, epoch)
                 return
 
-    def _transaction(self, outbox: Outbox, parts: Iterable[Part], hand: Mark, singly: bool) -> None:
+    def _transaction(self, outbox: Outbox, parts: Iterable[Part], hand: Mark) -> None:
         from confluent_kafka import TopicPartition
 
         outbox.failed.clear()
@@ -242,7 +240,7 @@ class Transactions:
         self._begun = time.monotonic()
         sent, marked = 0, self.topic or ""
         for writer, messages in parts:
-            outbox.send(messages, self.topic, self.partitioner, writer, sent, singly)
+            outbox.send(messages, self.topic, self.partitioner, writer, sent)
             sent += messages.height
             marked = marked or (messages[TOPIC][0] if messages.height else "")
         outbox.flush()

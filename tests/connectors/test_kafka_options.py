@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, KafkaException
 from stateplan.common.errors import OptionError, StateplanError
 from stateplan.common.types import parse_type
 from stateplan.connectors.kafka.client import Brokers
-from stateplan.connectors.kafka.columns import layout_of
 from stateplan.connectors.kafka.properties import SAME, check, translated
+from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.registry import find_connector
 from tests.connectors.test_kafka_source import EARLIEST, made, table
 

@@ -1,33 +1,34 @@
-"""Ranges of offsets of a Kafka partition, as a worker reads them: their batches, and when fetching stops; and what the
-process has that plans them."""
+"""Ranges of offsets of a Kafka partition, as a worker reads them: their messages and batches, and when the client stops
+asking for more; and what the process has that plans them."""
 
 from __future__ import annotations
 
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from stateplan.common.types import parse_type
 from stateplan.connectors.kafka import reading
 from stateplan.connectors.kafka.client import Brokers, close_consumers
-from stateplan.connectors.kafka.reading import Range
 from stateplan.connectors.kafka.source import KafkaSource
+from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import find_connector, find_format
-from tests.support.kafka import Kafka
+from tests.support.kafka import SILENT, Kafka
 
-CLIENT = {"check.crcs": "true"}
-"""A setting with which the client reads."""
-
+ALL = ("key", "timestamp", "headers")
 TOTAL = 1000
 VALUES = [str(i).encode() for i in range(TOTAL)]
 
 
-def by_client(kafka: Kafka) -> Brokers:
-    return Brokers("t", "kafka", {"bootstrap.servers": kafka.servers, **CLIENT})
+def brokers(kafka: Kafka, **more: str) -> Brokers:
+    return Brokers("t", "kafka", {"bootstrap.servers": kafka.servers, **more})
 
 
 @pytest.mark.parametrize(
@@ -41,9 +42,8 @@ def test_batches_are_small_and_hold_the_whole_range(
     kafka.produce(topic, VALUES, keys=VALUES)
     for name, value in (("_HELD", held), ("_MOST", most), ("_ASKED", 50)):
         monkeypatch.setattr(reading, name, value)
-    brokers = by_client(kafka)
     found, fetching = [], []
-    for batch in reading.read_range(brokers, Range(topic, 0, start, stop), ["key"]):
+    for batch in reading.read_split(brokers(kafka), KafkaSplit(topic, 0, start, stop), ["key"]):
         assert len(batch.values) == len(batch.offsets) == len(batch.told["key"]) <= most
         assert list(batch.told["key"]) == list(batch.values)
         found += list(zip(batch.offsets, batch.values, strict=True))
@@ -68,12 +68,84 @@ def test_a_reader_that_stops_early_stops_fetching(kafka: Kafka, monkeypatch: pyt
     kafka.produce(topic, VALUES)
     for name in ("_HELD", "_MOST", "_ASKED"):
         monkeypatch.setattr(reading, name, 100)
-    batches = reading.read_range(by_client(kafka), Range(topic, 0, 0, TOTAL))
+    batches = reading.read_split(brokers(kafka), KafkaSplit(topic, 0, 0, TOTAL))
     assert list(next(batches).offsets) == list(range(100))
     assert _fetching()
     assert isinstance(batches, Generator)
     batches.close()
     assert not _fetching()
+    close_consumers()
+
+
+def messages(kafka: Kafka, topic: str, start: int, stop: int, **more: str) -> list[tuple[Any, ...]]:
+    """Offset, value, key, time and headers of each message of a range."""
+    found: list[tuple[Any, ...]] = []
+    for batch in reading.read_split(brokers(kafka, **more), KafkaSplit(topic, 0, start, stop), ALL):
+        key, when, headers = (batch.told[name] for name in ALL)
+        found += zip(batch.offsets.tolist(), batch.values, key, when, [of or None for of in headers], strict=True)
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("together", [1, 100])
+def test_messages_of_several_shapes(kafka: Kafka, codec: str, together: int) -> None:
+    """With and without key, value and headers; they are new, because brokers remove old ones."""
+    topic, now, produced = kafka.topic(), int(time.time() * 1000), []
+    own: dict[str, Any] = {"compression.type": codec, "batch.num.messages": together, "linger.ms": 20}
+    producer = Producer({"bootstrap.servers": kafka.servers, **own, **SILENT})
+    for i in range(300):
+        value = None if i % 7 == 3 else f"{i} {'x' * (i % 150)}".encode()
+        key = None if i % 5 == 2 else f"key{i}".encode()
+        headers: list[tuple[str, bytes | None]] = [(f"h{j}", None if j else str(i).encode()) for j in range(i % 3)]
+        producer.produce(topic, value, key, 0, timestamp=now + i * 37 % 1000, headers=headers)
+        produced.append((i, value, key, now + i * 37 % 1000, headers or None))
+    assert producer.flush(20) == 0
+    for start, stop in [(0, 300), (17, 297), (299, 300), (100, 101)]:
+        assert messages(kafka, topic, start, stop) == produced[start:stop]
+    close_consumers()
+
+
+def test_transactions(kafka: Kafka) -> None:
+    """Committed and aborted ones, of several producers at a time, and of one that aborts and then commits."""
+    topic, n = kafka.topic(), 40
+    kafka.produce(topic, [b"before"])
+    with kafka.transaction() as good, kafka.transaction(commit=False) as bad:
+        for i in range(n):
+            for producer, name in ((good, "good"), (bad, "bad")):
+                producer.produce(topic, f"{name}{i}".encode(), partition=0)
+                if i % 10 == 0:
+                    producer.flush(10)
+    with kafka.transaction() as changes:
+        changes.produce(topic, b"worse", partition=0)
+        changes.flush(10)
+        changes.abort_transaction(10)
+        changes.begin_transaction()
+        changes.produce(topic, b"better", partition=0)
+    end = max(message.offset() for message in kafka.consume(topic)) + 1
+    for level, expected in (
+        ("read_committed", {"before", "better", *(f"good{i}" for i in range(n))}),
+        ("read_uncommitted", {"before", "better", "worse", *(f"{k}{i}" for i in range(n) for k in ("good", "bad"))}),
+    ):
+        whole = messages(kafka, topic, 0, end, **{"isolation.level": level})
+        assert {row[1].decode() for row in whole} == expected
+        assert len(whole) == len(expected)
+        for start in (1, n, 2 * n):
+            part = messages(kafka, topic, start, end, **{"isolation.level": level})
+            assert part == [row for row in whole if row[0] >= start]
+    close_consumers()
+
+
+def test_splits_of_several_partitions_one_after_another(kafka: Kafka) -> None:
+    """The same client reads them, with nothing of one in another, also when one is not read to its end."""
+    topic = kafka.topic(4)
+    for partition in range(4):
+        kafka.produce(topic, [f"{partition} {i}" for i in range(100)], partition=partition)
+    of = brokers(kafka)
+    next(reading.read_split(of, KafkaSplit(topic, 3, 0, 50)))
+    for _ in range(3):
+        for partition in range(4):
+            found = [v for batch in reading.read_split(of, KafkaSplit(topic, partition, 10, 90)) for v in batch.values]
+            assert found == [f"{partition} {i}".encode() for i in range(10, 90)]
     close_consumers()
 
 
@@ -95,7 +167,7 @@ def test_planning_starts_without_what_reading_needs(kafka: Kafka) -> None:
     code = (
         "import pickle, sys; source = pickle.load(sys.stdin.buffer); start = source.initial_offset(); "
         "splits = source.plan(start, source.latest_offset(start)); "
-        "print(source.idle_timeout, sum(s['stop'] - s['start'] for s in splits), 'polars' in sys.modules)"
+        "print(source.idle_timeout, sum(s.stop - s.start for s in splits), 'polars' in sys.modules)"
     )
     data = pickle.dumps(source.for_planning())
     run = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True, timeout=60)

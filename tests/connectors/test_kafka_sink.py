@@ -375,10 +375,9 @@ def test_an_abortable_error_is_tried_again(kafka: Kafka, monkeypatch: pytest.Mon
     sink: Any = make(kafka.servers, topic, **EXACT, uid=topic)
     real = transactions.Transactions._transaction
 
-    def sometimes(self: Any, outbox: Any, parts: Any, epoch: int, singly: bool) -> None:
-        assert singly == (fails != [1, 2])
+    def sometimes(self: Any, outbox: Any, parts: Any, epoch: int) -> None:
         if not fails:
-            return real(self, outbox, parts, epoch, singly)
+            return real(self, outbox, parts, epoch)
         outbox.client.begin_transaction()
         outbox.send(next(iter(parts))[1], topic, self.partitioner)
         if fails.pop() == 2:

@@ -22,10 +22,10 @@ from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import parse_type
 from stateplan.connectors.alignment import Alignment, PartWatermarks
 from stateplan.connectors.kafka.client import close_consumers
-from stateplan.connectors.kafka.limits import Limits
 from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
 from stateplan.connectors.kafka.source import KafkaSource
 from stateplan.connectors.kafka.splits import merged
+from stateplan.connectors.kafka.tables import Limits
 from stateplan.connectors.protocol import Offset, SourceTable
 from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
 from stateplan.connectors.splits import AssignedSplit

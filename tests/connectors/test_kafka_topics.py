@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateplan.common.errors import RunError
-from stateplan.connectors.kafka import peeking
+from stateplan.connectors.kafka import samples
 from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.protocol import Offset
 from tests.connectors.test_kafka_source import Job, numbers, rows, source
@@ -91,7 +91,7 @@ def test_marks_are_renewed_and_those_of_deleted_messages_say_nothing(
     kafka.produce(topic, numbers(3))
     assert job.next() == [3]
     assert job.at["marks"] == first  # it is not a minute old
-    monkeypatch.setattr(peeking, "_MARKED_EVERY", 0.0)
+    monkeypatch.setattr(samples, "_MARKED_EVERY", 0.0)
     kafka.produce(topic, numbers(4))
     assert job.next() == [4]
     assert job.at["marks"][topic]["0"][0] == 3

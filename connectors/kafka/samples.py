@@ -1,4 +1,4 @@
-"""A look at single messages, next to the driver: how large they are, and whether a topic is the one that was read.
+"""Single messages that planning reads: how large they are, and whether a topic is the one that was read.
 
 Brokers of before Kafka 2.8 tell no ids of topics. For some partitions of each of their topics a checkpoint keeps a
 mark: the offset of a message, and its fingerprint. In a topic that was deleted and created anew, another message has
@@ -34,8 +34,8 @@ _LOOKED_FOR = 5.0
 _LITTLE = 65_536
 
 
-def sample(brokers: Brokers, place: Place, end: int, rows: int) -> list[Message]:
-    """The last messages before an offset, if they come.
+def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | None:
+    """The mean size of the last messages before an offset, in bytes; None if none of them comes.
 
     Args:
         brokers: of the table.
@@ -48,12 +48,8 @@ def sample(brokers: Brokers, place: Place, end: int, rows: int) -> list[Message]
     """
     count = min(_SAMPLE, rows)
     with _reading(brokers, {place: end - count}) as consumer:
-        return [message for message in consumer.consume(count, _SAMPLED_FOR) if message.error() is None]
-
-
-def mean_size(messages: Sequence[Message]) -> float | None:
-    """The mean size of messages, in bytes; None for none."""
-    sizes = [len(m.value() or b"") + len(m.key() or b"") for m in messages]
+        messages = [message for message in consumer.consume(count, _SAMPLED_FOR) if message.error() is None]
+    sizes = [len(message.value() or b"") + len(message.key() or b"") for message in messages]
     return max(1.0, sum(sizes) / len(sizes)) if sizes else None
 
 
@@ -81,7 +77,7 @@ class Marks:
             out.setdefault(topic, {})[str(number)] = [*mark]
         return out
 
-    def renew(self, spans: Mapping[Place, tuple[int, int]], sampled: Sequence[Message]) -> None:
+    def renew(self, spans: Mapping[Place, tuple[int, int]]) -> None:
         """Checks the marks of topics, and makes new ones, once a minute for each topic.
 
         A mark stands before the offset that is read next, so that a topic without its offset is shorter than what has
@@ -89,7 +85,6 @@ class Marks:
 
         Args:
             spans: of partitions, the offset at which a micro-batch begins, and the one at which it ends.
-            sampled: messages that have been read already, of which a mark costs nothing.
 
         Raises:
             RunError: RUN115, as :meth:`check`.
@@ -100,15 +95,9 @@ class Marks:
         topics = {topic for topic, _ in due}
         places = [place for topic in topics for place in sorted(p for p in due if p[0] == topic)[:_MARKED]]
         self.check(places)
-
-        def before(message: Message) -> bool:
-            return _place(message) in due and message.offset() < due[_place(message)][1]
-
-        found = {_place(message): message for message in filter(before, sampled)}
-        read = {topic for topic, _ in found}
-        first = self._first({place: due[place][0] for place in places if place[0] not in read})
-        found |= {place: message for place, message in first.items() if before(message)}
-        self._kept |= {place: (message.offset(), _fingerprint(message)) for place, message in found.items()}
+        for place, message in self._first({place: due[place][0] for place in places}).items():
+            if message.offset() < due[place][1]:
+                self._kept[place] = message.offset(), _fingerprint(message)
         self._renewed |= dict.fromkeys(topics, now)
 
     def check(self, places: Collection[Place]) -> set[Place]:

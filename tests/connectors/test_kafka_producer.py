@@ -1,33 +1,25 @@
-"""Messages that go to librdkafka together: the same ones arrive as when each goes alone."""
+"""What a producer does with the messages of a frame: partitions, order, headers and times."""
 
 from __future__ import annotations
 
 import gc
 import itertools
-import weakref
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 import pytest
-from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateplan.common.errors import OptionError
 from stateplan.connectors.kafka import producer
-from stateplan.connectors.kafka.bulk import Bulk
 from stateplan.connectors.kafka.client import Brokers
 from stateplan.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
 from stateplan.connectors.kafka.partitioner import Partitioner, murmur2, side_by_side
-from stateplan.connectors.kafka.properties import check
-from tests.connectors.test_kafka_sink import EXACT, make, rows, write
-from tests.support.kafka import SILENT, Kafka
+from tests.support.kafka import Kafka
 
-DATA = st.none() | st.binary(max_size=12)
 _NUMBERS = itertools.count()
-MESSAGES = st.lists(st.tuples(DATA, DATA), min_size=2, max_size=60)
 
 
 def frame(messages: list[tuple[bytes | None, bytes | None]], **more: list[Any]) -> pl.DataFrame:
@@ -37,7 +29,7 @@ def frame(messages: list[tuple[bytes | None, bytes | None]], **more: list[Any]) 
 
 def outbox(servers: str, **more: str) -> producer.Outbox:
     properties = {"bootstrap.servers": servers, **{name.replace("_", "."): text for name, text in more.items()}}
-    fixed = {"transactional.id": f"bulk-{next(_NUMBERS)}", "transaction.timeout.ms": 60_000}
+    fixed = {"transactional.id": f"producer-{next(_NUMBERS)}", "transaction.timeout.ms": 60_000}
     made = producer.Outbox.of(Brokers("t", "kafka", properties), fixed)
     made.client.init_transactions(10)
     return made
@@ -58,54 +50,36 @@ def found(kafka: Kafka, topic: str) -> dict[int, list[tuple[Any, Any]]]:
     return made
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_are_many() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer, "_MANY", 2)
-        yield
-
-
 @pytest.fixture(scope="module")
-def both(kafka: Kafka) -> Iterator[producer.Outbox]:
+def transactional(kafka: Kafka) -> Iterator[producer.Outbox]:
     made = outbox(kafka.servers)
     yield made
     made.close()
 
 
-@settings(max_examples=25)
-@given(MESSAGES)
-def test_together_or_alone_the_same_messages_arrive(
-    kafka: Kafka, both: producer.Outbox, messages: list[tuple[bytes | None, bytes | None]]
-) -> None:
-    together, alone = kafka.topic(3), kafka.topic(3)
-    keyed = [(key or b"k", value) for key, value in messages]  # a message without a key goes anywhere
-    sent(both, frame(keyed), together)
-    sent(both, frame(keyed), alone, singly=True)
-    assert found(kafka, together) == found(kafka, alone)
-    one = kafka.topic(1)
-    sent(both, frame(messages), one)
-    assert found(kafka, one) == {0: messages}
-
-
-def test_a_part_of_a_frame_has_its_own_bytes(kafka: Kafka, both: producer.Outbox) -> None:
+def test_a_part_of_a_frame_has_its_own_bytes(kafka: Kafka, transactional: producer.Outbox) -> None:
     messages = [(b"key %d" % n, b"value %d" % n) for n in range(100)]
     topic = kafka.topic()
-    sent(both, frame(messages)[40:70], topic)
+    sent(transactional, frame(messages)[40:70], topic)
     assert found(kafka, topic) == {0: messages[40:70]}
     empty = kafka.topic()
-    sent(both, frame([(b"", b"")] * 3), empty)
+    sent(transactional, frame([(b"", b"")] * 3), empty)
     assert found(kafka, empty) == {0: [(b"", b"")] * 3}
 
 
-@pytest.mark.parametrize("kind", ["default", "fixed", "round-robin"])
-def test_partitions(kafka: Kafka, both: producer.Outbox, kind: str) -> None:
-    messages = [(b"key %d" % n, b"value") for n in range(30)]
-    topics = kafka.topic(4), kafka.topic(4)
-    for topic, singly in zip(topics, (False, True), strict=True):
-        sent(both, frame(messages), topic, partitioner=Partitioner(kind), writer=6, singly=singly)
-    together, alone = (found(kafka, topic) for topic in topics)
-    assert together == alone
-    assert {"default": 4, "fixed": 1, "round-robin": 4}[kind] == len(together)
+@pytest.mark.parametrize(("kind", "expected"), [("default", None), ("fixed", [2]), ("round-robin", [0, 1, 2, 3])])
+def test_partitions(kafka: Kafka, transactional: producer.Outbox, kind: str, expected: list[int] | None) -> None:
+    messages = [(b"key %d" % n, b"%d" % n) for n in range(30)]
+    topic = kafka.topic(4)
+    sent(transactional, frame(messages), topic, partitioner=Partitioner(kind), writer=6)
+    arrived = found(kafka, topic)
+    assert sorted(m for part in arrived.values() for m in part) == sorted(messages)
+    assert sorted(arrived) == (expected or [0, 1, 2, 3])
+    for number, part in arrived.items():
+        if kind == "default":
+            assert {(slow_murmur2(key) & 0x7FFFFFFF) % 4 for key, _ in part} == {number}
+        else:
+            assert part == [m for n, m in enumerate(messages) if kind == "fixed" or n % 4 == number]
 
 
 @settings(max_examples=200)
@@ -131,14 +105,13 @@ def slow_murmur2(key: bytes) -> int:
     return made ^ made >> 15
 
 
-@pytest.mark.parametrize("singly", [False, True])
 def test_messages_of_a_partition_stand_together_and_those_of_a_key_in_order(
-    kafka: Kafka, both: producer.Outbox, singly: bool
+    kafka: Kafka, transactional: producer.Outbox
 ) -> None:
     messages = [(b"%d" % (n % 7) * (n % 7) if n % 5 else None, b"%d" % n) for n in range(200)]
     messages += [(b"long" * 1000, b"%d" % n) for n in range(5)]
     topic = kafka.topic(3)
-    sent(both, frame(messages), topic, singly=singly)
+    sent(transactional, frame(messages), topic)
     arrived = found(kafka, topic)
     for key in {key for key, _ in messages} - {None}:
         where = [part for part in arrived.values() if key in dict(part)]
@@ -156,11 +129,11 @@ def test_messages_of_a_partition_stand_together_and_those_of_a_key_in_order(
         assert mine == sorted(mine)
 
 
-def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
+def test_rows_name_their_topics(kafka: Kafka, transactional: producer.Outbox) -> None:
     one, other = kafka.topic(2), kafka.topic(2)
     messages = [(None, b"%d" % n) for n in range(12)]
     names = [one] * 5 + [other] * 4 + [one] * 3
-    sent(both, frame(messages, **{TOPIC: names}), None, partitioner=Partitioner("round-robin"))
+    sent(transactional, frame(messages, **{TOPIC: names}), None, partitioner=Partitioner("round-robin"))
     assert found(kafka, one) == {
         0: [messages[n] for n in (0, 2, 4, 10)],
         1: [messages[n] for n in (1, 3, 9, 11)],
@@ -168,10 +141,10 @@ def test_rows_name_their_topics(kafka: Kafka, both: producer.Outbox) -> None:
     assert found(kafka, other) == {0: [messages[n] for n in (5, 7)], 1: [messages[n] for n in (6, 8)]}
 
 
-def test_headers_and_times_go_with_their_messages(kafka: Kafka, both: producer.Outbox) -> None:
+def test_headers_and_times_go_with_their_messages(kafka: Kafka, transactional: producer.Outbox) -> None:
     topic = kafka.topic()
     headers = [[{"key": "h", "value": b"%d" % n}] for n in range(3)]
-    sent(both, frame([(None, b"v")] * 3, **{HEADERS: headers, TIMESTAMP: [5, 6, 7]}), topic)
+    sent(transactional, frame([(None, b"v")] * 3, **{HEADERS: headers, TIMESTAMP: [5, 6, 7]}), topic)
     arrived = kafka.consume(topic)
     assert [m.headers() for m in arrived] == [[("h", b"%d" % n)] for n in range(3)]
     assert [m.timestamp()[1] for m in arrived] == [5, 6, 7]
@@ -186,60 +159,9 @@ def test_a_full_queue_is_waited_for(kafka: Kafka) -> None:
     out.close()
 
 
-def test_most_go_together_in_transactions(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-    real = Bulk.hand_over
-
-    def counted(self: Bulk, topic: str, keys: pl.Series, values: pl.Series, partition: int) -> Any:
-        counts.append(len(values))
-        return real(self, topic, keys, values, partition)
-
-    monkeypatch.setattr(Bulk, "hand_over", counted)
-    messages = frame([(None, b"v")] * 1000)
-    for more, expected in (({}, [999]), ({"delivery_report_only_error": "false"}, [])):
-        counts.clear()
-        out = outbox(kafka.servers, **more)
-        topic = kafka.topic()
-        sent(out, messages, topic)
-        assert counts == expected
-        assert len(kafka.consume(topic)) == 1000
-        out.close()
-    plain = producer.Outbox.of(Brokers("t", "kafka", {"bootstrap.servers": kafka.servers}))
-    plain.send(messages, kafka.topic(), Partitioner())
-    plain.flush()
-    assert counts == []
-    plain.close()
-
-
-def test_the_switch_is_an_option_of_the_table(kafka: Kafka) -> None:
-    for text, expected in (("true", True), ("FALSE", False)):
-        sink: Any = make(kafka.servers, kafka.topic(), **EXACT, **{"properties.delivery.report.only.error": text})
-        write(sink, rows(("a", 1), ("b", 2)))
-        assert (sink._transactions().ready()._bulk is not None) == expected
-        sink.close()
-    with pytest.raises(OptionError, match="OPT132"):
-        check({"delivery.report.only.error": "seldom"})
-
-
-def test_a_client_that_is_not_as_expected_is_left_alone(kafka: Kafka) -> None:
-    def complain(error: object) -> None:
-        """Nothing."""
-
-    client = Producer({"bootstrap.servers": kafka.servers, "error_cb": complain, **SILENT})
-    assert Bulk.of(client, complain) is not None
-    assert Bulk.of(client, lambda error: None) is None
-    assert Bulk.of(object(), complain) is None
-
-    class Other:
-        """An object of Python, as a client might be one day."""
-
-    assert Bulk.of(Other(), complain) is None
-
-
 def test_a_producer_that_is_given_up_ends(kafka: Kafka) -> None:
     out = outbox(kafka.servers)
-    assert out._bulk is not None
-    ends = weakref.ref(out._bulk)
+    client = id(out.client)
     out.close()
     gc.collect()
-    assert ends() is None
+    assert client not in map(id, gc.get_objects())
