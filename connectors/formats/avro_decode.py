@@ -24,7 +24,7 @@ from stateplan.common.frozen import Frozen
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import build_series
 from stateplan.connectors.extras import require
-from stateplan.connectors.formats.avro_columns import RefusedError, frame_reader
+from stateplan.connectors.formats.avro_container import RefusedError, frame_reader
 from stateplan.connectors.formats.avro_files import ContainerError, blocks, write_long
 from stateplan.connectors.formats.avro_json import decoded
 from stateplan.connectors.formats.avro_schema import (

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import CatalogError, DataError, OptionError, Place, StateplanError
 from stateplan.common.types import LogicalType, parse_type, row_type
-from stateplan.connectors.formats.avro_columns import RefusedError, frame_reader
+from stateplan.connectors.formats.avro_container import RefusedError, frame_reader
 from stateplan.connectors.formats.avro_decode import DatumReader, RowReader
 from stateplan.connectors.formats.avro_schema import event_schema, schema_text, table_schema
 from stateplan.connectors.formats.base import Fields
