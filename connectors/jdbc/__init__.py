@@ -22,14 +22,14 @@ _CONNECTION = (
     Option(
         "url",
         OptionType.STRING,
-        "The database: `jdbc:postgresql://host:port/database`, with properties of the connection behind `?`. Other "
+        "The database: `jdbc:postgresql://host:port/database`, with properties of the connection after `?`. Other "
         "databases are refused.",
         required=True,
     ),
     Option(
         "table-name",
         OptionType.STRING,
-        "The table, `table` or `schema.table`. A name in double quotes is taken as it is; another one is also found in "
+        "The table, `table` or `schema.table`. A name in double quotes is used exactly. Another name is also found in "
         "lower case, as in SQL.",
         required=True,
     ),
