@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from stateplan.cli.exit_codes import ExitCode
 from tests.support.gateway_server import FailedError, GatewayClient, GatewayServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -93,13 +93,6 @@ class World:
         return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.05)
-
-
 def counts(lines: Counter[str]) -> dict[int, int]:
     """The rows that changes amount to."""
     rows: Counter[tuple[int, int]] = Counter()
@@ -120,7 +113,7 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
     finished = session.start("INSERT INTO out_1 SELECT id FROM few")
     failed = session.start("INSERT INTO out_2 SELECT id FROM broken")
     stopped = session.start("INSERT INTO out_3 SELECT id FROM endless")
-    until(lambda: session.jobs()[finished] == "FINISHED" and session.jobs()[failed] == "FAILED")
+    until(lambda: session.jobs()[finished] == "FINISHED" and session.jobs()[failed] == "FAILED", 120)
     session.run(f"STOP JOB '{stopped}'")
     ended = {finished: "FINISHED", failed: "FAILED", stopped: "CANCELED"}
     session.run("SET 'pipeline.name' = 'the one that goes on'")
@@ -132,7 +125,7 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
     listed = {row[0]: row for row in session.run("SHOW JOBS")}
 
     # kill -9 in the middle of the job, while statements are being submitted
-    until(lambda: world.copied() >= 4 * ROWS)
+    until(lambda: world.copied() >= 4 * ROWS, 120)
     told = submit_and_kill(world)
     early = {path: path.stat().st_mtime_ns for path in (world.data / "copied").glob("part-*")}
     assert 4 * ROWS <= world.copied() < FILES * ROWS, "it is over already"
@@ -152,13 +145,13 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
 
     # a clean stop in the middle leaves it as running, and the next one goes on once more
     before = world.copied()
-    until(lambda: world.copied() > before)
+    until(lambda: world.copied() > before, 120)
     began = world.copied()
     assert world.gateway.stop() == ExitCode.TERMINATED
     assert began < FILES * ROWS and world.job(going)["status"] == "RUNNING"
     session = world.start()
     assert session.jobs()[going] in ("RESTARTING", "RUNNING")
-    until(lambda: all(session.jobs()[job] == "FINISHED" for job in (going, *raced)))
+    until(lambda: all(session.jobs()[job] == "FINISHED" for job in (going, *raced)), 120)
     assert session.jobs().items() >= ended.items()
 
     # as if nothing had happened
