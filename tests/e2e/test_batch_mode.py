@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -93,16 +94,16 @@ def test_an_interrupted_insert_goes_on_from_its_checkpoint_and_a_finished_one_do
     """Stopped in the middle, nothing of its result is there; then all of it once."""
     options = {"execution.checkpointing.dir": str(tmp_path / "checkpoint"), "pipeline.max-parallelism": "2"}
     insert = "INSERT INTO sums SELECT k, COUNT(*), SUM(v) FROM o GROUP BY k"
-    env = environment(tmp_path, 20, **options)
+    env = environment(tmp_path, 10, **options)
     job = env.execute_sql(insert).job
     assert job is not None
     while job.progress.batch < 3:
         assert not job.wait(0.05)
     job.stop()
-    assert job.progress.batch < 19
+    assert job.progress.batch < 9
     assert not list((tmp_path / "sums").glob("part-*"))
     env.execute_sql(insert).wait()
-    assert sorted(collected(environment(tmp_path, 20).execute_sql("SELECT * FROM sums"))) == SUMS
+    assert sorted(collected(environment(tmp_path, 10).execute_sql("SELECT * FROM sums"))) == SUMS
     with pytest.raises(StateplanError) as raised:
         env.execute_sql(insert)
     assert raised.value.code == "CKPT060"
@@ -117,6 +118,7 @@ def test_a_reader_waits_for_the_end_of_the_job(spark: object, tmp_path: Path) ->
     reader.start()
     while result.job.progress.batch < 4:
         assert not seen, "before the end of the input"
+        time.sleep(0.02)
     reader.join(60)
     assert len(seen) == 7
 

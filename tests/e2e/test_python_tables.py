@@ -165,7 +165,7 @@ def test_a_query_without_an_end_needs_a_limit(env: TableEnvironment) -> None:
         assert result.job.has_ended
     counted = env.sql_query("SELECT MOD(n, 3) AS k, COUNT(*) AS c FROM ticks GROUP BY MOD(n, 3)").execute()
     began = time.monotonic()
-    found = counted.to_polars(timeout_ms=8000)
+    found = counted.to_polars(timeout_ms=4000)
     assert time.monotonic() - began < 60
     assert found.height <= 5
     assert found["k"].n_unique() == found.height
