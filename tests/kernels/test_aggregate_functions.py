@@ -18,6 +18,7 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 DOUBLES = LogicalType("ARRAY", children=(DOUBLE,))
@@ -146,6 +147,7 @@ def test_retractions(data: st.DataObject, chosen: list[int], grouping: tuple[int
 @pytest.mark.parametrize("number", range(len(CALLS)))
 @pytest.mark.parametrize("retract", [False, True])
 def test_each_function(number: int, retract: bool) -> None:
+    @fewer(0.5)
     @given(retracting(ROWS, 40) if retract else inserting(ROWS, 40), GROUPING, CUTS)
     def run(changes: list[Change], grouping: tuple[int, ...], cuts: list[int]) -> None:
         check(changes, [number], grouping, retract, cuts)

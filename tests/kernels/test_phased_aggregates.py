@@ -36,6 +36,7 @@ from tests.kernels.reference import (
 )
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
 from tests.kernels.test_aggregate_functions import plain
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 ROW = row_type(
@@ -204,6 +205,7 @@ def test_two_phases(data, chosen, grouping, retract, cuts, parts) -> None:
 @pytest.mark.parametrize("number", range(len(CALLS)))
 @pytest.mark.parametrize("retract", [False, True])
 def test_each_function_in_two_phases(number: int, retract: bool) -> None:
+    @fewer(0.5)
     @given(retracting(ROWS, 40) if retract else inserting(ROWS, 40), CUTS, PARTS)
     def run(changes: list[Change], cuts: list[int], parts: list[int]) -> None:
         check(Two([number], (0,), retract), changes, [number], (0,), retract, cuts, parts)

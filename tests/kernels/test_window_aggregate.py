@@ -29,6 +29,7 @@ from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retr
 from tests.kernels.test_aggregate_functions import plain
 from tests.kernels.test_phased_aggregates import CALLS, PARTS, ROWS, Reference
 from tests.kernels.test_phased_aggregates import ROW as FIELDS
+from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
 EPOCH = datetime(1970, 1, 1)
@@ -272,6 +273,7 @@ def test_short_windows_of_an_hour_that_comes_twice(step: int) -> None:
 @pytest.mark.parametrize("number", range(len(CALLS)))
 @pytest.mark.parametrize("retract", [False, True])
 def test_each_function(number: int, retract: bool) -> None:
+    @fewer(0.4)
     @given(st.data(), SLICINGS, CUTS, PARTS, WATERMARKS)
     def run(data, slicing, cuts, parts, marks) -> None:
         changes = data.draw(retracting(TIMED, 30) if retract else inserting(TIMED, 30))
