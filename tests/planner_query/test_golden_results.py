@@ -30,7 +30,7 @@ class RowCase(Case):
 
 
 WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
-SPLITS = ((3, 2), (7, 5), (5, 1))
+SPLITS = ((5, 2), (9, 4), (6, 1))
 """Rows per micro-batch, and key groups."""
 
 
