@@ -11,11 +11,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stateplan.common.errors import StateplanError
+from stateplan.common.errors import RunError, StateplanError
 from stateplan.runtime.job import Job
+from stateplan.runtime.sinks import SinkDriver
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 from tests.conftest import ROOT
@@ -102,14 +104,12 @@ from pathlib import Path
 from stateplan.runtime.sinks import SinkDriver
 from tests.e2e.test_end_of_input import Work
 
-folder, when, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+folder, number = Path(sys.argv[1]), int(sys.argv[2])
 commit = SinkDriver.commit
 
 def committing(driver, parts, epoch):
-    if (when, number) == ("before", epoch):
-        os.kill(os.getpid(), signal.SIGKILL)
     commit(driver, parts, epoch)
-    if (when, number) == ("after", epoch):
+    if number == epoch:
         os.kill(os.getpid(), signal.SIGKILL)
 
 SinkDriver.commit = committing
@@ -117,9 +117,9 @@ Work(folder).run()
 """
 
 
-def kill(work: Work, when: str, micro_batch: int) -> None:
-    """Runs the job until kill -9, before or after its sinks commit a micro-batch."""
-    command = [sys.executable, "-c", KILLED, str(work.folder), when, str(micro_batch)]
+def kill(work: Work, micro_batch: int) -> None:
+    """Runs the job until kill -9, after its sinks have committed a micro-batch."""
+    command = [sys.executable, "-c", KILLED, str(work.folder), str(micro_batch)]
     with (work.folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -178,11 +178,26 @@ def test_an_end_that_a_micro_batch_was_told_stays(work: Work) -> None:
     assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 1), ("02", 1), ("03", 1)]), "as with a run before it"
 
 
-def test_kills_in_the_last_micro_batch(work: Work) -> None:
+def fail_before(work: Work, micro_batch: int) -> None:
+    """Runs the job until it fails, before its sinks commit a micro-batch."""
+    commit = SinkDriver.commit
+
+    def committing(driver: SinkDriver, parts: Any, epoch: int) -> None:
+        if epoch == micro_batch:
+            raise RunError("RUN030", cause=OSError("away"))
+        commit(driver, parts, epoch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SinkDriver, "commit", committing)
+        with pytest.raises(RunError, match="away"):
+            work.run()
+
+
+def test_ends_in_the_last_micro_batch(work: Work) -> None:
     for hours in ((0, 1), (1, 2), (2, 3)):
         work.add(*hours)
-    kill(work, "before", 2)
-    kill(work, "after", 2)
+    fail_before(work, 2)
+    kill(work, 2)
     job = work.run()
     assert [m.batch for m in job.metrics] == [2]
     assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2), ("03", 1)])
