@@ -24,7 +24,7 @@ from stateplan.common.settings import parallelism
 from stateplan.common.unreached import OTHER, REASONS, kind_in, kind_of, module_of, text_of
 from stateplan.runtime.memory import rocksdb_settings
 from stateplan.runtime.scratch import scratch
-from stateplan.runtime.spark import hosts
+from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
@@ -483,6 +483,8 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     first = tweaks.attempt("class-path", _class_path)
     if first is not None:
         settings["spark.driver.extraClassPath"] = first
+    if tweaks.on("worker-daemon") and os.name == "posix":
+        settings["spark.python.daemon.module"] = worker_daemon.MODULE
     if tweaks.on("unix-sockets") and os.name == "posix" and len(os.fsencode(folder)) <= _SOCKET_FOLDER:
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = folder

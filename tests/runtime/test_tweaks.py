@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Patch = pytest.MonkeyPatch
 
-PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site", "forked-planning")
+PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site", "forked-planning", "worker-daemon")
 """Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know, and a module
 that is not there is not forked."""
 OF_CLUSTERS = ("lost-hosts",)

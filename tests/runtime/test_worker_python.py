@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stateplan.runtime.spark import worker_daemon
 from stateplan.runtime.spark import worker_python as programs
 from stateplan.runtime.spark.fork_server import MODULES
 from stateplan.runtime.spark.worker_python import worker_python
@@ -186,6 +187,24 @@ class Between:
     def close(self) -> None:
         self._real.rename(self._real.with_name("forks"))
         self._server.close()
+
+
+@pytest.mark.spark
+def test_workers_are_forked_with_their_imports(spark: SparkSession) -> None:
+    """And each draws random numbers of its own."""
+
+    def of_worker(_: int) -> tuple[list[str], bool, float]:
+        import numpy
+        import psutil
+
+        daemon = psutil.Process(os.getppid())
+        loaded = any("polars" in part.path for part in daemon.memory_maps())
+        return daemon.cmdline()[1:], loaded, numpy.random.random()
+
+    one, other = spark.sparkContext.parallelize([0, 1], 2).map(of_worker).collect()
+    for command, loaded, _ in (one, other):
+        assert command[:2] == ["-m", worker_daemon.MODULE] and loaded
+    assert one[2] != other[2]
 
 
 @pytest.mark.spark
