@@ -26,7 +26,7 @@ def test_changes_like_flink(name: str, tmp_path: Path) -> None:
     for statement in before:
         session.execute_statement(statement)
     document = PlanDocument.parse(session.session.compiler.document(Inserts.of(last.node, last.source)).text)
-    lines = printed(translate(restore(document, session.catalog, {}).graph, {}, key_groups=3))
+    lines = printed(translate(restore(document, session.catalog, {}).graph, {}, key_groups=2))
     assert fold(lines) == case.materialized
     if "aggregate" not in name:
         assert sorted(lines) == sorted(case.text("changelog.txt").splitlines())

@@ -158,7 +158,7 @@ class Program:
             now += _PAUSE
             session = self.session(folder / phase, phase, metadata)
             bound = bind_functions(plan(session), session.functions.of_plan)
-            graph = translate(bound, self.spec["config"], key_groups=3)
+            graph = translate(bound, self.spec["config"], key_groups=2)
             # The rows of a table that is looked up are others after the restart.
             if local is None or restart or self.program_class == "LookupJoin":
                 local = LocalRun(graph) if local is None else local.continue_with(graph)
