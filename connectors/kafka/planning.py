@@ -4,7 +4,7 @@ of them a micro-batch reads.
 An offset of the source has
 
 - ``offsets``: topic -> partition -> the next offset to read,
-- ``ids``: topic -> its id, for brokers that tell: a topic that was created anew has another,
+- ``ids``: topic -> its id, for brokers that tell: a topic that was created again has another,
 - ``marks``: topic -> partition -> a message by which the topic is known again, for brokers that do not,
 - ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time,
 - ``waiting``: as ``offsets``: partitions that have messages, of which the micro-batch up to it reads none,

@@ -1,7 +1,7 @@
 """Single messages that planning reads: how large they are, and whether a topic is the one that was read.
 
 Brokers of before Kafka 2.8 tell no ids of topics. For some partitions of each of their topics a checkpoint keeps a
-mark: the offset of a message, and its fingerprint. In a topic that was deleted and created anew, another message has
+mark: the offset of a message, and its fingerprint. In a topic that was deleted and created again, another message has
 the offset.
 """
 

@@ -1,4 +1,4 @@
-"""Kafka topics that are not the ones that a job has read: deleted, created anew, or those of other brokers."""
+"""Kafka topics that are not the ones that a job has read: deleted, created again, or those of other brokers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_topic_created_anew_and_longer_is_known_by_its_messages(kafka: Kafka, 
         again.next()
     replayed = source(kafka, topic)
     marks = {"marks": job.at["marks"]}
-    with pytest.raises(RunError, match=r"RUN115.*created anew"):
+    with pytest.raises(RunError, match=r"RUN115.*created again"):
         replayed.plan({**begin, **marks}, job.at)
 
 
@@ -75,7 +75,7 @@ def test_a_mark_stands_before_the_offset_that_is_read_next(kafka: Kafka) -> None
     kafka.delete(topic)
     kafka.topic(name=topic)
     kafka.produce(topic, numbers(*range(20)))
-    with pytest.raises(RunError, match=r"RUN115.*created anew"):
+    with pytest.raises(RunError, match=r"RUN115.*created again"):
         Job(source(kafka, topic), job.at).next()
 
 
