@@ -370,7 +370,7 @@ BASE = "k BIGINT, v STRING"
         ("k BIGINT", (), {}, "RUN172", "not declared: v"),
         ("k INT, v STRING", (), {}, "RUN172", "declared as INT"),
         ("k BIGINT, v STRING", ("v",), {}, "RUN172", "partitioned by none"),
-        (BASE, (), {"delta.appendOnly": "true"}, "RUN173", "'delta.appendOnly' = 'false'"),
+        (BASE, (), {"delta.appendOnly": "true"}, "RUN173", "'delta.appendOnly' of the Delta table t is 'false'"),
         (BASE, (), {"delta.enableChangeDataFeed": "true"}, "RUN173", "is not set"),
     ],
 )

@@ -328,7 +328,7 @@ def test_old_operations_are_forgotten_and_open_queries_are_not(manager: Operatio
     with pytest.raises(GatewayError):
         manager.find(done[0].handle)
     assert manager.submit(query).wait(10)
-    with pytest.raises(GatewayError, match="open: 2"):
+    with pytest.raises(GatewayError, match="open results of queries: 2"):
         manager.submit(query)
     manager.close_operation(kept.handle)
     assert manager.submit(query).wait(10)
