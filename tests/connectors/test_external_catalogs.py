@@ -154,7 +154,7 @@ def test_a_type_that_flink_does_not_have_is_told(pg: TableEnvironment, database:
     assert rows(pg, "SHOW TABLES") == [f"public.t{n}" for n in range(len(kinds))]
     for n, kind in enumerate(kinds):
         told = fails(lambda n=n: pg.execute_sql(f"SELECT id FROM t{n}"))
-        column = f"[CAT117] the column 'odd' of 'pg.{database.name}.public.t{n}' is of the type"
+        column = f"[CAT117] the column 'odd' of 'pg.{database.name}.public.t{n}' has the type"
         assert told.startswith(f"{column} {kind.partition('(')[0]}")
 
 
