@@ -192,7 +192,7 @@ def test_wrong_command_lines(arguments: list[str]) -> None:
         (["read", "join"], ExitCode.BAD_INPUT, "[CKPT046] "),
         (["read"], ExitCode.BAD_INPUT, "expected: join.left, join.right"),
         (["read", "jion"], ExitCode.BAD_INPUT, "[PLAN101] "),
-        (["show", "--plot", "sizes.png"], ExitCode.USAGE, "[OPT403] 'sizes.png' does not end in '.svg'"),
+        (["show", "--plot", "sizes.png"], ExitCode.USAGE, "[OPT403] 'sizes.png' does not end in .svg"),
     ],
 )
 def test_arguments_that_do_not_fit_the_checkpoint(
