@@ -14,6 +14,8 @@ import pytest
 
 from stateplan.common import errors
 from stateplan.common.errors.catalogue import FAMILIES, PARTS, RETIRED, entry_of, family, variants_of
+from stateplan.common.types import BIGINT, INT, STRING
+from stateplan.functions.typerules import decimal
 from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,6 +177,21 @@ def test_every_code_is_explained(prefix: str) -> None:
     for code, entry in family(prefix).items():
         assert entry["title"] and not entry["title"].endswith("."), code
         assert entry["cause"].endswith(".") and entry["remedy"].endswith("."), code
+
+
+def test_a_value_chooses_what_was_expected() -> None:
+    def of(what: str, **own: str) -> errors.SqlError:
+        return errors.SqlError("SQL203.type", what=what, type=INT, wanted=BIGINT, **own)
+
+    assert (of("a WHEN condition").expected, of("a WHEN condition").hint) == ("a BOOLEAN", None)
+    assert (of("the key of a map").expected, of("something else").expected) == ("BIGINT", None)
+    assert of("a WHEN condition", expected="TRUE").expected == "TRUE"
+    assert errors.SqlError("SQL104", name="SUM", place_name="WHERE").hint == "use HAVING, or aggregate in a subquery"
+
+
+def test_values_are_shown_by_their_short_names() -> None:
+    error = errors.SqlError("SQL203", name="ATAN2", types=[decimal(10, 0), STRING])
+    assert str(error) == "[SQL203] ATAN2 cannot be applied to (DECIMAL(10, 0), STRING)\n  hint: CAST both to DOUBLE"
 
 
 def test_every_text_is_raised() -> None:
