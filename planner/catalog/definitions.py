@@ -11,8 +11,8 @@ that a catalog can be copied and mounted under another name:
       'connector' = 'print'
     )
 
-A view has two more lines: the database where the names in its query are looked up, and the types of its columns. A file
-that was written by hand needs none of these lines.
+A view has three more lines: the database where the names in its query are looked up, the types of its columns, and the
+names of the query's columns. A file that was written by hand does not need these lines.
 
 Codes: CAT111, CAT112, CAT114.
 """
