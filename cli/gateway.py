@@ -190,7 +190,8 @@ def _log_to_stderr(quiet: bool) -> None:
         return
     handler = logging.StreamHandler(own)  # while Spark starts, it is the standard error of the process
     handler.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for name, level in (("stateplan.gateway", logging.INFO), ("uvicorn.error", logging.ERROR)):
+    levels = {"stateplan": logging.WARNING, "stateplan.gateway": logging.INFO, "uvicorn.error": logging.ERROR}
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.setLevel(logging.ERROR if quiet else level)
         logger.addHandler(handler)
