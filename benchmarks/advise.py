@@ -34,7 +34,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.state import CheckpointReader
 from stateplan.runtime.metrics.log import read_metrics
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 from stateplan.session.environment import TableEnvironment
 
 SHARES = (0.0, 0.01, 1.0)
@@ -225,7 +225,7 @@ def measure(case: Case, data: Path, folder: Path, kills: int) -> bool:
     short.set({s.selector: format_ttl(s.ttl) for s in advised.states if s.ttl})
     short.run()
     told = sum(s.at(s.ttl).missed for s in advised.states if s.ttl)
-    found = Observed.of(read_metrics(short.checkpoint))
+    found = StateUses.of(read_metrics(short.checkpoint))
     uses = sum(h.total for of in found.ages.values() for h in of.values())
     whole = sum(s.all.total for s in advised.states)
     print(f"  with the advice for 1%: {told:,} of {whole:,} uses told to be missed, {whole - uses:,} missed")

@@ -173,9 +173,9 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], int
     except Exception as bug:
         signalled_code = _signalled(bug)
         if signalled_code is None:
-            from stateplan.runtime.failures import told
+            from stateplan.runtime.failures import as_error
 
-            failure = told(bug)
+            failure = as_error(bug)
             console.error(failure)
         code = signalled_code or exit_code(failure)
         if debug:

@@ -30,11 +30,11 @@ _RED, _YELLOW, _PLAIN = "\033[1;31m", "\033[1;33m", "\033[0m"
 def progress_text(progress: Progress) -> str:
     """The figures of a job on one line."""
     parts = [f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"]
-    outlook = progress.outlook
-    if outlook is not None:
-        whole = "" if outlook.bytes is None else f" of {bytes_text(outlook.bytes)}"
-        left = "" if outlook.seconds is None else f", about {roughly(outlook.seconds)} left"
-        parts.append(f"{int(100 * outlook.share)}%{whole}{left}")
+    forecast = progress.forecast
+    if forecast is not None:
+        whole = "" if forecast.bytes is None else f" of {bytes_text(forecast.bytes)}"
+        left = "" if forecast.seconds is None else f", about {roughly(forecast.seconds)} left"
+        parts.append(f"{int(100 * forecast.share)}%{whole}{left}")
     for rows, where in ((progress.rows_in, "in"), (progress.rows_out, "out")):
         parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} {where}")
     return " | ".join([*parts, f"{progress.seconds:.1f} s"])
@@ -259,10 +259,10 @@ class JsonConsole(Console):
             "seconds": round(progress.seconds, 3),
             "sinks": progress.sinks,
         }
-        if progress.outlook is not None:
-            seconds = progress.outlook.seconds
+        if progress.forecast is not None:
+            seconds = progress.forecast.seconds
             left = None if seconds is None else round(seconds, 1)
-            figures |= {"share": round(progress.outlook.share, 4), "secondsLeft": left}
+            figures |= {"share": round(progress.forecast.share, 4), "secondsLeft": left}
         if not self.quiet:
             self._aside(json.dumps({name: figures}))
 

@@ -23,8 +23,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stateplan.common.errors import DataError, Place, nearest
+from stateplan.common.failure_reasons import REASONS, first_answer
 from stateplan.common.roots import Roots, held, is_link_error, open_unlinked, outside
-from stateplan.common.unreached import REASONS, first_answer
 
 if TYPE_CHECKING:
     import numpy as np

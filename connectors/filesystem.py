@@ -22,7 +22,6 @@ from stateplan.common.files import HADOOP, handed, local_path, plain_path, schem
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
-from stateplan.connectors.noted import Mark, Standing, refusal, written_before
 from stateplan.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.connectors.protocol import (
     Connector,
@@ -34,6 +33,7 @@ from stateplan.connectors.protocol import (
     SourceTable,
 )
 from stateplan.connectors.retries import Again
+from stateplan.connectors.sink_epochs import EpochOrder, Mark, refusal, written_before
 from stateplan.connectors.splits import FileSplit
 from stateplan.connectors.staging import Staging
 
@@ -354,8 +354,8 @@ class _Folder(Sink):
         staging = Staging.at(self.folder, self.uid)
 
         def check(found: Mark | None) -> None:
-            def refuse(how: Standing) -> RunError | None:
-                if how is not Standing.LOST:
+            def refuse(how: EpochOrder) -> RunError | None:
+                if how is not EpochOrder.LOST:
                     return refusal(how, folder, found, epoch, expected)
                 self.ledger.tell(
                     f"{folder} has lost what this job wrote up to micro-batch {expected}; the job goes on with {epoch}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest
+from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import (
     HADOOP,
     absolute,
@@ -30,7 +31,6 @@ from stateplan.common.files import (
     scheme_of,
     shown,
 )
-from stateplan.common.unreached import reason_of
 
 COMMITTED = "_committed"
 """Folder, within that of a table, of what its sinks have committed."""

@@ -23,8 +23,8 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
-from stateplan.connectors.noted import Noting
 from stateplan.connectors.retries import Again
+from stateplan.connectors.sink_epochs import LedgerOwner
 from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.functions.rex import Rex
 
@@ -363,7 +363,7 @@ class Retrying(Lookup):
 # ---- writing ---------------------------------------------------------------------------------------------------
 
 
-class Sink(Noting):
+class Sink(LedgerOwner):
     """How a table is written, once per micro-batch: ``prepare`` on the driver, ``write`` in workers, ``commit`` on the
     driver. Picklable.
 

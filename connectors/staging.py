@@ -36,7 +36,7 @@ from stateplan.common.files import (
     shown,
 )
 from stateplan.connectors.listing import COMMITTED, epoch_of, note_of, part_name
-from stateplan.connectors.noted import Mark, is_of_other_checkpoint
+from stateplan.connectors.sink_epochs import Mark, is_of_other_checkpoint
 
 _MARKER = ".committed"
 _MARK = "reach-"

@@ -10,7 +10,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import DataError, Place, RunError, StateplanError, find_encoded
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.small_frames import without
 from stateplan.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.functions.render.random import random_columns
@@ -61,7 +61,7 @@ def _input_columns(rexes: tuple[Rex, ...]) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True)
-class Program(Frozen):
+class Program(FrozenDataclass):
     """Projection and filter of frames. Picklable; compiled once per process.
 
     Args:

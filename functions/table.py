@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stateplan.common.errors import Place, SqlError, nearest
 from stateplan.common.types import LogicalType
-from stateplan.functions.elsewhere import INSTEAD
+from stateplan.functions.foreign_functions import INSTEAD
 from stateplan.functions.rex import Literal, Rex
 from stateplan.functions.typerules import family
 

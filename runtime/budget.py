@@ -16,8 +16,8 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.readable import ago, bytes_text
 from stateplan.common.ttl import NEVER, format_ttl, outlives
 from stateplan.runtime.checkpoint.live_ttl import Asked, editing
-from stateplan.runtime.metrics.observed import Observed
 from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.metrics.state_uses import StateUses
 
 BUDGET = "table.exec.state.budget"
 POLICY = "table.exec.state.budget.policy"
@@ -123,7 +123,7 @@ class Budget:
     folder: AnyPath
     ttl: Callable[[Key], int]
     recent: Sequence[BatchMetrics]
-    observed: Callable[[], Observed]
+    observed: Callable[[], StateUses]
     tell: Callable[[str], None]
     _told: dict[str, str] = field(default_factory=dict)
     _shortened: dict[Key, int] = field(default_factory=dict)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError, find_encoded
-from stateplan.common.unreached import REASONS, kind_of, links, module_of, text_of
-from stateplan.runtime.spark.lost import is_of_spark, lost, lost_by
+from stateplan.common.failure_reasons import REASONS, kind_of, links, module_of, text_of
+from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss, jvm_loss_behind
 from stateplan.runtime.spark.tweaks import reason
 
 _OURS = {"stateplan", "polars", "pyo3_runtime", "pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "pydantic_core"}
@@ -28,7 +28,7 @@ _NETWORK = {"http", "ssl", "socket", "urllib"}
 """Python's own modules that speak with servers."""
 
 
-def known(failure: BaseException) -> StateplanError | None:
+def known_error(failure: BaseException) -> StateplanError | None:
     """The coded error for an exception of a library, or for one that the machine or a server is to blame for; None for
     any other."""
     if isinstance(failure, StateplanError):
@@ -40,7 +40,7 @@ def known(failure: BaseException) -> StateplanError | None:
     if coded is not None:
         return coded
     of_spark = any(map(is_of_spark, chain))
-    gone = lost_by(failure) if of_spark else lost()
+    gone = jvm_loss_behind(failure) if of_spark else jvm_loss()
     if gone is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
         return gone
     said = next((text for link in chain if (text := text_of(link))), "")
@@ -63,14 +63,14 @@ def known(failure: BaseException) -> StateplanError | None:
     return RunError("RUN095", what=what[:300], failure=f"the library {module_of(foreign)} failed")
 
 
-def told(failure: BaseException, brief: bool = False) -> StateplanError:
-    """The error to tell of an exception that nobody caught: :func:`known`, or BUG000.
+def as_error(failure: BaseException, brief: bool = False) -> StateplanError:
+    """The error to tell of an exception that nobody caught: :func:`known_error`, or BUG000.
 
     Args:
         failure: the exception.
         brief: whether BUG000 gives no more than its class: the text may be of somebody else's request.
     """
-    found = known(failure)
+    found = known_error(failure)
     if found is None:
         name = type(failure).__name__
         found = StateplanError("BUG000", what=name if brief else f"{name}: {failure}".splitlines()[0][:300])
@@ -80,14 +80,14 @@ def told(failure: BaseException, brief: bool = False) -> StateplanError:
 
 
 @contextmanager
-def coded() -> Iterator[None]:
-    """Raises what a library raises within as :func:`known` has it. Also a decorator."""
+def coded_error() -> Iterator[None]:
+    """Raises what a library raises within as :func:`known_error` has it. Also a decorator."""
     try:
         yield
     except StateplanError:
         raise
     except Exception as failure:
-        found = known(failure)
+        found = known_error(failure)
         if found is None:
             raise
         raise found from failure

@@ -20,9 +20,9 @@ from stateplan.runtime.interrupts import between_calls
 
 if TYPE_CHECKING:
     from stateplan.common.paths import AnyPath
+    from stateplan.runtime.completion_forecast import Forecast
     from stateplan.runtime.metrics.records import BatchMetrics
     from stateplan.runtime.metrics.view import JobView
-    from stateplan.runtime.outlook import Outlook
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Progress:
             they are known.
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
-        outlook: how much of the input has been dealt with, and when the rest will be; None where that is not known.
+        forecast: how much of the input has been dealt with, and when the rest will be; None where that is not known.
     """
 
     batch: int = -1
@@ -49,7 +49,7 @@ class Progress:
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
     sinks: dict[str, int] = field(default_factory=dict)
     batch_seconds: float = 0.0
-    outlook: Outlook | None = None
+    forecast: Forecast | None = None
 
 
 OnProgress = Callable[[Progress], None]
@@ -213,9 +213,9 @@ class Job(ABC):
         except StateplanError as error:
             self.error = error
         except Exception as bug:
-            from stateplan.runtime.failures import known
+            from stateplan.runtime.failures import known_error
 
-            self.error = known(bug) or RunError("RUN001", detail=f"{type(bug).__name__}: {bug}")
+            self.error = known_error(bug) or RunError("RUN001", detail=f"{type(bug).__name__}: {bug}")
             self.error.__cause__ = bug
         try:
             self._close()

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.common.changelog import column, columns
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.metrics.ages import Use
 
@@ -225,7 +225,7 @@ OUTER_ROWS = Awaited(
 )
 
 
-class Kernel(Frozen, ABC):
+class Kernel(FrozenDataclass, ABC):
     """A stateful operator: a frozen dataclass, picklable, without any state of its own.
 
     A kernel declares :attr:`tables`, and says with :meth:`keys` and :meth:`process` what a micro-batch needs and does.

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 
+from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.job import Progress
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.metrics.figures import add_all
 from stateplan.runtime.metrics.job_metrics import JobMetrics
-from stateplan.runtime.outlook import Forecast
 from stateplan.runtime.sinks import SinkDriver
 
 
-def progress_of(graph: JobGraph, metrics: JobMetrics, sinks: SinkDriver, forecast: Forecast, began: float) -> Progress:
+def progress_of(
+    graph: JobGraph, metrics: JobMetrics, sinks: SinkDriver, forecaster: Forecaster, began: float
+) -> Progress:
     """How far a job has come. May be called in any thread.
 
     Args:
-        graph, metrics, sinks, forecast: of the job.
+        graph, metrics, sinks, forecaster: of the job.
         began: when it started, by :func:`time.monotonic`.
     """
     before, now = metrics.figures()
     seconds = 0.0 if metrics.first is None else time.perf_counter() - metrics.first
-    outlook = forecast.look(seconds, metrics.batches, before, now)
+    forecast = forecaster.look(seconds, metrics.batches, before, now)
     operators = add_all(before, now)
     sources = {s.uid for s in graph.sources}
     records = tuple(metrics.recent)
@@ -33,5 +35,5 @@ def progress_of(graph: JobGraph, metrics: JobMetrics, sinks: SinkDriver, forecas
         operators,
         {s.name: rows for s, rows in zip(sinks.sinks, sinks.written, strict=True)},
         records[-1].ms / 1000 if records else 0.0,
-        outlook,
+        forecast,
     )

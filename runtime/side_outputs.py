@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.atomic import FieldStyle
 from stateplan.connectors.formats.json_encode import JsonWriter
@@ -27,7 +27,7 @@ _SHORT = {int(kind): kind.short for kind in RowKind}
 
 
 @dataclass(frozen=True)
-class LateRows(Frozen):
+class LateRows(FrozenDataclass):
     """Where the late rows of an input of an operator go, and what of them.
 
     Attributes:
@@ -123,7 +123,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class SplitLate(Frozen, Transform):
+class SplitLate(FrozenDataclass, Transform):
     """Takes late rows out before they become partial results.
 
     Attributes:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stateplan.common.errors import StateplanError
 from stateplan.common.roots import Roots, hold
 from stateplan.connectors.protocol import Sink
-from stateplan.runtime.checkpoint.noted import NotedBatches
+from stateplan.runtime.checkpoint.sink_records import SinkRecords
 from stateplan.runtime.exchange import Blob, blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import SinkSpec
@@ -216,7 +216,7 @@ class SinkDriver:
 
     sinks: tuple[SinkSpec, ...]
     near: bool = False
-    record: NotedBatches | None = None
+    record: SinkRecords | None = None
     tell: Callable[[str], None] = lambda sentence: None
     shared: Path | None = field(default=None, init=False)
 

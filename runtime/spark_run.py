@@ -16,6 +16,7 @@ from stateplan.common.roots import holding
 from stateplan.runtime.budget import Budget
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.interrupts import between_calls
 from stateplan.runtime.job import Progress
 from stateplan.runtime.jobgraph import JobGraph
@@ -24,15 +25,14 @@ from stateplan.runtime.metrics.counters import SparkCounters
 from stateplan.runtime.metrics.job_metrics import JobMetrics
 from stateplan.runtime.metrics.prometheus import Endpoint, Reporter
 from stateplan.runtime.notices import Notices
-from stateplan.runtime.outlook import Forecast
 from stateplan.runtime.progress import progress_of
 from stateplan.runtime.readers import KeptReaders
 from stateplan.runtime.sinks import SinkDriver, for_driver, reports
 from stateplan.runtime.sources import Sources
 from stateplan.runtime.spark.collect import run_batch
 from stateplan.runtime.spark.damage import explained
+from stateplan.runtime.spark.jvm_loss import is_of_spark
 from stateplan.runtime.spark.local_spark import adapt_query
-from stateplan.runtime.spark.lost import is_of_spark
 from stateplan.runtime.spark.query import Shipped, build
 from stateplan.runtime.spark.tasks import TTLS, WATERMARKS
 from stateplan.runtime.spark.tweaks import Tweaks
@@ -61,7 +61,7 @@ class Run:
     metrics: JobMetrics
     notices: Notices
     budget: Budget | None
-    forecast: Forecast
+    forecast: Forecaster
     endpoints: list[Endpoint] = field(default_factory=list)
     query: StreamingQuery | None = None
     began: float = field(default_factory=time.monotonic)

@@ -17,11 +17,13 @@ from stateplan.common.settings import is_batch
 from stateplan.connectors.registry import clashing_names
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import environment_of
+from stateplan.runtime.access_check import access_check
 from stateplan.runtime.budget import Budget, Limits
 from stateplan.runtime.checkpoint.directory import Checkpoint, RestartCheck
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls
-from stateplan.runtime.checkpoint.noted import NotedBatches
-from stateplan.runtime.failures import coded
+from stateplan.runtime.checkpoint.sink_records import SinkRecords
+from stateplan.runtime.completion_forecast import Forecaster
+from stateplan.runtime.failures import coded_error
 from stateplan.runtime.job import OnProgress
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.memory import cache_settings
@@ -29,9 +31,7 @@ from stateplan.runtime.metrics.counters import SparkCounters
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.runtime.metrics.prometheus import Reporter, reporters
 from stateplan.runtime.notices import Notices
-from stateplan.runtime.outlook import Forecast
 from stateplan.runtime.plan_tables import with_places
-from stateplan.runtime.reach import reach
 from stateplan.runtime.readers import KeptReaders
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.sinks import SinkDriver
@@ -97,7 +97,7 @@ class Submission:
             self.console(sentence)
 
 
-@coded()
+@coded_error()
 def execute(submission: Submission) -> SparkJob:
     """Starts a plan as one streaming query.
 
@@ -220,7 +220,7 @@ def _parts(submission: Submission, place: _Place, checkpoint: Checkpoint) -> _Pa
     environment = None if place.elsewhere else environment_of(graph)
     sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
     sources.prepare()
-    record = None if checkpoint.temporary else NotedBatches(checkpoint.folder, checkpoint.id)
+    record = None if checkpoint.temporary else SinkRecords(checkpoint.folder, checkpoint.id)
     sinks = SinkDriver(job.sinks, not place.elsewhere, record, tell)
     readers, ttls = checkpoint.readers(job), checkpoint.ttls(job, graph, tell)
     return _Parts(job, sources, sinks, readers, ttls, served, environment)
@@ -237,7 +237,7 @@ def _session(
     if job.operators or parts.sources.plan_in_python:
         serve_forks(spark, tweaks, parts.sources.modules)
     if place.elsewhere:
-        check_reach(spark, reach(job, checkpoint), options, submission.tell)
+        check_reach(spark, access_check(job, checkpoint), options, submission.tell)
     checkpoint.adopt()
     parts.ttls.settle()
     return job_session(spark, options)
@@ -270,7 +270,7 @@ def _run(
         metrics=metrics,
         notices=Notices(job.operators, cache.folder, tell),
         budget=budget,
-        forecast=Forecast(job, checkpoint.spark, info.first_batch, parts.sources.instants()),
+        forecast=Forecaster(job, checkpoint.spark, info.first_batch, parts.sources.instants()),
     )
 
 

@@ -14,7 +14,7 @@ from stateplan.runtime.checkpoint.savepoint import write_savepoint
 from stateplan.runtime.job import Job, OnProgress, Progress
 from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.metrics.view import JobView
-from stateplan.runtime.spark.lost import lost
+from stateplan.runtime.spark.jvm_loss import jvm_loss
 from stateplan.runtime.spark_run import Queries, has_ended
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SparkJob(Job):
                 run.notices.at_end(run.metrics.waiting, kept=not run.checkpoint.temporary)
         except Exception as failure:
             known = failure if isinstance(failure, StateplanError) else None
-            error = lost(0.0 if known else 3.0) or known
+            error = jvm_loss(0.0 if known else 3.0) or known
             self._give_up_saving(error)
             if error is None or error is failure:
                 raise

@@ -54,6 +54,7 @@ from stateplan.runtime.jobgraph import (
 from stateplan.runtime.kernel import Reading, Transform
 from stateplan.runtime.kernels.common.partials import LocalTransform
 from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
+from stateplan.runtime.nested_pruning import Path, prune_type, read_fields, read_paths
 from stateplan.runtime.operators import Stateful, Stateless, operator_of
 from stateplan.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
 from stateplan.runtime.readers import check_readers
@@ -62,7 +63,6 @@ from stateplan.runtime.side_outputs import Errors, LateRows, with_split
 from stateplan.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.runtime.state.ttl_access import InputFields
 from stateplan.runtime.transforms.calc import CalcTransform
-from stateplan.runtime.unread import Path, columns_read, read_paths, without_unread
 from stateplan.runtime.watermarks import READER
 
 
@@ -281,7 +281,7 @@ class _Builder:
         self.by_time = by_time
         self.job_id = job_id
         self.started = started
-        self.reads = columns_read(nodes.graph, nodes.parts)
+        self.reads = read_fields(nodes.graph, nodes.parts)
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
         self.consumers = _consumers(nodes.graph)
         # Pipelines number their ways as they are made: from the sources on, then from the operators on.
@@ -442,7 +442,7 @@ class _Builder:
         paths: dict[int | str, set[Path]] = defaultdict(set)
         for place, of in reads:
             paths[place] |= of
-        fields = ((name, without_unread(t, paths[i]) if i in paths else t) for i, (name, t) in enumerate(read.fields))
+        fields = ((name, prune_type(t, paths[i]) if i in paths else t) for i, (name, t) in enumerate(read.fields))
         return replace(read, fields=tuple(fields))
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:

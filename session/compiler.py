@@ -28,7 +28,7 @@ from stateplan.planner.compile import Fields, InsertPlan, Planned, plan_insert, 
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
 from stateplan.plans.advice import ExplainDetail, explain_details
-from stateplan.runtime.failures import coded
+from stateplan.runtime.failures import coded_error
 from stateplan.session.plan_secrets import hide_secrets
 from stateplan.session.results import as_column, distinct_names
 from stateplan.session.script import Insert, Inserts
@@ -211,7 +211,7 @@ class Compiler:
 def _within_depth(source: str) -> Iterator[None]:
     """Raises SqlError SQL009, for a statement that is nested too deep, and what a library raises with its code."""
     try:
-        with coded():
+        with coded_error():
             yield
     except RecursionError:
         raise too_deep(source) from None

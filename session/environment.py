@@ -20,7 +20,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.plans.advice import ExplainDetail
-from stateplan.runtime.failures import coded
+from stateplan.runtime.failures import coded_error
 from stateplan.session.catalog_statements import connect_catalog
 from stateplan.session.compiled_plan import CompiledPlan, PlanReference, StatementSet, compile_plan
 from stateplan.session.habits import OF_ENVIRONMENT, Hinted, Settings, check_spark, options_of
@@ -124,7 +124,7 @@ class TableEnvironment(Tables, Names, Hinted):
     def execute_statement(self, statement: ScriptStatement) -> TableResult:
         """Runs one statement of a script. Raises StateplanError, with the place in the script."""
         try:
-            with coded():
+            with coded_error():
                 return run_statement(self.session, statement)
         except StateplanError as error:
             if error.place is not None and error.place.file is None and error.place.source == statement.source:

@@ -16,7 +16,7 @@ from stateplan.execnodes.node_tables import table_of, with_secrets
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import PlanFacts
-from stateplan.runtime.failures import coded
+from stateplan.runtime.failures import coded_error
 from stateplan.session.compiler import Compiler, Plan
 from stateplan.session.host import Host
 from stateplan.session.jobs import JobRecord, Jobs
@@ -55,7 +55,7 @@ class JobStarter:
     on_progress: OnProgress | None = None
     spark: SparkSession | None = None
 
-    @coded()
+    @coded_error()
     def inserts(self, inserts: Inserts, statement: str, around: Around | None = None) -> TableResult:
         """Starts INSERTs as one job, ``around`` the start once they are planned. Raises StateplanError."""
         plan = self.compiler.inserts(inserts)
@@ -66,7 +66,7 @@ class JobStarter:
             job = self._start(document, plan.graph, notes, record, plan.secrets)
         return self._sink_result(job, notes, statement, document)
 
-    @coded()
+    @coded_error()
     def query(self, query: exp.Expr, source: str) -> TableResult:
         """Starts a query that was read from ``source``; its rows are collected from the result. Raises
         StateplanError."""
@@ -89,7 +89,7 @@ class JobStarter:
             local_time_zone(self.config.to_dict()),
         )
 
-    @coded()
+    @coded_error()
     def document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
 

@@ -223,7 +223,7 @@ PROBED = {
     "objects of users: functions, their results and modules": (
         "connectors/registry.py functions/process.py functions/render/user.py functions/user.py functions/values.py "
         "planner/binding/grouping.py planner/catalog/functions.py planner/catalog/udf.py planner/catalog/udptf.py "
-        "runtime/kernels/common/running.py runtime/kernels/common/user_aggregates.py runtime/user_functions.py"
+        "runtime/kernels/common/running_values.py runtime/kernels/common/user_aggregates.py runtime/user_functions.py"
     ),
     "values of any class, by what they can do": (
         "common/errors/__init__.py common/values/atomic.py gateway/client/parameters.py "
@@ -234,7 +234,7 @@ PROBED = {
         "cli/console.py cli/sql_client/configuration.py common/files.py common/roots.py connectors/jdbc/postgres.py "
         "runtime/checkpoint/locks.py runtime/scratch.py session/notebook.py"
     ),
-    "Spark's inside": "runtime/spark/lost.py runtime/spark/session.py",
+    "Spark's inside": "runtime/spark/jvm_loss.py runtime/spark/session.py",
     "functions by their name in a table": "connectors/formats/change_formats.py planner/dialect/generator.py",
     "arrays by their name": "connectors/kafka/batches.py connectors/kafka/fetching.py",
 }

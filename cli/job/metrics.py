@@ -10,7 +10,7 @@ from stateplan.cli.options import CheckpointArgument, SettingsOption, settings
 @command(formats=False, quiet=False)
 def metrics(console: Console, checkpoint: CheckpointArgument, pairs: SettingsOption) -> None:
     """Print the metrics of a job in the Prometheus text format."""
-    from stateplan.cli.job.look import look_at
+    from stateplan.cli.job.snapshot import open_job
     from stateplan.runtime.metrics.prometheus import exposition
 
-    console.raw(exposition(look_at(checkpoint, settings(pairs))[1]).encode())
+    console.raw(exposition(open_job(checkpoint, settings(pairs))[1]).encode())

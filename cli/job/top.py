@@ -16,7 +16,7 @@ from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import CheckpointArgument, Format, SettingsOption, settings
 
 if TYPE_CHECKING:
-    from stateplan.cli.job.look import Look
+    from stateplan.cli.job.snapshot import JobSnapshot
 
 _OTHER_SCREEN, _FIRST_SCREEN = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
 
@@ -40,11 +40,11 @@ def top(
     A terminal shows a table that refreshes. A pipe gets one line per micro-batch, or one JSON object
     with --format json. If no job has started yet, the command waits for it.
     """
-    from stateplan.cli.job.look import Look, await_job
+    from stateplan.cli.job.snapshot import JobSnapshot, await_job
 
     options = settings(pairs)
     try:
-        look = Look(checkpoint, options) if once else await_job(checkpoint, options, timeout, console.note)
+        look = JobSnapshot(checkpoint, options) if once else await_job(checkpoint, options, timeout, console.note)
     except KeyboardInterrupt:
         return ExitCode.OK
     live = output is Format.TEXT and not once and sys.stdout.isatty()
@@ -71,7 +71,7 @@ def top(
         return ExitCode.OK
 
 
-def _live(look: Look, interval: float) -> None:
+def _live(look: JobSnapshot, interval: float) -> None:
     """A screen of its own, drawn again and again while the job runs."""
     sys.stdout.write(_OTHER_SCREEN)
     try:

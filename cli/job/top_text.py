@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stateplan.common.readable import bytes_text, counted, hex_id, in_columns, instant_text, took
-from stateplan.plans.job_look import Key, PlannedState, plain_name
+from stateplan.plans.job_snapshot import Key, PlannedState, plain_name
 from stateplan.runtime.metrics.view import JobView, OperatorView
 
 States = Mapping[Key, PlannedState]

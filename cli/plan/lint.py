@@ -21,7 +21,7 @@ from stateplan.runtime.spark.hadoop import checkpoint_path
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.lint import Applied, Report, Rule, Severity
-    from stateplan.runtime.metrics.observed import Observed
+    from stateplan.runtime.metrics.state_uses import StateUses
 
 
 class LintFormat(StrEnum):
@@ -152,7 +152,7 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
         raise PlanError("PLAN137", checkpoint=checkpoint) from None
 
 
-def _observed(checkpoint: str | None) -> Observed | None:
+def _observed(checkpoint: str | None) -> StateUses | None:
     """How the states of a checkpoint were used; None of a folder that has nothing but a plan.
 
     Raises:
@@ -161,9 +161,9 @@ def _observed(checkpoint: str | None) -> Observed | None:
     if checkpoint is None or not (checkpoint_path(checkpoint, {}) / "stateplan.json").is_file():
         return None
     from stateplan.runtime.metrics.log import read_metrics
-    from stateplan.runtime.metrics.observed import Observed
+    from stateplan.runtime.metrics.state_uses import StateUses
 
-    return Observed.of(read_metrics(checkpoint_path(checkpoint, {})))
+    return StateUses.of(read_metrics(checkpoint_path(checkpoint, {})))
 
 
 @dataclass
@@ -173,7 +173,7 @@ class _Job:
     rules: Mapping[str, Rule]
     severities: Mapping[str, Severity]
     against: PlanDocument | None
-    observed: Observed | None
+    observed: StateUses | None
     output: LintFormat
     reports: list[Report] = field(default_factory=list)
 

@@ -32,7 +32,7 @@ from stateplan.common.readable import counted
 from stateplan.common.redaction import redacted
 from stateplan.common.settings import value
 from stateplan.gateway.protocol import ResultPage
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 
 _HELD = 1_000_000
 """So many characters that jobs print are kept while a result fills the screen; the oldest go."""
@@ -179,7 +179,7 @@ class Shell:
             self._console.error(error)
             self._trace()
         except Exception as bug:
-            self._console.error(told(bug))
+            self._console.error(as_error(bug))
             self._trace()
         finally:
             self._console.close()

@@ -25,8 +25,8 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.extras import require
-from stateplan.connectors.noted import Ledger, Mark, Standing, input_digest, statement_of, written_before
 from stateplan.connectors.protocol import Sink
+from stateplan.connectors.sink_epochs import EpochOrder, Ledger, Mark, input_digest, statement_of, written_before
 from stateplan.connectors.staging import Staging
 
 if TYPE_CHECKING:
@@ -239,10 +239,10 @@ class DeltaSink(Sink):
             last = table.transaction_version(self.target.uid)
             read = table.transaction_version(self.target.input_uid) if last == epoch else None
 
-        def refuse(how: Standing) -> RunError | None:
-            if how is Standing.AHEAD:
+        def refuse(how: EpochOrder) -> RunError | None:
+            if how is EpochOrder.AHEAD:
                 return RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
-            if how is Standing.OTHER:
+            if how is EpochOrder.OTHER:
                 return RunError("RUN176.other", name=self.location.name, epoch=epoch)
             return None if Facts.of(table).forgets_writers else self._behind(last)
 

@@ -20,7 +20,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, column, columns
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import open_input
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import build_series
 from stateplan.connectors.extras import require
@@ -224,7 +224,7 @@ def misfit(value: Any, name: str, declared: LogicalType, place: Place | None) ->
 
 
 @dataclass
-class AvroDecoder(Frozen):
+class AvroDecoder(FrozenDataclass):
     """Decoder of the ``avro`` format; see :class:`connectors.formats.base.Decoder` and
     :class:`connectors.formats.base.MessageDecoder`.
 
@@ -305,7 +305,7 @@ def json_values(datum: DatumReader, data: list[bytes], where: Where) -> list[Any
 
 
 @dataclass
-class RegistryDecoder(Frozen):
+class RegistryDecoder(FrozenDataclass):
     """Decoder of ``avro-confluent``: each message says which schema it was written with.
 
     Attributes:
@@ -378,7 +378,7 @@ _OPS = {"c": "INSERT", "r": "READ", "u": "UPDATE", "d": "DELETE"}
 
 
 @dataclass
-class EventDecoder(Frozen):
+class EventDecoder(FrozenDataclass):
     """Decoder of ``debezium-avro-confluent``. A message without a value, or of no bytes, is skipped.
 
     Attributes:

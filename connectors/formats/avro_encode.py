@@ -17,7 +17,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import DataError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import raw_dtype
 from stateplan.connectors.extras import require
@@ -126,7 +126,7 @@ def cannot(value: Any, name: str, reason: str) -> DataError:
 
 
 @dataclass
-class AvroEncoder(Frozen):
+class AvroEncoder(FrozenDataclass):
     """Encoder of the ``avro`` format; see :class:`connectors.formats.base.Encoder` and
     :class:`connectors.formats.base.MessageEncoder`.
 
@@ -162,7 +162,7 @@ class AvroEncoder(Frozen):
 
 
 @dataclass
-class RegistryEncoder(Frozen):
+class RegistryEncoder(FrozenDataclass):
     """Encoder of ``avro-confluent``. The schema is registered before the first message, by each process.
 
     Attributes:

@@ -22,7 +22,7 @@ import polars as pl
 from stateplan.common.changelog import columns
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import Lines, line_chunks
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
 from stateplan.common.values.strict import strict_value
@@ -107,7 +107,7 @@ class _FastText:
 
 
 @dataclass
-class CsvDecoder(Frozen):
+class CsvDecoder(FrozenDataclass):
     """Decoder of the ``csv`` format; see :class:`connectors.formats.base.Decoder` and
     :class:`connectors.formats.base.MessageDecoder`."""
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column, columns
 from stateplan.common.files import Lines, line_chunks
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType, row_type
 from stateplan.connectors.formats.base import Fields, FileColumns, counted, frame_of
@@ -34,7 +34,7 @@ _PLACE = "@place"
 
 
 @dataclass
-class LineDecoder(Frozen):
+class LineDecoder(FrozenDataclass):
     """Pieces of lines to frames: the strict reader where it can, the line reader where it must.
 
     Attributes:

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from stateplan.common.errors import DataError, Place
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.readable import counted
 from stateplan.common.types import CONSTRUCTED, LogicalType
 from stateplan.common.values.fields import (
@@ -254,7 +254,7 @@ def _string_only(parse: Callable[[str], Any]) -> Converter:
 
 
 @dataclass
-class RowReader(Frozen):
+class RowReader(FrozenDataclass):
     """Rows of one table from JSON objects. Picklable.
 
     Attributes:

@@ -17,10 +17,10 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest, one_of
+from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import shown
 from stateplan.common.redaction import SHORT, without
 from stateplan.common.secrets import has_reference, resolved
-from stateplan.common.unreached import reason_of
 from stateplan.connectors.formats.avro_schema import Schema, schema_text
 
 TIMEOUT_MS = 10_000

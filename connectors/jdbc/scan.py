@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError, nearest
+from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, remove_tree, rename, write_whole
-from stateplan.common.unreached import reason_of
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import (
     TableInfo,

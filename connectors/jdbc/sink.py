@@ -33,14 +33,14 @@ from stateplan.connectors.jdbc.postgres import (
     quoted,
     rows,
 )
-from stateplan.connectors.noted import (
+from stateplan.connectors.protocol import Sink, SinkTable
+from stateplan.connectors.sink_epochs import (
+    EpochOrder,
     Mark,
-    Standing,
     is_of_other_checkpoint,
     statement_of,
     written_before,
 )
-from stateplan.connectors.protocol import Sink, SinkTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -424,10 +424,10 @@ class JdbcSink(Sink):
         """
         last, name, server = noted.get(self.uid, -1), target.table.path, self.server.summary
 
-        def refuse(how: Standing) -> RunError:
-            if how is Standing.AHEAD:
+        def refuse(how: EpochOrder) -> RunError:
+            if how is EpochOrder.AHEAD:
                 return RunError("RUN150.ahead", name=name, server=server, found=last, epoch=epoch)
-            if how is Standing.OTHER:
+            if how is EpochOrder.OTHER:
                 return RunError("RUN150.other", name=name, server=server, epoch=epoch)
             return self._behind(target, last)
 

@@ -22,10 +22,10 @@ from stateplan.connectors.kafka.client import Brokers, Complaints
 from stateplan.connectors.kafka.encode import TOPIC
 from stateplan.connectors.kafka.partitioner import Partitioner
 from stateplan.connectors.kafka.producer import LATE, Outbox
-from stateplan.connectors.noted import (
+from stateplan.connectors.sink_epochs import (
+    EpochOrder,
     Ledger,
     Mark,
-    Standing,
     is_of_other_checkpoint,
     refusal,
     written_before,
@@ -174,9 +174,11 @@ class Transactions:
         if not ledger.input:  # nobody knows what the micro-batch reads: it is told by its number alone
             return found is not None and epoch <= found.epoch
 
-        def refuse(how: Standing) -> StateplanError | None:
+        def refuse(how: EpochOrder) -> StateplanError | None:
             # Brokers forget the offsets of a group that has been idle for long.
-            return None if how is Standing.LOST else refusal(how, f"table {self.brokers.table}", found, epoch, expected)
+            return (
+                None if how is EpochOrder.LOST else refusal(how, f"table {self.brokers.table}", found, epoch, expected)
+            )
 
         return ledger.is_done(epoch, found, self.name, refuse, self._others)
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 from stateplan.common.changelog import KIND
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, rename
-from stateplan.common.unreached import reason_of
 from stateplan.connectors.jdbc.postgres import persistent, quoted, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible
 from stateplan.connectors.postgres_cdc.rows import ChangeSplit, Reading

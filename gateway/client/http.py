@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from stateplan.common.errors import RunError, StateplanError
-from stateplan.common.unreached import reason_of
+from stateplan.common.failure_reasons import reason_of
 from stateplan.gateway.client.wire import error_of, page_of
 from stateplan.gateway.protocol import ResultPage
 

@@ -14,7 +14,7 @@ from stateplan.common.paths import AnyPath
 from stateplan.plans.selector_text import Assignment
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.show import StateReport, to_json
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 
 PAUSE_MS = 15_000
 SHARE = 20
@@ -113,7 +113,7 @@ class Inspections:
             except StateplanError as error:
                 found.error = str(error)
             except Exception as bug:
-                found.error = str(told(bug))
+                found.error = str(as_error(bug))
             found.at, found.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
             with self._guard:
                 if found.report is None:

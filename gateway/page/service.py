@@ -13,7 +13,7 @@ from typing import Any
 from stateplan.common.errors import RunError
 from stateplan.common.paths import AnyPath
 from stateplan.gateway.page.inspections import UNASKED_BYTES, Inspection, Inspections
-from stateplan.gateway.page.sight import JobSight, error_json
+from stateplan.gateway.page.job_snapshot import JobSnapshot, error_json
 from stateplan.plans.diff import compare
 from stateplan.plans.diff_report import SAYS, to_text
 from stateplan.plans.diff_report import to_json as diff_json
@@ -39,7 +39,7 @@ class JobsPage:
         self._record = record
         self._inspections = Inspections()
         self._guard = threading.Lock()
-        self._sights: dict[str, tuple[JobSight, threading.Lock]] = {}
+        self._sights: dict[str, tuple[JobSnapshot, threading.Lock]] = {}
         self._looks: dict[str, tuple[float, dict[str, Any]]] = {}
 
     # ---- looking -----------------------------------------------------------------------------------------------
@@ -169,11 +169,11 @@ class JobsPage:
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def _sight(self, entry: JobEntry) -> tuple[JobSight, threading.Lock]:
+    def _sight(self, entry: JobEntry) -> tuple[JobSnapshot, threading.Lock]:
         with self._guard:
             known = self._sights.get(entry.id)
             if known is None or known[0].entry is not entry:
-                known = self._sights[entry.id] = (JobSight(entry), threading.Lock())
+                known = self._sights[entry.id] = (JobSnapshot(entry), threading.Lock())
             return known
 
     def _inspect(self, entry: JobEntry, unasked: bool) -> None:

@@ -42,7 +42,7 @@ from stateplan.gateway.rest.wire import (
 from stateplan.gateway.service.fetcher import Page, ResultFetcher
 from stateplan.gateway.service.operations import Operation
 from stateplan.gateway.service.service import HOLD_SECONDS, SqlGatewayService
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 
 VERSIONS = ("V1", "V2", "V3", "V4")
 _PREFIX = re.compile(r"/v([1-4])(/.*)", re.I)
@@ -369,7 +369,7 @@ class _Versioned:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return answer(problem(str(told(error, brief=True))), 500)
+    return answer(problem(str(as_error(error, brief=True))), 500)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -24,10 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.rest.app import answer
-from stateplan.gateway.rest.room import Holding, Room
+from stateplan.gateway.rest.memory_room import Holding, Room
 from stateplan.gateway.rest.wire import problem
 from stateplan.gateway.service.limits import Limits
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -192,7 +192,7 @@ class Guard:
             pass
         except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
-            exchange.refused = _RefusedError(500, told(bug, brief=True))
+            exchange.refused = _RefusedError(500, as_error(bug, brief=True))
         finally:
             holding.release()
         await exchange.finish()

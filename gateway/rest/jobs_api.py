@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from stateplan.common.errors import StateplanError
+from stateplan.gateway.page.job_snapshot import error_json
 from stateplan.gateway.page.service import JobsPage
-from stateplan.gateway.page.sight import error_json
 from stateplan.plans.render.svg import STYLE
 
 POLICY = (

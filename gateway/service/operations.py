@@ -15,7 +15,7 @@ from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.gateway.protocol import PageKind
 from stateplan.gateway.service.fetcher import Page, ResultFetcher, Rows
 from stateplan.gateway.service.limits import Limits
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 from stateplan.session.results import TableResult
 
 _log = logging.getLogger("stateplan.gateway")
@@ -84,7 +84,7 @@ class Operation:
             self._fail(error)
         except Exception as bug:
             _log.exception("a statement failed in a way that nobody expected")
-            self._fail(told(bug))
+            self._fail(as_error(bug))
         else:
             self._finish(result)
 

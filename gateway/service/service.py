@@ -26,7 +26,7 @@ from stateplan.common.roots import holding
 from stateplan.common.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
 from stateplan.gateway.service.audit import AuditLog
-from stateplan.gateway.service.confine import Confinement
+from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.fetcher import Page
 from stateplan.gateway.service.job_store import RUNNING, JobStore, StoredJob
 from stateplan.gateway.service.limits import Limits
@@ -36,7 +36,7 @@ from stateplan.gateway.service.restarts import RECOVERABLE, Restarts
 from stateplan.gateway.service.sessions import Session, SessionManager
 from stateplan.planner.dialect import nodes
 from stateplan.plans.document import PlanDocument
-from stateplan.runtime.failures import told
+from stateplan.runtime.failures import as_error
 from stateplan.runtime.spark.hadoop import checkpoint_path
 from stateplan.session.completion import complete
 from stateplan.session.environment import TableEnvironment
@@ -364,7 +364,7 @@ class SqlGatewayService:
             self._give_up(store, job, str(error))
         except Exception as bug:
             _log.exception("the job %s cannot be started again", record.id)
-            self._give_up(store, job, str(told(bug)))
+            self._give_up(store, job, str(as_error(bug)))
         else:
             _log.info("the job %s runs again", record.id)
             self.audit.record("restart job", "gateway", job=record.id)

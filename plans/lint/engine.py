@@ -17,7 +17,7 @@ from stateplan.plans.lint.rule import Problem, Rule, SetTtl, Severity, Unsuppres
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.lint.subject import Subject, accepted
 from stateplan.plans.lint.suppress import unsuppress
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def lint(
     session: Mapping[str, str] | None = None,
     *,
     against: PlanDocument | None = None,
-    observed: Observed | None = None,
+    observed: StateUses | None = None,
     rules: Mapping[str, Rule] | None = None,
     severities: Mapping[str, Severity] | None = None,
 ) -> Report:

@@ -14,7 +14,7 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, entries_of
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import KEY, SUPPRESS
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
 """Operators behind which the kinds of changes do not tell whether rows are taken back."""
@@ -76,7 +76,7 @@ class Subject:
         document: PlanDocument,
         session: Mapping[str, str] | None = None,
         against: PlanDocument | None = None,
-        observed: Observed | None = None,
+        observed: StateUses | None = None,
     ) -> None:
         self.document = document
         self.session = dict(session or {})

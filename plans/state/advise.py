@@ -22,7 +22,7 @@ from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.state.show import StateFigures, StateReport
 from stateplan.plans.states import state_views
 from stateplan.runtime.metrics.ages import Histogram, bounds
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 
 KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005", "TTL012")
 """The lint rules about states of one plan that need each other."""
@@ -206,7 +206,7 @@ def parse_share(text: str) -> float:
 def advise(
     report: StateReport,
     document: PlanDocument,
-    observed: Observed,
+    observed: StateUses,
     miss: float,
     session: Mapping[str, str] | None = None,
 ) -> Advised:
@@ -223,7 +223,7 @@ def advise(
     return Advised(report, miss, tuple(_related(found, document, session)))
 
 
-def _own(figures: StateFigures, report: StateReport, observed: Observed, miss: float) -> StateAdvice:
+def _own(figures: StateFigures, report: StateReport, observed: StateUses, miss: float) -> StateAdvice:
     """The TTL that a state asks for by itself."""
     state, snapshot = figures.state, report.snapshot
     uses = observed.uses(state.operator.entry.uid, state.index)

@@ -232,10 +232,10 @@ class CheckpointReader:
         """
         from stateplan.plans.state.advise import advise
         from stateplan.runtime.metrics.log import read_metrics
-        from stateplan.runtime.metrics.observed import Observed
+        from stateplan.runtime.metrics.state_uses import StateUses
 
         chosen = {s.selector for s in self.select(*selectors)}
-        observed = Observed.of(read_metrics(self.snapshot.folder))
+        observed = StateUses.of(read_metrics(self.snapshot.folder))
         if not observed.ages:
             raise CheckpointError(
                 "CKPT040", folder=self.snapshot.folder, what="records of how old rows of state were when they were used"

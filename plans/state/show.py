@@ -14,8 +14,8 @@ from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.states import StateView
 from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, TableState
-from stateplan.runtime.inspect.noted_tables import MAIN_TABLE
 from stateplan.runtime.inspect.state_figures import Aged, TableFigures
+from stateplan.runtime.inspect.stored_tables import MAIN_TABLE
 
 HOUR, DAY = 3_600_000, 86_400_000
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath, write_whole
-from stateplan.connectors.noted import input_digest
+from stateplan.connectors.sink_epochs import input_digest
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.log_sums import LogSums
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, RunError, nearest
+from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, create, inside, ordered, remove_tree, set_time, write_whole
-from stateplan.common.unreached import reason_of
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord

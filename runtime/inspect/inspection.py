@@ -22,7 +22,7 @@ from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.live_ttl import Record
 from stateplan.runtime.checkpoint.slots import Layout, OperatorEntry
 from stateplan.runtime.hashing import slot_label
-from stateplan.runtime.inspect.noted_tables import noted_tables, short_names
+from stateplan.runtime.inspect.stored_tables import short_names, stored_tables
 from stateplan.runtime.jobgraph import Rewrite
 from stateplan.runtime.kernel import StateTable
 from stateplan.runtime.spark.checkpoint_files import INSTANTS, BatchOffsets, SparkCheckpoint
@@ -219,6 +219,6 @@ def _configs(
 def _tables(snapshot: Snapshot, entry: OperatorEntry) -> tuple[TableState, ...]:
     """The tables of an operator as the checkpoint notes them: functions that its kernel needs may be those of another
     session."""
-    tables = noted_tables(entry.tables)
+    tables = stored_tables(entry.tables)
     names = short_names(tables)
     return tuple(TableState(t, names[t.name], dict(entry.tables[t.name].labels)) for t in tables)

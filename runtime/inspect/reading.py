@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from stateplan.common.errors import CheckpointError, find_encoded
+from stateplan.common.failure_reasons import text_of
 from stateplan.common.paths import AnyPath
 from stateplan.common.ttl import TtlConfig
-from stateplan.common.unreached import text_of
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot
 from stateplan.runtime.inspect.state_figures import TableFigures, count_table, cut_of
 from stateplan.runtime.inspect.state_rows import (
@@ -35,7 +35,7 @@ from stateplan.runtime.inspect.state_rows import (
 from stateplan.runtime.jobgraph import Rewrite
 from stateplan.runtime.kernel import StateTable
 from stateplan.runtime.scratch import scratch
-from stateplan.runtime.spark.lost import is_of_spark, lost_by
+from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import RunInfo
@@ -272,7 +272,7 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
         return work()
     except Exception as failure:
         text = text_of(failure)
-        found = lost_by(failure) or find_encoded(text)
+        found = jvm_loss_behind(failure) or find_encoded(text)
         if found is not None:
             raise found from failure
         if not is_of_spark(failure):

@@ -17,7 +17,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.functions.rex import Rex
 from stateplan.runtime.kernel import Frames, KeyedKernel, StateTable, Step
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     ids_of,

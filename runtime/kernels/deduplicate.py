@@ -16,7 +16,7 @@ import polars as pl
 from stateplan.common.changelog import RowKind
 from stateplan.common.small_frames import rows_at, stacked
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Step
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     first_of_each,
     ids_of,
     insertions,

@@ -33,7 +33,7 @@ from stateplan.runtime.kernel import (
 from stateplan.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
 from stateplan.runtime.kernels.common.functions import accumulator, is_distinct
 from stateplan.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,

@@ -15,7 +15,7 @@ import polars as pl
 from stateplan.common.changelog import RowKind, column
 from stateplan.functions.values import column_of, row_cells
 from stateplan.runtime.kernels.common.group_batches import Batch
-from stateplan.runtime.kernels.common.net import Ints, framed, key_ids, net_rows, with_kind
+from stateplan.runtime.kernels.common.key_ids import Ints, framed, key_ids, net_rows, with_kind
 from stateplan.runtime.kernels.common.user_aggregates import UserFold
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 

@@ -21,7 +21,7 @@ from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
 from stateplan.runtime.kernels.common.join_state import Side, completed, side_of, without
-from stateplan.runtime.kernels.common.net import stamped, state_columns, with_kind
+from stateplan.runtime.kernels.common.key_ids import stamped, state_columns, with_kind
 from stateplan.runtime.transforms.calc import CalcTransform
 
 

@@ -29,8 +29,7 @@ from stateplan.runtime.kernel import (
     own_columns,
 )
 from stateplan.runtime.kernels.common.automaton import START, Automaton, Matcher, Partial
-from stateplan.runtime.kernels.common.match_expressions import Condition, Evaluated, Measures
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     ids_of,
@@ -40,6 +39,7 @@ from stateplan.runtime.kernels.common.net import (
     ranks,
     stamped,
 )
+from stateplan.runtime.kernels.common.match_expressions import Condition, Evaluated, Measures
 
 _STATE = "matchState"
 _NUMBER, _DUE, _AT, _EVENT = "@number", "@due", "@time", "@event"

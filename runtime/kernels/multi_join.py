@@ -18,7 +18,7 @@ from stateplan.execnodes.node_text import joined_names
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step, field_columns
 from stateplan.runtime.kernels.common.join_state import Side, side_of, without
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     ids_of,
     is_retraction,
     positions,

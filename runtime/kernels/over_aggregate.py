@@ -27,7 +27,7 @@ from stateplan.runtime.kernel import (
     lookup_frame,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     ids_of,
@@ -55,7 +55,7 @@ from stateplan.runtime.kernels.common.over import (
     joined,
     wide,
 )
-from stateplan.runtime.kernels.common.walks import first_after
+from stateplan.runtime.kernels.common.over_frames import first_after
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.small_frames import without
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, StateTable, Step, lookup_frame, own_columns
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     equal,
@@ -30,7 +30,7 @@ from stateplan.runtime.kernels.common.net import (
     with_kind,
 )
 from stateplan.runtime.kernels.common.over import ALWAYS, NEXT, NUMBER, STATE, OverKernel, joined, wide
-from stateplan.runtime.kernels.common.walks import Walk
+from stateplan.runtime.kernels.common.over_frames import Walk
 
 
 @dataclass(frozen=True)

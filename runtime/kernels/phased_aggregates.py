@@ -18,8 +18,8 @@ from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step, lookup_fr
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.runtime.kernels.common.functions import is_distinct
 from stateplan.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
+from stateplan.runtime.kernels.common.key_ids import Ints, framed, key_ids
 from stateplan.runtime.kernels.common.lists import packed
-from stateplan.runtime.kernels.common.net import Ints, framed, key_ids
 from stateplan.runtime.kernels.common.partials import Partials, list_name
 from stateplan.runtime.kernels.common.values import ValueChanges, Values
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS

@@ -36,7 +36,7 @@ from stateplan.runtime.kernel import (
     left_out,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Ints,
     framed,
     ids_of,

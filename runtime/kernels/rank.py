@@ -25,7 +25,7 @@ from stateplan.execnodes.ranking import (
     VariableRange,
 )
 from stateplan.runtime.kernel import Access, Frames, Kernel, StateTable, Step, own_columns
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     framed,

@@ -19,7 +19,7 @@ from stateplan.runtime.kernel import (
     Watermark,
     left_out,
 )
-from stateplan.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions, present
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, absent, ids_of, positions, present
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.common.sessions import END, Placed, SessionKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel

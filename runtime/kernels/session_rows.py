@@ -24,7 +24,7 @@ from stateplan.runtime.kernel import (
     left_out,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import Ints, ids_of, with_kind, within
+from stateplan.runtime.kernels.common.key_ids import Ints, ids_of, with_kind, within
 from stateplan.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
 from stateplan.runtime.kernels.common.topn import SEQUENCE
 from stateplan.runtime.kernels.window_slices import timestamps, window_time

@@ -26,7 +26,7 @@ from stateplan.runtime.kernel import (
     lookup_frame,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,

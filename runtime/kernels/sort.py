@@ -31,7 +31,7 @@ from stateplan.runtime.kernel import (
     lookup_frame,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import ids_of, is_retraction, positions, replay, stamped
+from stateplan.runtime.kernels.common.key_ids import ids_of, is_retraction, positions, replay, stamped
 
 _NUMBER, _DUE, _LAST, _COUNT = "@arrival", "@due", "last", "@copies"
 

@@ -31,7 +31,7 @@ from stateplan.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import state_columns
+from stateplan.runtime.kernels.common.key_ids import state_columns
 from stateplan.runtime.transforms.calc import CalcTransform
 
 _TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@row_kind", "@key"

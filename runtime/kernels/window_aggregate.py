@@ -28,7 +28,7 @@ from stateplan.runtime.kernel import (
     left_out,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import Bools, Ints, absent, ids_of, positions
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, absent, ids_of, positions
 from stateplan.runtime.kernels.common.partials import Partials
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel

@@ -24,7 +24,7 @@ from stateplan.runtime.kernel import (
     left_out,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import insertions, stamped
+from stateplan.runtime.kernels.common.key_ids import insertions, stamped
 from stateplan.runtime.kernels.common.topn import SEQUENCE, TopN, sequence_after
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
 

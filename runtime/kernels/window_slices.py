@@ -19,10 +19,10 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, column
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.values.clocks import instants_of, wall_clock
 from stateplan.runtime.kernel import Transform
-from stateplan.runtime.kernels.common.net import Bools, Ints, within
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, within
 
 _HOUR = 3_600_000
 _BACK = 4
@@ -64,7 +64,7 @@ def _instants(shown: pl.Series, zone: str, twice: Literal["earliest", "latest"],
 
 
 @dataclass(frozen=True)
-class Slicing(Frozen):
+class Slicing(FrozenDataclass):
     """The windows of an operator.
 
     Attributes:
@@ -215,7 +215,7 @@ def local_times_of(frame: pl.DataFrame, time: int | None, now: int, zone: str) -
 
 
 @dataclass(frozen=True)
-class SliceTransform(Frozen, Transform):
+class SliceTransform(FrozenDataclass, Transform):
     """Rows with the end of their slice as a further field, BIGINT. A row without a time is in none.
 
     Attributes:
@@ -248,7 +248,7 @@ def window_time(name: str, ends: Ints, zone: str, dtype: pl.DataType) -> pl.Seri
 
 
 @dataclass(frozen=True)
-class WindowTableFunctionTransform(Frozen, Transform):
+class WindowTableFunctionTransform(FrozenDataclass, Transform):
     """Rows with start, end and last instant of their windows as further fields. A row without a time is in none.
 
     Attributes:

@@ -18,18 +18,18 @@ from stateplan.connectors.retries import interruptible
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.runtime.clocks import instants
+from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.delivery import closing_marks, send_marks
 from stateplan.runtime.job import Job, OnProgress, Progress
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.local.counters import LocalCounters
-from stateplan.runtime.local.eligible import is_small, may_run_here
+from stateplan.runtime.local.eligibility import is_small, may_run_here
 from stateplan.runtime.local.levels import LocalLevels
 from stateplan.runtime.local.splits import BatchInput, end_of_time, micro_batches
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.runtime.metrics.view import JobView
 from stateplan.runtime.notices import Notices
-from stateplan.runtime.outlook import Forecast
 from stateplan.runtime.progress import progress_of
 from stateplan.runtime.readers import Readers
 from stateplan.runtime.sinks import SinkDriver, for_driver, write_blobs
@@ -61,7 +61,7 @@ class LocalJob(Job):
         self._readers = Readers(graph.readers)
         self._metrics = JobMetrics(info, counters, None, tell)
         self._notices = Notices(graph.operators, None, tell)
-        self._forecast = Forecast(graph, None, 0, len(instants(graph)))
+        self._forecast = Forecaster(graph, None, 0, len(instants(graph)))
         self._began = time.monotonic()
         self._metrics.identify(self.job_id, self.job_id)
         self._begin()

@@ -20,8 +20,8 @@ from stateplan.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.runtime.metrics.ages import take_ages
 from stateplan.runtime.metrics.figures import WAITING, Figures, add_all, take_parts
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
-from stateplan.runtime.metrics.observed import Observed
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
+from stateplan.runtime.metrics.state_uses import StateUses
 from stateplan.runtime.metrics.view import JobView
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ class JobMetrics:
         kept = self.info.same_state(read_job(checkpoint.folder))
         return {uid: before.state[uid] for uid in kept if uid in before.state}
 
-    def observed(self) -> Observed:
+    def observed(self) -> StateUses:
         """How states were used, as far as the records go back that can be read."""
         if self._folder is not None:
             with contextlib.suppress(CheckpointError):
-                return Observed.of(read_metrics(self._folder))
-        return Observed.of(tuple(self.recent))
+                return StateUses.of(read_metrics(self._folder))
+        return StateUses.of(tuple(self.recent))
 
     def identify(self, job_id: str, run_id: str) -> None:
         """A query of the run has begun; these are Spark's ids of it."""

@@ -8,7 +8,7 @@ from stateplan.common.changelog import column
 from stateplan.execnodes.nodes.base import not_supported
 from stateplan.execnodes.nodes.over_aggregate import OverGroup, OverNode, PythonOverAggregate
 from stateplan.functions.program import evaluate
-from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.common.over_frames import Frame
 from stateplan.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
 from stateplan.runtime.kernels.over_non_time import NonTimeOverKernel
 from stateplan.runtime.operators.base import Options, Rows, Stateful, operator_of

@@ -29,7 +29,7 @@ from stateplan.execnodes.windows import (
     property_type,
 )
 from stateplan.runtime.kernel import Transform
-from stateplan.runtime.kernels.common.net import state_columns
+from stateplan.runtime.kernels.common.key_ids import state_columns
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from stateplan.common.disk import FULL, existing_folder, full_error, is_full
 from stateplan.common.errors import CheckpointError, RunError, StateplanError, find_encoded
+from stateplan.common.failure_reasons import text_of
 from stateplan.common.paths import AnyPath, inside, ordered
-from stateplan.common.unreached import text_of
 from stateplan.runtime.spark.checkpoint_files import (
     RESTORE,
     BatchOffsets,
@@ -33,7 +33,7 @@ from stateplan.runtime.spark.checkpoint_files import (
     content_of,
     damage_of,
 )
-from stateplan.runtime.spark.lost import lost_by
+from stateplan.runtime.spark.jvm_loss import jvm_loss_behind
 from stateplan.runtime.spark.session import keep_log, last_printed
 
 _SIGNS = (
@@ -301,7 +301,7 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
         checkpoint: of the query.
         operators: the stateful ones.
     """
-    gone = lost_by(failure)
+    gone = jvm_loss_behind(failure)
     if gone is not None:
         return gone
     text = text_of(failure)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.failure_reasons import REASONS, first_answer
 from stateplan.common.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.common.paths import AnyPath, RemotePath
-from stateplan.common.unreached import REASONS, first_answer
-from stateplan.runtime.spark.lost import is_of_spark, lost_by
+from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.master import site
 from stateplan.runtime.spark.session import known_settings, quietly, require_java, running_context
 from stateplan.runtime.spark.tweaks import reason
@@ -106,7 +106,7 @@ def _ask(path: Any, configuration: Any) -> None:
     try:
         path.getFileSystem(configuration).getFileStatus(path)
     except Exception as cause:
-        gone = lost_by(cause)
+        gone = jvm_loss_behind(cause)
         if gone is not None:
             raise gone from cause
         raise
@@ -129,7 +129,7 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        why, gone = reason(cause), lost_by(cause)
+        why, gone = reason(cause), jvm_loss_behind(cause)
         if "No FileSystem for scheme" in why or "ClassNotFoundException" in why:
             raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
         if gone is not None:

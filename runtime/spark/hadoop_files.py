@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from fsspec.spec import AbstractFileSystem
 
+from stateplan.common.failure_reasons import text_of
 from stateplan.common.files import scheme_of
-from stateplan.common.unreached import text_of
-from stateplan.runtime.spark.lost import is_of_spark, lost_by
+from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.tweaks import reason
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def _java(call: Callable[[], T]) -> T:
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        gone = lost_by(cause)
+        gone = jvm_loss_behind(cause)
         if gone is not None:
             raise gone from cause
         why = reason(text_of(cause)) or type(cause).__name__

@@ -19,8 +19,8 @@ from urllib.request import getproxies, proxy_bypass
 from xml.etree import ElementTree
 
 from stateplan.common.errors import RunError, nearest
+from stateplan.common.failure_reasons import OTHER, REASONS, REFUSED, SILENT, kind_of
 from stateplan.common.settings import value
-from stateplan.common.unreached import OTHER, REASONS, REFUSED, SILENT, kind_of
 
 _FORMS = re.compile(
     r"local(\[\s*([1-9]\d*|\*)\s*(,\s*[1-9]\d*\s*)?\])?"

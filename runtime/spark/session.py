@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
+from stateplan.common.failure_reasons import OTHER, REASONS, kind_in, kind_of, module_of, text_of
 from stateplan.common.settings import parallelism
-from stateplan.common.unreached import OTHER, REASONS, kind_in, kind_of, module_of, text_of
 from stateplan.runtime.memory import rocksdb_settings
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.jvm_loss import forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
-from stateplan.runtime.spark.lost import forget_lost, is_of_spark, lost_by
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, unreached, watched
 from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import worker_python
@@ -207,7 +207,7 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
             raise RunError("RUN012.variable", name=name, address=os.environ[name])
     if is_remote() or options.get("spark.remote") or options.get("spark.master", "").startswith("sc://"):
         raise RunError("RUN012")
-    if forget_lost():
+    if forget_dead_jvm():
         forget_classes()
     with _starting:
         context = SparkContext._active_spark_context  # noqa: SLF001 - a session of another thread has no public name
@@ -342,7 +342,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             with contextlib.nullcontext() if local else watched(master, options, log):
                 spark = _yielding(start)
         except RunError:
-            forget_lost()
+            forget_dead_jvm()
             raise
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
@@ -412,7 +412,7 @@ def _check_files(settings: Mapping[str, str]) -> None:
 def _not_started(
     failure: Exception, master: str, settings: Mapping[str, str], chosen: Sequence[str], log: Path
 ) -> RunError:
-    gone = lost_by(failure)
+    gone = jvm_loss_behind(failure)
     if gone is not None:
         return gone
     said = text_of(failure)

@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from stateplan.common.unreached import reason_of
+from stateplan.common.failure_reasons import reason_of
 from stateplan.runtime.state.runs import Rows
 
 MEMORY = 64 << 20

@@ -36,7 +36,7 @@ from stateplan.runtime.kernel import (
     Watermark,
     fetch_state,
 )
-from stateplan.runtime.kernels.common.net import Bools, Ints, ids_of, is_retraction, positions
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, is_retraction, positions
 from stateplan.runtime.metrics.ages import Use, count_ages
 from stateplan.runtime.state.runs import WRITTEN
 

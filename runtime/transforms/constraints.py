@@ -15,7 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import Transform
 
@@ -39,7 +39,7 @@ class _Finding:
 
 
 @dataclass(frozen=True)
-class ConstraintTransform(Frozen, Transform):
+class ConstraintTransform(FrozenDataclass, Transform):
     """Checks the rows of a sink, changes of every kind alike.
 
     Attributes:

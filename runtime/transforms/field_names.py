@@ -9,14 +9,14 @@ from functools import cached_property
 import polars as pl
 
 from stateplan.common.changelog import column
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.render.casts import by_position
 from stateplan.runtime.kernel import Transform
 
 
 @dataclass(frozen=True)
-class FieldNamesTransform(Frozen, Transform):
+class FieldNamesTransform(FrozenDataclass, Transform):
     """Gives the fields of rows their names in ``types``, at any depth.
 
     Attributes:

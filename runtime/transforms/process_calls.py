@@ -12,7 +12,7 @@ import polars as pl
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, RowKind, column, columns
 from stateplan.common.errors import DataError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.row import Row
 from stateplan.functions.process import (
@@ -51,7 +51,7 @@ class BoundTable:
 
 
 @dataclass(frozen=True)
-class ProcessCall(Frozen):
+class ProcessCall(FrozenDataclass):
     """A call as a plan has it.
 
     Attributes:
@@ -222,7 +222,7 @@ class Emitted:
 
 
 @dataclass(frozen=True)
-class ProcessRowsTransform(Frozen, Transform):
+class ProcessRowsTransform(FrozenDataclass, Transform):
     """Calls a function with row semantics: for each row by itself, or for all rows of a frame.
 
     Attributes:

@@ -12,8 +12,8 @@ import pytest
 from stateplan.cli.console import Console, JsonConsole, TerminalConsole
 from stateplan.common.errors import Place, SqlError
 from stateplan.common.readable import display_width, render
+from stateplan.runtime.completion_forecast import Forecast
 from stateplan.runtime.job import Progress
-from stateplan.runtime.outlook import Outlook
 from tests.support.capture import CaptureConsole
 
 
@@ -106,16 +106,16 @@ def test_the_live_line_makes_way_for_results(monkeypatch: pytest.MonkeyPatch) ->
     assert erased == ["starting the job ...", "+I[1]\nfinished: batch 0 (0.0 s) | 1 row in | 1 row out | 0.0 s\n"]
 
 
-def test_the_outlook_of_a_job() -> None:
+def test_the_forecast_of_a_job() -> None:
     out = io.StringIO()
-    for outlook in (Outlook(0, None, 84_000_000), Outlook(0.428, 31.7, 84_000_000), Outlook(0.5, 200, None)):
-        Console(err=out).finished(Progress(rows_in=1, outlook=outlook))
+    for forecast in (Forecast(0, None, 84_000_000), Forecast(0.428, 31.7, 84_000_000), Forecast(0.5, 200, None)):
+        Console(err=out).finished(Progress(rows_in=1, forecast=forecast))
     assert re.findall(r"no batch yet \| (.*) \| 1 row in", out.getvalue()) == [
         "0% of 80.1 MiB",
         "42% of 80.1 MiB, about 32 s left",
         "50%, about 3 min left",
     ]
-    JsonConsole(err=out).finished(Progress(outlook=Outlook(0.428, 31.74, 84_000_000)))
+    JsonConsole(err=out).finished(Progress(forecast=Forecast(0.428, 31.74, 84_000_000)))
     figures = json.loads(out.getvalue().splitlines()[-1])["finished"]
     assert (figures["share"], figures["secondsLeft"]) == (0.428, 31.7)
 

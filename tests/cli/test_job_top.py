@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from stateplan.cli.app import app
-from stateplan.cli.job.look import Look
+from stateplan.cli.job.snapshot import JobSnapshot
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
 from stateplan.common.readable import bytes_text
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.job_look import JobPlan
+from stateplan.plans.job_snapshot import JobPlan
 from stateplan.plans.live import ask
 from stateplan.plans.selector_text import parse_assignment
 from stateplan.runtime.checkpoint.locks import FileLock, Holder, Lease, writer_lock
@@ -194,7 +194,7 @@ def test_the_screen_is_drawn_again_until_the_job_ends_and_is_left_as_it_was(
     lock = writer_lock(checkpoint)
     job = threading.Timer(0.4, lock.release)
     job.start()
-    _live(Look(str(checkpoint), {}), 0.1)
+    _live(JobSnapshot(str(checkpoint), {}), 0.1)
     job.join()
     out = capsys.readouterr().out
     assert out.startswith("\033[?1049h") and out.endswith("\033[?1049l")
@@ -254,7 +254,7 @@ def test_waiting_for_a_job_ends_with_the_time_limit_or_an_interrupt(
         raise KeyboardInterrupt
 
     clock = SimpleNamespace(sleep=interrupted, monotonic=time.monotonic)
-    monkeypatch.setattr("stateplan.cli.job.look.time", clock)
+    monkeypatch.setattr("stateplan.cli.job.snapshot.time", clock)
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
 

@@ -22,8 +22,8 @@ from stateplan.common.errors import DataError, OptionError, RunError, StateplanE
 from stateplan.common.options import Option, OptionType
 from stateplan.connectors.delta.properties import PROPERTIES
 from stateplan.connectors.delta.rows import statistics
-from stateplan.connectors.noted import input_digest
 from stateplan.connectors.registry import sink_changelog_mode, source_changelog_mode
+from stateplan.connectors.sink_epochs import input_digest
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.connector_tables import fields
 from tests.support.delta import append, contents, drained, frame, log, options, sink_of, source_of, write

@@ -13,8 +13,8 @@ import pytest
 
 from stateplan.common.errors import StateplanError
 from stateplan.connectors.jdbc.sink import JdbcSink
-from stateplan.connectors.noted import Noted
-from stateplan.runtime.checkpoint.noted import NotedBatches
+from stateplan.connectors.sink_epochs import SinkEpoch
+from stateplan.runtime.checkpoint.sink_records import SinkRecords
 from tests.connectors.jdbc_tables import changes, sink, source, write
 from tests.support.cdc import Job, options, source_of
 from tests.support.delta import contents, frame, sink_of
@@ -123,15 +123,15 @@ def test_the_log_of_a_delta_table(disk: SmallDisk) -> None:
 
 def test_the_micro_batches_that_sinks_have_noted(disk: SmallDisk) -> None:
     first, second = sink_of(disk.folder / "table"), sink_of(disk.folder / "table")
-    first.noted = Noted.at("table", 7)
-    record = NotedBatches(disk.folder, "job")
+    first.noted = SinkEpoch.at("table", 7)
+    record = SinkRecords(disk.folder, "job")
     other = disk.fill()
     refused("RUN031", f"the disk of {disk.folder}", lambda: record.keep({"sink": first}))
     other.unlink()
     record.keep({"sink": first})
     for job, kept in (("job", first.noted), ("a copy that is another job", None)):
         second.noted = None
-        NotedBatches(disk.folder, job).recall({"sink": second})
+        SinkRecords(disk.folder, job).recall({"sink": second})
         assert second.noted == kept
     (disk.folder / "sinks.json").write_text('{"job": ')
     refused("CKPT005", "sinks.json", lambda: record.recall({"sink": second}))

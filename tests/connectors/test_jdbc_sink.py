@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from stateplan.common.errors import StateplanError
 from stateplan.connectors.jdbc import sink as sinks
 from stateplan.connectors.jdbc.sink import JdbcSink
-from stateplan.connectors.noted import input_digest
+from stateplan.connectors.sink_epochs import input_digest
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import changes, options, read, sink, source, write
 from tests.support.postgres import Database, Postgres, refused, running

@@ -27,7 +27,7 @@ from stateplan.connectors.listing import file_entries, table_files
 from stateplan.connectors.partitions import list_partitions
 from stateplan.connectors.registry import find_format
 from stateplan.connectors.staging import Staging
-from stateplan.gateway.service.confine import Confinement
+from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from tests.support.gateway_here import GatewayHere, gateway_here

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from stateplan.gateway.page.job_snapshot import JobSnapshot, error_json, lines
 from stateplan.gateway.page.service import FRESH_SECONDS, JobsPage
-from stateplan.gateway.page.sight import JobSight, error_json, lines
 from stateplan.gateway.rest.jobs_api import POLICY, routes
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
@@ -75,7 +75,7 @@ def test_a_job_by_its_checkpoint(asked: Asked) -> None:
 
 
 def test_rates_are_on_every_line_where_they_can_be_told(jobs: Jobs) -> None:
-    view = JobSight(jobs.find("a" * 32)).view()
+    view = JobSnapshot(jobs.find("a" * 32)).view()
     assert view is not None
     found = lines(PlanDocument.load(str(PLAN)), view.operators())
     rates = {node: line["rate"] for node, line in found.items()}

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from stateplan.connectors import results
 from stateplan.connectors.results import ResultChannel
-from stateplan.gateway.rest import guard, room
+from stateplan.gateway.rest import guard, memory_room
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from tests.support.gateway_here import GatewayHere, gateway_here
@@ -77,7 +77,7 @@ def asking(gateway: GatewayHere, paths: list[str]) -> Iterator[list[socket.socke
 
 
 def test_answers_that_nobody_reads_are_bounded_in_bytes(gateway: GatewayHere, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "STILL_SECONDS", 30.0)
+    monkeypatch.setattr(memory_room, "STILL_SECONDS", 30.0)
     paths = results_of(gateway, 40)
     process = psutil.Process()
     gateway.http.get(paths[0])  # what the first page loads
@@ -104,7 +104,7 @@ def test_who_reads_gets_all_rows_while_others_do_not_read(
     gateway: GatewayHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections that are still give way; what they have not read can be fetched again."""
-    monkeypatch.setattr(room, "STILL_SECONDS", 0.5)
+    monkeypatch.setattr(memory_room, "STILL_SECONDS", 0.5)
     paths = results_of(gateway, 12)
     with asking(gateway, paths[:8]):
         time.sleep(0.3)
@@ -135,7 +135,7 @@ def test_an_answer_in_pieces_is_whole(gateway: GatewayHere, monkeypatch: pytest.
 
 def test_an_answer_without_a_page_is_refused_with_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing like NOT_READY for it. Later it is given."""
-    monkeypatch.setattr(room, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(memory_room, "WAIT_SECONDS", 0.05)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await Response(b"x" * 3 * MIB)(scope, receive, send)
@@ -172,7 +172,7 @@ def test_an_answer_without_a_page_is_refused_with_a_code(monkeypatch: pytest.Mon
 
 
 def test_bodies_that_do_not_end(gateway: GatewayHere, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "STILL_SECONDS", 30.0)
+    monkeypatch.setattr(memory_room, "STILL_SECONDS", 30.0)
     head = "POST /v4/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n"
     with gateway.connections(20) as connections:
         for connection in connections:

@@ -23,7 +23,7 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
-from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.common.over_frames import Frame
 from stateplan.runtime.kernels.over_aggregate import ProctimeOverKernel, RowtimeOverKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.types import BIGINT, DOUBLE, INT, STRING, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.common.over_frames import Frame
 from stateplan.runtime.kernels.over_non_time import NonTimeOverKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache

@@ -21,7 +21,7 @@ from stateplan.execnodes.ranking import (
 )
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.runtime.kernel import Kernel, StateTable, fetch_state
-from stateplan.runtime.kernels.common.walks import Frame
+from stateplan.runtime.kernels.common.over_frames import Frame
 from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel

@@ -13,8 +13,8 @@ from stateplan.plans.document import PlanDocument
 from stateplan.runtime.budget import BUDGET, POLICY, WHO, Budget, Limit, Limits, State
 from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl, editing, read_ttls
 from stateplan.runtime.metrics.ages import Histogram
-from stateplan.runtime.metrics.observed import Observed
 from stateplan.runtime.metrics.records import BatchMetrics, StateSize
+from stateplan.runtime.metrics.state_uses import StateUses
 from stateplan.session.budgets import limits_of
 
 HOUR = 3_600_000
@@ -46,7 +46,7 @@ class Watched:
             folder,
             lambda key: read_ttls(folder)[key].now,
             self.records,
-            lambda: Observed(uses, 0, 100, 0),
+            lambda: StateUses(uses, 0, 100, 0),
             self.told.append,
         )
 

@@ -25,8 +25,8 @@ from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
 from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation
 from stateplan.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
 from stateplan.runtime.inspect.inspection import TableState
-from stateplan.runtime.inspect.noted_tables import noted_tables
 from stateplan.runtime.inspect.state_figures import Aged, TableFigures
+from stateplan.runtime.inspect.stored_tables import stored_tables
 from stateplan.runtime.kernel import StateTable, own_columns
 from stateplan.runtime.translate import translate
 from stateplan.runtime.user_functions import bind_functions
@@ -267,7 +267,7 @@ def test_what_the_checkpoint_notes_of_tables_is_enough(tmp_path: Path, query: tu
     reader = CheckpointReader.read(checkpoint(tmp_path, query))
     kernels = {o.node: o.kernel for o in translate(reader.document.graph, {}, 4).operators}
     for state in reader.states:
-        noted = noted_tables(state.operator.entry.tables)
+        noted = stored_tables(state.operator.entry.tables)
         made = kernels[state.operator.node.id].tables
         assert [(t.name, t.slot, t.lookup, t.identity, t.schema) for t in noted] == [
             (t.name, t.slot, t.lookup, t.identity, t.schema) for t in made

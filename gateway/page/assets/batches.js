@@ -2,7 +2,7 @@
 
 import { h, keyed, row, say, section, show, table } from "./dom.js";
 import { chart } from "./chart.js";
-import { bytes, count, instant, short, took } from "./words.js";
+import { bytes, count, instant, short, took } from "./format.js";
 
 const COLUMNS = ["Micro-batch", "Started", "Took", "Rows in", "Rows out", "Stored rows", "State"];
 const NEWEST = 20;

@@ -3,7 +3,7 @@
 import { h, keyed, row, say, section, show, table } from "./dom.js";
 import { get } from "./gateway.js";
 import { errorPart } from "./error.js";
-import { instant, ttl } from "./words.js";
+import { instant, ttl } from "./format.js";
 
 const COLUMNS = ["When", "State", "TTL", "Who", "Holds"];
 

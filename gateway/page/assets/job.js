@@ -10,7 +10,7 @@ import { errorPart } from "./error.js";
 import { operatorsPart } from "./operators.js";
 import { planPart } from "./plan.js";
 import { statesPart } from "./states.js";
-import { bytes, clock, instant, plural, rate, share, span, took } from "./words.js";
+import { bytes, clock, instant, plural, rate, share, span, took } from "./format.js";
 
 const TILES = ["Rows in/s", "Rows out/s", "Last micro-batch", "Load", "Input done", "To come", "Stored state", "Event time"];
 const HINTS = {

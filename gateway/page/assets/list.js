@@ -2,7 +2,7 @@
 
 import { h, keyed, row, say, show, table } from "./dom.js";
 import { now } from "./gateway.js";
-import { bytes, plural, rate, share, span, took } from "./words.js";
+import { bytes, plural, rate, share, span, took } from "./format.js";
 
 const COLUMNS = ["Job", "Status", "Duration", "Rows in/s", "Rows out/s", "State", "Last micro-batch", "Load"];
 const STATUSES = ["RUNNING", "RESTARTING", "FINISHED", "FAILED", "CANCELED"];

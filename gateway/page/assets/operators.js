@@ -1,7 +1,7 @@
 /* Sources, operators with state and sinks: where the rows and the time go. */
 
 import { h, keyed, row, say, section, show, table } from "./dom.js";
-import { clock, count, rate, share } from "./words.js";
+import { clock, count, rate, share } from "./format.js";
 
 const COLUMNS = ["Operator", "Rows in/s", "Rows out/s", "Busy", "Watermark", "Late rows", "Cache hits"];
 

@@ -3,7 +3,7 @@
 import { attribute, h, say, section, show } from "./dom.js";
 import { get } from "./gateway.js";
 import { errorPart } from "./error.js";
-import { bytes, clock, count, rate, share, short } from "./words.js";
+import { bytes, clock, count, rate, share, short } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 

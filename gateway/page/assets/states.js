@@ -4,7 +4,7 @@ import { h, keyed, row, say, section, show, table } from "./dom.js";
 import { now, post } from "./gateway.js";
 import { errorPart } from "./error.js";
 import { ttlEditor } from "./ttl.js";
-import { bytes, count, plural, span, ttl } from "./words.js";
+import { bytes, count, plural, span, ttl } from "./format.js";
 
 const COLUMNS = ["State", "TTL", "Live rows", "Expired rows", "Oldest access", "Due in 1 h", "Bytes", "Stored rows", "Removed"];
 

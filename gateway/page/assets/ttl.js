@@ -3,7 +3,7 @@
 import { h, say, show } from "./dom.js";
 import { errorPart } from "./error.js";
 import { post } from "./gateway.js";
-import { bytes, count, plural, ttl } from "./words.js";
+import { bytes, count, plural, ttl } from "./format.js";
 
 const rows = (number, size) => `${plural(number, "row")} (${bytes(size)})`;
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.net import Bools, Ints, firsts, nulls, positions, truth
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, firsts, nulls, positions, truth
 
 _DECIMAL_LIMIT = 10**38
 

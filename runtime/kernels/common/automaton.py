@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from stateplan.common.errors import RunError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 
 START = 2**63 - 1
 """The first row of a match that has not begun: later than all."""
@@ -133,7 +133,7 @@ class _Queue:
 
 
 @dataclass(frozen=True)
-class Automaton(Frozen):
+class Automaton(FrozenDataclass):
     """A pattern, where the next match begins, and how long a match lasts at most.
 
     Attributes:

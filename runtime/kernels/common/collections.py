@@ -19,6 +19,7 @@ import polars as pl
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
+from stateplan.runtime.kernels.common.key_ids import Ints, firsts, key_ids, nulls, positions, ranks, stable_order
 from stateplan.runtime.kernels.common.lists import (
     STEP,
     VALUE,
@@ -29,7 +30,6 @@ from stateplan.runtime.kernels.common.lists import (
     played,
     unexpired,
 )
-from stateplan.runtime.kernels.common.net import Ints, firsts, key_ids, nulls, positions, ranks, stable_order
 
 
 class First(Fold):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stateplan.runtime.kernel import Frames
-from stateplan.runtime.kernels.common.net import Bools, Ints
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints
 from stateplan.runtime.kernels.common.values import ValueChanges
 
 

@@ -15,14 +15,14 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernel import Frames, Step
 from stateplan.runtime.kernels.common.join_state import CountedRows, PlainRows, Side, completed
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     ids_of,
@@ -118,7 +118,7 @@ class _Outcome:
 
 
 @dataclass(frozen=True)
-class MatchingJoin(Frozen):
+class MatchingJoin(FrozenDataclass):
     """What an outer, semi or anti join does in a step. See :class:`runtime.kernels.join.JoinKernel`.
 
     Each counted side keeps per row the number of its matches. Where that leaves or reaches zero, the row's answer for

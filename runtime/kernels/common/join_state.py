@@ -24,7 +24,7 @@ from stateplan.runtime.kernel import (
     field_columns,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Ints,
     ids_of,
     is_retraction,

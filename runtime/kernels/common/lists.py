@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.common.values.nanoseconds import portable
-from stateplan.runtime.kernels.common.net import Ints, key_ids, ranks, replay, stable_order
+from stateplan.runtime.kernels.common.key_ids import Ints, key_ids, ranks, replay, stable_order
 
 VALUE, WRITTEN, STEP = "v", "t", "n"
 """Fields of an element: the value, when it was written (ms), and in partial results +1 or -1."""

@@ -18,14 +18,14 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import StateplanError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold, aligned
 from stateplan.runtime.kernels.common.functions import ACCUMULATORS, accumulator
+from stateplan.runtime.kernels.common.key_ids import Ints, nulls
 from stateplan.runtime.kernels.common.match_scalars import Inexact, Scalar, compiled, total
-from stateplan.runtime.kernels.common.net import Ints, nulls
 from stateplan.runtime.transforms.calc import CalcTransform
 
 _ANY = "*"
@@ -285,7 +285,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class _Expressions(Frozen):
+class _Expressions(FrozenDataclass):
     """Expressions over the rows of a match.
 
     Attributes:
@@ -371,7 +371,7 @@ class Measures(_Expressions):
 
 
 @dataclass(frozen=True)
-class Condition(Frozen):
+class Condition(FrozenDataclass):
     """The condition of a variable, which may look at the current row and the rows that are matched so far."""
 
     rex: Rex

@@ -16,7 +16,7 @@ from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import ACCESS_TIME, Access, KeyedKernel, StateTable, call_columns, own_columns
 from stateplan.runtime.kernels.common.functions import is_distinct
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,
@@ -26,8 +26,8 @@ from stateplan.runtime.kernels.common.net import (
     positions,
     stamped,
 )
-from stateplan.runtime.kernels.common.running import Running, Seen, running
-from stateplan.runtime.kernels.common.walks import Frame, Walk, distinct_of_frames
+from stateplan.runtime.kernels.common.over_frames import Frame, Walk, distinct_of_frames
+from stateplan.runtime.kernels.common.running_values import FrameRows, RunningValue, running_value
 
 STATE = "overState"
 NUMBER, AT, DUE = "@arrival", "@at", "@due"
@@ -95,10 +95,10 @@ class OverKernel(KeyedKernel):
         return [agg_text(call, names) for call in self.agg_calls]
 
     @cached_property
-    def runs(self) -> list[Running]:
+    def runs(self) -> list[RunningValue]:
         types = [*(f.type for f in self.input_type.fields), *self.constant_types]
         return [
-            running(i, call, [types[a] for a in call.arg_list], self.constants, self.frame.bounded)
+            running_value(i, call, [types[a] for a in call.arg_list], self.constants, self.frame.bounded)
             for i, call in enumerate(self.agg_calls)
         ]
 
@@ -190,7 +190,7 @@ class OverKernel(KeyedKernel):
         out: list[pl.Series] = []
         after: list[pl.Series] = []
         for call, run in zip(self.agg_calls, self.runs, strict=True):
-            seen = self._seen(call, run, walk, frame, first)
+            seen = self._frame_rows(call, run, walk, frame, first)
             value, kept = run.run(before[list(run.columns)], seen)
             out.append(value.cast(call.type.polars()))
             after += [s.alias(n) for s, n in zip(kept, run.columns, strict=True)]
@@ -212,7 +212,9 @@ class OverKernel(KeyedKernel):
         first &= ~old
         return first
 
-    def _seen(self, call: AggCall, run: Running, walk: Walk, frame: pl.DataFrame, first: Mapping[int, Bools]) -> Seen:
+    def _frame_rows(
+        self, call: AggCall, run: RunningValue, walk: Walk, frame: pl.DataFrame, first: Mapping[int, Bools]
+    ) -> FrameRows:
         names = [column(a) for a in call.arg_list]
         values = frame[names[0]] if names else None
         if call.user_function is not None and len(names) > 1:
@@ -229,7 +231,7 @@ class OverKernel(KeyedKernel):
         else:
             live = walk.live(rows & first[call.arg_list[0]])
         others = [frame[n] for n in names[1:3]] if call.user_function is None else []
-        return Seen(walk, values, live, rows, *others)
+        return FrameRows(walk, values, live, rows, *others)
 
     def _play(
         self,

@@ -18,7 +18,7 @@ import polars as pl
 
 from stateplan.common.changelog import column, columns
 from stateplan.common.errors import RunError
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType, RowField
 from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import ACCESS_TIME, Transform
@@ -31,8 +31,8 @@ from stateplan.runtime.kernels.common.accumulators import (
     aligned,
 )
 from stateplan.runtime.kernels.common.functions import is_distinct
+from stateplan.runtime.kernels.common.key_ids import Ints, framed, ids_of, key_ids, narrow, positions, signs
 from stateplan.runtime.kernels.common.lists import exploded, packed
-from stateplan.runtime.kernels.common.net import Ints, framed, ids_of, key_ids, narrow, positions, signs
 from stateplan.runtime.kernels.common.values import VALUE, Values
 from stateplan.runtime.kernels.group_aggregate import (
     BORN,
@@ -44,7 +44,7 @@ from stateplan.runtime.kernels.group_aggregate import (
 
 
 @dataclass(frozen=True)
-class Partials(Frozen):
+class Partials(FrozenDataclass):
     """What partial results of ``kernel`` look like: its key columns, then :attr:`schema`."""
 
     kernel: GroupAggregateKernel
@@ -204,7 +204,7 @@ def list_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class LocalTransform(Frozen, Transform):
+class LocalTransform(FrozenDataclass, Transform):
     """LocalGroupAggregate: the partial results of a frame of changes. Picklable, without state.
 
     Attributes:

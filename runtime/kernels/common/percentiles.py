@@ -14,9 +14,9 @@ import polars as pl
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
+from stateplan.runtime.kernels.common.key_ids import Ints, firsts, positions
 from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, exploded, packed, unexpired
-from stateplan.runtime.kernels.common.net import Ints, firsts, positions
-from stateplan.runtime.kernels.common.walks import first_after
+from stateplan.runtime.kernels.common.over_frames import first_after
 
 Floats = npt.NDArray[np.float64]
 

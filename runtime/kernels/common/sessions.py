@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column, columns
-from stateplan.common.frozen import Frozen
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.runtime.kernel import (
     NO_WATERMARK,
     WINDOWS,
@@ -24,7 +24,7 @@ from stateplan.runtime.kernel import (
     Watermark,
     own_columns,
 )
-from stateplan.runtime.kernels.common.net import Bools, Ints, framed, ids_of, stamped
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, framed, ids_of, stamped
 from stateplan.runtime.kernels.window_slices import (
     SliceAlarms,
     Slicing,
@@ -40,7 +40,7 @@ _SHORTEST, _LONGEST = 1_000, 60_000
 
 
 @dataclass(frozen=True)
-class LocalTimeTransform(Frozen, Transform):
+class LocalTimeTransform(FrozenDataclass, Transform):
     """Rows with their local time, ms, as a further field, BIGINT; of rows that are in sessions already start and end
     of these. A row without a time is in none.
 
@@ -94,7 +94,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Sessions(Frozen):
+class Sessions(FrozenDataclass):
     """The sessions of an operator.
 
     A row makes a window of the length of the gap; windows of a key that overlap or touch are one session. A row is late

@@ -14,7 +14,7 @@ import polars as pl
 
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold
-from stateplan.runtime.kernels.common.net import Ints, ranks
+from stateplan.runtime.kernels.common.key_ids import Ints, ranks
 
 Floats = npt.NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from stateplan.common.errors import RunError
 from stateplan.common.small_frames import rows_at, rows_where, without
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Transform, own_columns
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     KeyIds,

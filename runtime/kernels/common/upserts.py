@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind
-from stateplan.runtime.kernels.common.net import Bools, ids_of, is_retraction, key_ids, positions, with_kind
+from stateplan.runtime.kernels.common.key_ids import Bools, ids_of, is_retraction, key_ids, positions, with_kind
 
 
 def with_old_rows(

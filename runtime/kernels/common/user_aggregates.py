@@ -26,7 +26,7 @@ from stateplan.runtime.kernels.common.accumulator_bytes import (
     encoded,
 )
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold
-from stateplan.runtime.kernels.common.net import Ints, stable_order
+from stateplan.runtime.kernels.common.key_ids import Ints, stable_order
 from stateplan.runtime.kernels.common.old_accumulators import MARK, unpickled
 
 _METHODS = ("create_accumulator", "accumulate", "retract", "merge", "get_value", "emit_value")

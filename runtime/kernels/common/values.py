@@ -21,7 +21,7 @@ import polars as pl
 
 from stateplan.runtime.kernel import ACCESS_TIME, Access, StateColumn, StateTable
 from stateplan.runtime.kernels.common.accumulators import Changes, best_of_each, better
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,

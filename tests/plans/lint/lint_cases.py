@@ -24,7 +24,7 @@ from stateplan.plans.lint import fix, unsuppress
 from stateplan.plans.lint.subject import accepted
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.metrics.ages import Ages, Histogram, count_ages
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 from stateplan.runtime.state.runs import RunInfo
 from stateplan.runtime.translate import translate
 from tests.support.local import LocalRun, instants_of, rows_at, upsert_fold
@@ -127,7 +127,7 @@ def suppressed(document: PlanDocument, suppressions: Mapping[str, Any]) -> PlanD
     return PlanDocument.parse(jackson.dumps(data), "plan.json") if suppressions else document
 
 
-def observed(document: PlanDocument, case: Mapping[str, Any]) -> Observed | None:
+def observed(document: PlanDocument, case: Mapping[str, Any]) -> StateUses | None:
     """What a checkpoint tells of the uses of states: of a case with ``used``, by place how many were of which age."""
     used = case.get("used")
     if used is None:
@@ -138,7 +138,7 @@ def observed(document: PlanDocument, case: Mapping[str, Any]) -> Observed | None
         histogram = ages.setdefault(document.uids[node], {}).setdefault(f"{index}.joined", Histogram())
         for age, count in counts.items():
             histogram.add(count_ages(np.full(count, parse_ttl(age))))
-    return Observed(ages, 0, parse_ttl(used["in"]), 0)
+    return StateUses(ages, 0, parse_ttl(used["in"]), 0)
 
 
 class Example:

@@ -10,7 +10,7 @@ import pytest
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint import Rule, all_rules, choose, fix, lint
 from stateplan.plans.lint.subject import Subject
-from stateplan.runtime.metrics.observed import Observed
+from stateplan.runtime.metrics.state_uses import StateUses
 from tests.plans.lint.lint_cases import (
     Example,
     RuleCases,
@@ -132,6 +132,6 @@ def codes(
     document: PlanDocument,
     session: dict[str, str] | None,
     before: PlanDocument | None = None,
-    used: Observed | None = None,
+    used: StateUses | None = None,
 ) -> set[str]:
     return {f.code for f in lint(document, session, against=before, observed=used).findings}

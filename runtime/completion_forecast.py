@@ -18,7 +18,7 @@ _SETTLED = 2.0
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """Where a job stands.
 
     Attributes:
@@ -32,8 +32,8 @@ class Outlook:
     bytes: int | None
 
 
-class Forecast:
-    """Tells the outlook of a job with bounded input, from the sizes of its files, its numbers of rows or its instants.
+class Forecaster:
+    """Tells the forecast of a job with bounded input, from the sizes of its files, its numbers of rows or its instants.
 
     Args:
         job: the job.
@@ -49,8 +49,8 @@ class Forecast:
         self._instants = instants
         self._total: float | None = None
 
-    def look(self, seconds: float, batches: int, before: Figures, now: Figures) -> Outlook | None:
-        """The outlook; None while or where there is none to be told.
+    def look(self, seconds: float, batches: int, before: Figures, now: Figures) -> Forecast | None:
+        """The forecast; None while or where there is none to be told.
 
         Args:
             seconds: since the first micro-batch began.
@@ -75,7 +75,7 @@ class Forecast:
         if share >= 1:
             return None
         size = int(self._total) if self._files else None
-        return Outlook(share, seconds * (1 - share) / share if share > 0 else None, size)
+        return Forecast(share, seconds * (1 - share) / share if share > 0 else None, size)
 
     @property
     def _virtual(self) -> bool:

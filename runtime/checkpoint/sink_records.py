@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath, write_whole
-from stateplan.connectors.noted import Noted
 from stateplan.connectors.protocol import Sink
+from stateplan.connectors.sink_epochs import SinkEpoch
 
 _FILE = "sinks.json"
 
 
 @dataclass
-class NotedBatches:
+class SinkRecords:
     """The file of a checkpoint.
 
     Attributes:
@@ -42,7 +42,7 @@ class NotedBatches:
             raise CheckpointError("CKPT005.damaged_file", file=path, why=str(cause)) from cause
         for uid, sink in sinks.items():
             if uid in kept:
-                sink.ledger.noted = Noted(*kept[uid])
+                sink.ledger.noted = SinkEpoch(*kept[uid])
                 self._known[uid] = [*kept[uid]]
 
     def keep(self, sinks: Mapping[str, Sink]) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from stateplan.common.errors import RunError
-from stateplan.common.unreached import links, module_of
+from stateplan.common.failure_reasons import links, module_of
 
 _END = 3.0
 """Seconds in which the process of Spark ends after its connections have."""
@@ -17,7 +17,7 @@ _NO_MEMORY = 3
 """The status with which a JVM ends under ``-XX:+ExitOnOutOfMemoryError``."""
 
 
-def lost(wait: float = 0.0) -> RunError | None:
+def jvm_loss(wait: float = 0.0) -> RunError | None:
     """The error for jobs whose Spark this process had started and that has ended by itself; None while it runs.
 
     Args:
@@ -41,17 +41,17 @@ def lost(wait: float = 0.0) -> RunError | None:
     )
 
 
-def lost_by(failure: BaseException) -> RunError | None:
-    """:func:`lost`, for a failure of something in Spark: its process ends a moment after its connections have."""
+def jvm_loss_behind(failure: BaseException) -> RunError | None:
+    """:func:`jvm_loss`, for a failure of something in Spark: its process ends a moment after its connections have."""
     broken = any(
         type(link).__name__ == "Py4JNetworkError" or isinstance(link, ConnectionError) for link in links(failure)
     )
-    return lost(_END if broken else 0.0)
+    return jvm_loss(_END if broken else 0.0)
 
 
-def forget_lost() -> bool:
+def forget_dead_jvm() -> bool:
     """Whether the JVM was gone; Spark can be started again then. PySpark would go on with the dead one for ever."""
-    if lost() is None:
+    if jvm_loss() is None:
         return False
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.runtime.kernels.common import net as _net
-from stateplan.runtime.kernels.common.net import (
+from stateplan.runtime.kernels.common import key_ids as module
+from stateplan.runtime.kernels.common.key_ids import (
     equal,
     first_of_each,
     ids_of,
@@ -92,11 +92,11 @@ def test_hashes_that_collide(frame: pl.DataFrame) -> None:
 def test_collisions_are_seen() -> None:
     """The comparison behind the hashes is what finds a collision."""
     frame = pl.DataFrame({"c0": ["a", "b", "a"]})
-    wrong = _net.KeyIds(np.array([0]), np.array([0, 0, 0]))
-    assert not _net._same(frame, ["c0"], wrong)
-    assert not _net._same(frame, ["c0"], _net._sorted(np.zeros(3, np.uint64)))
-    assert _net._same(frame, ["c0"], _net.KeyIds(np.array([0, 1]), np.array([0, 1, 0])))
-    assert _net._same(frame, ["c0"], _net._sorted(np.array([7, 3, 7], np.uint64)))
+    wrong = module.KeyIds(np.array([0]), np.array([0, 0, 0]))
+    assert not module._same(frame, ["c0"], wrong)
+    assert not module._same(frame, ["c0"], module._sorted(np.zeros(3, np.uint64)))
+    assert module._same(frame, ["c0"], module.KeyIds(np.array([0, 1]), np.array([0, 1, 0])))
+    assert module._same(frame, ["c0"], module._sorted(np.array([7, 3, 7], np.uint64)))
 
 
 @given(st.lists(CLOSE, max_size=20), st.lists(CLOSE, max_size=20))

@@ -19,7 +19,7 @@ from stateplan.runtime.jobgraph import JobGraph
 
 
 @dataclass(frozen=True)
-class Reach:
+class AccessCheck:
     """What a worker looks at. Picklable.
 
     Attributes:
@@ -52,13 +52,13 @@ class Reach:
                 sink.check(name, self.checkpoint)
 
 
-def reach(job: JobGraph, checkpoint: Checkpoint) -> Reach:
+def access_check(job: JobGraph, checkpoint: Checkpoint) -> AccessCheck:
     """What the workers of a job have to reach; sinks leave a mark for them to find."""
     sinks = tuple((sink.name, sink.writer) for sink in job.sinks)
     for _, sink in sinks:
         sink.announce(checkpoint.id)
     folder = checkpoint.folder
-    return Reach(
+    return AccessCheck(
         tuple((s.name, s.reader) for s in job.sources),
         sinks,
         checkpoint.id,

@@ -35,7 +35,7 @@ def read_paths(rex: Rex) -> Iterator[tuple[int, Path]]:
         yield from read_paths(child)
 
 
-def columns_read(graph: ExecGraph, parts: Mapping[int, Stateful | Stateless]) -> dict[int, list[set[Path]]]:
+def read_fields(graph: ExecGraph, parts: Mapping[int, Stateful | Stateless]) -> dict[int, list[set[Path]]]:
     """What is read of each column of each node, by the node's id.
 
     Args:
@@ -74,7 +74,7 @@ def _note(rex: Rex, columns: Sequence[set[Path]]) -> None:
         columns[index].add(path)
 
 
-def without_unread(declared: LogicalType, paths: Collection[Path]) -> LogicalType:
+def prune_type(declared: LogicalType, paths: Collection[Path]) -> LogicalType:
     """A row type without the texts that may be NULL and that no path leads to; one field stays in any case.
 
     Args:
@@ -87,5 +87,5 @@ def without_unread(declared: LogicalType, paths: Collection[Path]) -> LogicalTyp
     for field in declared.fields:
         within = {path[1:] for path in paths if path[0] == field.name}
         if within or not (field.type.is_string and field.type.nullable):
-            kept.append(replace(field, type=without_unread(field.type, within)))
+            kept.append(replace(field, type=prune_type(field.type, within)))
     return replace(declared, fields=tuple(kept or declared.fields[:1]))

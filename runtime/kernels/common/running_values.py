@@ -25,8 +25,8 @@ from stateplan.functions.user import UserFunction
 from stateplan.functions.values import column_of, plain_value, vector_columns
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold, Total, TotalOrZero, aligned
 from stateplan.runtime.kernels.common.functions import accumulator
-from stateplan.runtime.kernels.common.net import Bools, Ints, positions, ranks, within
-from stateplan.runtime.kernels.common.walks import Walk
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, positions, ranks, within
+from stateplan.runtime.kernels.common.over_frames import Walk
 
 Floats = npt.NDArray[np.float32]
 
@@ -34,7 +34,7 @@ _DECIMAL_ROOM = 0.99 * 10**38
 
 
 @dataclass(frozen=True)
-class Seen:
+class FrameRows:
     """What a call sees of a walk.
 
     Attributes:
@@ -59,7 +59,7 @@ class Seen:
         return self.values
 
 
-class Running(ABC):
+class RunningValue(ABC):
     """A call over frames.
 
     Attributes:
@@ -73,7 +73,7 @@ class Running(ABC):
     sees_nulls: bool = False
 
     @abstractmethod
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         """The value per output, and the columns after.
 
         Args:
@@ -81,7 +81,7 @@ class Running(ABC):
         """
 
 
-class Folded(Running):
+class RunningFold(RunningValue):
     """Any aggregate function, row by row, all partitions at once."""
 
     def __init__(self, fold: Fold) -> None:
@@ -89,7 +89,7 @@ class Folded(Running):
         self.columns, self.initial = fold.columns, fold.initial
         self.sees_nulls = fold.sees_nulls
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = seen.walk
         stops, which = np.unique(walk.outputs, return_inverse=True)
         owners = walk.codes[stops]
@@ -126,7 +126,7 @@ class Folded(Running):
         return found[which], [after[n] for n in names]
 
     @staticmethod
-    def _changes(seen: Seen, operations: Ints, codes: Ints, groups: int) -> Changes:
+    def _changes(seen: FrameRows, operations: Ints, codes: Ints, groups: int) -> Changes:
         rows, signs = seen.walk.rows[operations], seen.walk.signs[operations]
         values = None if seen.values is None else seen.values[rows]
         second = None if seen.second is None else seen.second[rows]
@@ -134,7 +134,7 @@ class Folded(Running):
         return Changes(groups, codes, values, signs if (signs < 0).any() else None, second, third)
 
 
-class Counted(Running):
+class RunningCount(RunningValue):
     """COUNT and ROW_NUMBER: the number of values.
 
     On a stream, RANK and DENSE_RANK are the same: Flink's functions are not told the order there, so to them no two
@@ -146,23 +146,23 @@ class Counted(Running):
         self.columns = {self._count: pl.Int64()}
         self.initial = {self._count: 0}
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = seen.walk
-        level = _summed(walk, np.where(seen.live, walk.signs, 0), before[self._count].to_numpy())
+        level = _sums_of_steps(walk, np.where(seen.live, walk.signs, 0), before[self._count].to_numpy())
         return pl.Series(level[walk.outputs]), [pl.Series(self._count, level[walk.ends])]
 
 
-class Summed(Running):
+class RunningSum(RunningValue):
     """SUM and $SUM0: the sum, and the number of values. Floating-point numbers are added and taken away in order."""
 
     def __init__(self, number: int, argument: LogicalType, result: LogicalType, zero: bool) -> None:
-        self._slow = Folded((TotalOrZero if zero else Total)(number, argument, result))
+        self._slow = RunningFold((TotalOrZero if zero else Total)(number, argument, result))
         self._zero = zero
         self.columns, self.initial = self._slow.columns, self._slow.initial
         self._sum, self._count = self.columns
         self._dtype = self.columns[self._sum]
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = seen.walk
         start = before[self._sum]
         steps = seen.column.cast(self._dtype)[walk.rows]
@@ -176,9 +176,9 @@ class Summed(Running):
             level = self._floats(walk, steps, signs, start)
         else:
             whole = steps.cast(pl.Int64).fill_null(0).to_numpy() * signs
-            total = pl.Series(_summed(walk, whole, start.cast(pl.Int64).to_numpy()))
+            total = pl.Series(_sums_of_steps(walk, whole, start.cast(pl.Int64).to_numpy()))
             level = total.cast(self._dtype, wrap_numerical=True) if total.dtype != self._dtype else total
-        count = _summed(walk, signs, before[self._count].to_numpy())
+        count = _sums_of_steps(walk, signs, before[self._count].to_numpy())
         value = level[walk.outputs]
         if not self._zero:
             value = aligned(value, np.where(count[walk.outputs] == 0, -1, np.arange(len(value))))
@@ -208,7 +208,7 @@ class Summed(Running):
         return whole.select(pl.col("v").cum_sum().over("g").cast(self._dtype)).to_series()
 
 
-class Extreme(Running):
+class RunningExtreme(RunningValue):
     """MIN or MAX: of a bounded frame by looking at its rows, else of all rows so far.
 
     NaN is larger than all in a bounded frame; else a first value of NaN stays, and a later one is ignored, as in Flink.
@@ -219,7 +219,7 @@ class Extreme(Running):
         self.columns = {} if bounded else {self._best: self._dtype}
         self.initial = {} if bounded else {self._best: None}
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         if seen.walk.bounded:
             return self._of_frames(seen), []
         return self._of_all(before[self._best], seen)
@@ -231,7 +231,7 @@ class Extreme(Running):
         rank[order] = np.arange(len(order))
         return rank, order
 
-    def _of_frames(self, seen: Seen) -> pl.Series:
+    def _of_frames(self, seen: FrameRows) -> pl.Series:
         walk = seen.walk
         rank, order = self._numbered(seen.column)
         nothing = len(rank)
@@ -249,7 +249,7 @@ class Extreme(Running):
             best[rows] = np.minimum(level[walk.lows[rows]], level[walk.highs[rows] - 2**k])
         return aligned(seen.column, np.append(order, -1)[best])
 
-    def _of_all(self, start: pl.Series, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def _of_all(self, start: pl.Series, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = seen.walk
         values = pl.concat([start.alias("v"), seen.column.alias("v")])
         rank, order = self._numbered(values)
@@ -282,7 +282,7 @@ class Extreme(Running):
         return np.where(is_odd[walk.codes] & (np.arange(len(place)) >= mine), place[mine], -1)
 
 
-class Edge(Running):
+class RunningEdge(RunningValue):
     """FIRST_VALUE or LAST_VALUE: the first or last value that is not NULL."""
 
     def __init__(self, number: int, argument: LogicalType, last: bool, bounded: bool) -> None:
@@ -290,7 +290,7 @@ class Edge(Running):
         self.columns = {} if bounded else {self._value: argument.polars()}
         self.initial = {} if bounded else {self._value: None}
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = seen.walk
         if walk.bounded:
             return aligned(seen.column, self._of_frames(seen)), []
@@ -312,7 +312,7 @@ class Edge(Running):
         level = aligned(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._value)]
 
-    def _of_frames(self, seen: Seen) -> Ints:
+    def _of_frames(self, seen: FrameRows) -> Ints:
         walk = seen.walk
         there = np.flatnonzero(seen.rows)
         if self._last:
@@ -322,7 +322,7 @@ class Edge(Running):
         return np.where(found < walk.highs, found, -1)
 
 
-class Lag(Running):
+class RunningLag(RunningValue):
     """LAG: the value a number of rows before the last row of the frame, NULLs among them, or a default.
 
     Keeps the last values of the partition.
@@ -336,7 +336,7 @@ class Lag(Running):
         self.columns = {self._list: pl.List(self._dtype)}
         self.initial = {self._list: []}
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk, offset = seen.walk, self._offset
         kept = before[self._list]
         lengths = kept.list.len().fill_null(0).to_numpy().astype(np.int64)
@@ -366,7 +366,7 @@ class Lag(Running):
         return found, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
 
 
-class OfColumns(Running):
+class RunningUserFunction(RunningValue):
     """A user-defined function on pandas or Arrow, over frames with a bound: called once per frame with the columns of
     its rows, NULLs among them.
 
@@ -380,7 +380,7 @@ class OfColumns(Running):
     def __init__(self, function: UserFunction, types: Sequence[LogicalType], result: LogicalType) -> None:
         self._function, self._types, self._result = function, types, result
 
-    def run(self, before: pl.DataFrame, seen: Seen) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         columns = [] if seen.values is None else [seen.values]
         if len(self._types) > 1:
             columns = seen.column.struct.unnest().get_columns()
@@ -422,7 +422,7 @@ def _sums_in_order(values: Floats, begins: Ints) -> Floats:
     return sums
 
 
-def _summed(walk: Walk, steps: Ints, start: Ints) -> Ints:
+def _sums_of_steps(walk: Walk, steps: Ints, start: Ints) -> Ints:
     """Per operation the sum of ``steps`` so far, each partition from ``start`` on; wraps around."""
     steps = steps.copy()
     steps[walk.begins] = start
@@ -431,9 +431,9 @@ def _summed(walk: Walk, steps: Ints, start: Ints) -> Ints:
         return total - (total[walk.begins] - start)[walk.codes]
 
 
-def running(
+def running_value(
     number: int, call: AggCall, arguments: Sequence[LogicalType], constants: Mapping[str, Any], bounded: bool
-) -> Running:
+) -> RunningValue:
     """How call ``number`` is kept.
 
     Args:
@@ -447,23 +447,23 @@ def running(
     name = call.function
     if call.user_function is None:
         if name == "COUNT" and len(arguments) < 2:
-            return Counted(number)
+            return RunningCount(number)
         if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") and not arguments and not bounded:
-            return Counted(number)
+            return RunningCount(number)
         if name == "LAG" and arguments and not bounded:
-            return Lag(number, arguments[0], call.type, _offset(call, constants))
+            return RunningLag(number, arguments[0], call.type, _offset(call, constants))
         if len(arguments) == 1:
             if name in ("SUM", "$SUM0"):
-                return Summed(number, arguments[0], call.type, name == "$SUM0")
+                return RunningSum(number, arguments[0], call.type, name == "$SUM0")
             if name in ("MIN", "MAX"):
-                return Extreme(number, arguments[0], name == "MAX", bounded)
+                return RunningExtreme(number, arguments[0], name == "MAX", bounded)
             if name in ("FIRST_VALUE", "LAST_VALUE"):
-                return Edge(number, arguments[0], name == "LAST_VALUE", bounded)
+                return RunningEdge(number, arguments[0], name == "LAST_VALUE", bounded)
     elif bounded and call.user_function.vector != "general":
-        return OfColumns(call.user_function, arguments, call.type)
+        return RunningUserFunction(call.user_function, arguments, call.type)
     kept = accumulator(number, call, arguments, bounded)
     assert isinstance(kept, Fold)
-    return Folded(kept)
+    return RunningFold(kept)
 
 
 def _offset(call: AggCall, constants: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from stateplan.common.errors import GatewayError, OptionError, StateplanError
 from stateplan.common.options import Option, OptionType
 from stateplan.common.settings import OPTIONS
 from stateplan.connectors.registry import CATALOGS, CONNECTORS, FORMATS
-from stateplan.gateway.service.confine import Confinement
+from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.catalog.kinds import OWN

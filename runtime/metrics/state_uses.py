@@ -10,7 +10,7 @@ from stateplan.runtime.metrics.records import BatchMetrics
 
 
 @dataclass(frozen=True)
-class Observed:
+class StateUses:
     """Uses of rows, over all records.
 
     Attributes:
@@ -25,14 +25,14 @@ class Observed:
     first: int
 
     @staticmethod
-    def of(records: Sequence[BatchMetrics]) -> Observed:
+    def of(records: Sequence[BatchMetrics]) -> StateUses:
         """Of all records that there are."""
         ages: Ages = {}
         for record in records:
             add_ages(ages, record.ages)
         times = [record.time for record in records]
         first = records[0].batch - records[0].batches + 1 if records else 0
-        return Observed(ages, min(times, default=0), max(times, default=0), first)
+        return StateUses(ages, min(times, default=0), max(times, default=0), first)
 
     def uses(self, uid: str, index: int) -> dict[str, Histogram]:
         """Of one state, by what its rows are used for."""

@@ -13,7 +13,7 @@ from stateplan.common.errors.catalogue import entry_of
 from stateplan.common.readable import without_links
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
+from stateplan.plans.job_snapshot import JobPlan, Key, PlannedState, job_json
 from stateplan.plans.render.html import graph_data
 from stateplan.plans.render.picture import Picture, clean, picture
 from stateplan.plans.render.svg import drawing
@@ -35,7 +35,7 @@ _PASS_ON = ("exchange", "watermark-assigner", "union")
 """Operators that give as many rows as they get, in all."""
 
 
-class JobSight:
+class JobSnapshot:
     """A job, looked at as often as wanted.
 
     Args:
@@ -152,10 +152,10 @@ class JobSight:
             for rate in ("rowsInPerSecond", "rowsOutPerSecond"):
                 operator[rate] = _round(operator[rate])
             operator["inputs"] = [_round(rate) for rate in operator["inputs"]]
-        outlook = self.entry.job.progress.outlook if self.entry.job is not None else None
-        if outlook is not None:
-            left = None if outlook.seconds is None else _round(outlook.seconds)
-            found["outlook"] = {"share": round(outlook.share, 4), "secondsLeft": left}
+        forecast = self.entry.job.progress.forecast if self.entry.job is not None else None
+        if forecast is not None:
+            left = None if forecast.seconds is None else _round(forecast.seconds)
+            found["outlook"] = {"share": round(forecast.share, 4), "secondsLeft": left}
         if plan is not None:
             found["lines"] = lines(plan.document, operators)
         names = ("running", "batches", "batchInHand", "batchInHandSince", "load", "backlog", "operators")

@@ -16,11 +16,11 @@ from stateplan.common.types import parse_type
 from stateplan.connectors.listing import listed, table_files
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
+from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.metrics import live
 from stateplan.runtime.metrics.counters import SparkTaskCounters
 from stateplan.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
-from stateplan.runtime.outlook import Forecast
 from stateplan.runtime.source_tasks import read_source
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.translate import translate
@@ -53,7 +53,7 @@ def files(folder: Path, *rows: int) -> dict[str, str]:
 def test_the_share_is_that_of_the_bytes(tmp_path: Path) -> None:
     graph = job("SELECT k, CAST(1 AS BIGINT) FROM t", **files(tmp_path / "in", 60, 40))
     uid = graph.sources[0].uid
-    forecast = Forecast(graph, NOWHERE, 0, 0)
+    forecast = Forecaster(graph, NOWHERE, 0, 0)
     assert forecast.look(1.9, 0, {}, {uid: {"bytes_read": 90}}) is None, "too early"
     start = forecast.look(3, 0, {}, {})
     assert start is not None and (start.share, start.seconds, start.bytes) == (0, None, 900)
@@ -65,7 +65,7 @@ def test_the_share_is_that_of_the_bytes(tmp_path: Path) -> None:
 def test_rows_that_wait_for_an_operator_count_in_part(tmp_path: Path) -> None:
     graph = job(STATEFUL, **files(tmp_path / "in", 100))
     source, operator = graph.sources[0].uid, graph.operators[0].uid
-    forecast = Forecast(graph, NOWHERE, 0, 0)
+    forecast = Forecaster(graph, NOWHERE, 0, 0)
 
     def share(before: dict[str, Any], **now: float) -> float:
         figures = {source: {"bytes_read": now["read"]}, operator: {"key_groups": now.get("groups", 0)}}
@@ -81,14 +81,14 @@ def test_rows_that_wait_for_an_operator_count_in_part(tmp_path: Path) -> None:
 
 def test_other_input(tmp_path: Path) -> None:
     rows = job(STATEFUL, connector="datagen", **{"number-of-rows": "1000"})
-    found = Forecast(rows, NOWHERE, 0, 0).look(10, 1, {rows.sources[0].uid: {"rows_in": 500}}, {})
+    found = Forecaster(rows, NOWHERE, 0, 0).look(10, 1, {rows.sources[0].uid: {"rows_in": 500}}, {})
     assert found is not None and (found.share, found.bytes) == (0.5, None)
     (tmp_path / "a.json").write_text('{"@at": 1, "k": 1}\n')
     replay = job(STATEFUL, connector="replay", format="json", path=str(tmp_path / "a.json"))
-    found = Forecast(replay, NOWHERE, 0, 8).look(10, 2, {}, {})
+    found = Forecaster(replay, NOWHERE, 0, 8).look(10, 2, {}, {})
     assert found is not None and (found.share, found.seconds) == (0.25, pytest.approx(30))
     endless = job(STATEFUL, connector="datagen")
-    assert Forecast(endless, NOWHERE, 0, 0).look(10, 1, {}, {}) is None
+    assert Forecaster(endless, NOWHERE, 0, 0).look(10, 1, {}, {}) is None
 
 
 def test_what_an_earlier_run_has_read_is_no_work(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_an_earlier_run_has_read_is_no_work(tmp_path: Path) -> None:
         (spark / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"logOffset":{batch}}}')
         entry = {"path": (tmp_path / "in" / f"{batch}.json").as_uri(), "timestamp": 0, "batchId": batch}
         (spark / "sources" / "0" / str(batch)).write_text(f"v1\n{json.dumps(entry)}")
-    found = Forecast(graph, SparkCheckpoint(spark), 1, 0).look(10, 0, {}, {})
+    found = Forecaster(graph, SparkCheckpoint(spark), 1, 0).look(10, 0, {}, {})
     assert found is not None and found.bytes == 9 * (20 + 30), "micro-batch 1 was planned and not committed"
 
 
@@ -114,8 +114,8 @@ def test_what_is_in_markers_that_an_earlier_run_took_is_no_work(tmp_path: Path) 
     (tmp_path / "spark/offsets/0").write_text('v1\n{}\n{"logOffset":0}')
     entry = {"path": marker.as_uri(), "timestamp": 0, "batchId": 0}
     (tmp_path / "spark/sources/0/0").write_text(f"v1\n{json.dumps(entry)}")
-    outlook = Forecast(graph, SparkCheckpoint.of(tmp_path), 1, 0).look(10, 0, {}, {})
-    assert outlook is not None and outlook.bytes == 9 * 30
+    forecast = Forecaster(graph, SparkCheckpoint.of(tmp_path), 1, 0).look(10, 0, {}, {})
+    assert forecast is not None and forecast.bytes == 9 * 30
 
 
 def test_a_running_task_leaves_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from stateplan.cli.job.top_text import line, table_text
 from stateplan.common.errors import RunError, StateplanError
-from stateplan.plans.job_look import JobPlan, Key, PlannedState, job_json
+from stateplan.plans.job_snapshot import JobPlan, Key, PlannedState, job_json
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.metrics.view import JobView, Watcher
 from stateplan.runtime.spark.hadoop import checkpoint_path
 
 
-def look_at(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobView]:
+def open_job(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobView]:
     """The job of the checkpoint that the argument CHECKPOINT names.
 
     Raises:
@@ -34,7 +34,7 @@ _NOT_YET = {"CKPT001", "CKPT002", "RUN085"}
 
 def await_job(
     checkpoint: str, options: Mapping[str, str], seconds: float, tell: Callable[[str], None], interval: float = 0.5
-) -> Look:
+) -> JobSnapshot:
     """A look at a job as soon as there is one.
 
     Args:
@@ -45,13 +45,13 @@ def await_job(
         interval: seconds between two looks.
 
     Raises:
-        CheckpointError, RunError: as :func:`look_at`.
+        CheckpointError, RunError: as :func:`open_job`.
     """
     folder, told = checkpoint_path(checkpoint, options), False
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return Look(checkpoint, options)
+            return JobSnapshot(checkpoint, options)
         except RunError as error:
             found = error
         if found.code not in _NOT_YET or (folder.exists() and not folder.is_dir()):
@@ -64,12 +64,12 @@ def await_job(
         time.sleep(interval)
 
 
-class Look:
-    """A job, looked at as often as wanted. Raises as :func:`look_at`."""
+class JobSnapshot:
+    """A job, looked at as often as wanted. Raises as :func:`open_job`."""
 
     def __init__(self, checkpoint: str, options: Mapping[str, str]) -> None:
         self._folder = checkpoint_path(checkpoint, options)
-        self._watcher, self._view = look_at(checkpoint, options)
+        self._watcher, self._view = open_job(checkpoint, options)
         self._plan = self._read_plan()
 
     def again(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 
-class Frozen:
+class FrozenDataclass:
     """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from stateplan.runtime.kernels.common.net import Bools, Ints, key_ids, ranks, stable_order
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, key_ids, ranks, stable_order
 
 
 @dataclass(frozen=True)

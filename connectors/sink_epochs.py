@@ -47,7 +47,7 @@ def input_digest(data: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Noted:
+class SinkEpoch:
     """A micro-batch that the system that a sink writes to says that it has.
 
     Attributes:
@@ -59,16 +59,16 @@ class Noted:
     epoch: int
 
     @staticmethod
-    def at(place: str, epoch: int) -> Noted:
+    def at(place: str, epoch: int) -> SinkEpoch:
         """A micro-batch of the table at a place, such as its path."""
-        return Noted(_digest(place), epoch)
+        return SinkEpoch(_digest(place), epoch)
 
     def epoch_at(self, place: str) -> int | None:
         """The number of the micro-batch, if the table is still at this place."""
         return self.epoch if self.digest == _digest(place) else None
 
 
-class Standing(Enum):
+class EpochOrder(Enum):
     """How what a system has compares with the micro-batch that a job is about to write."""
 
     NEW = "new"
@@ -83,7 +83,7 @@ class Standing(Enum):
     """It has none, and the job has written some."""
 
 
-def standing(found: Mark | None, hand: Mark, expected: int | None) -> Standing:
+def compare_epochs(found: Mark | None, hand: Mark, expected: int | None) -> EpochOrder:
     """Compares what a system has with what is written next.
 
     Args:
@@ -92,12 +92,12 @@ def standing(found: Mark | None, hand: Mark, expected: int | None) -> Standing:
         expected: number of the last one that the checkpoint knows the system to have had; None for none.
     """
     if found is None:
-        return Standing.NEW if expected is None or expected < 0 else Standing.LOST
+        return EpochOrder.NEW if expected is None or expected < 0 else EpochOrder.LOST
     if found.epoch > hand.epoch:
-        return Standing.AHEAD
+        return EpochOrder.AHEAD
     if found.epoch < hand.epoch:
-        return Standing.BEHIND if expected is not None and found.epoch < expected else Standing.NEW
-    return Standing.OTHER if found.input and hand.input and found.input != hand.input else Standing.DONE
+        return EpochOrder.BEHIND if expected is not None and found.epoch < expected else EpochOrder.NEW
+    return EpochOrder.OTHER if found.input and hand.input and found.input != hand.input else EpochOrder.DONE
 
 
 class Ledger:
@@ -112,7 +112,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.input = ""
-        self.noted: Noted | None = None
+        self.noted: SinkEpoch | None = None
         self.asked = False
         self._said: list[str] = []
 
@@ -126,7 +126,7 @@ class Ledger:
 
     def note(self, place: str, epoch: int) -> None:
         """From now on the table at a place must have a micro-batch."""
-        self.noted = Noted.at(place, epoch)
+        self.noted = SinkEpoch.at(place, epoch)
 
     def tell(self, sentence: str) -> None:
         """Has a sentence told to the user."""
@@ -142,7 +142,7 @@ class Ledger:
         epoch: int,
         found: Mark | None,
         place: str,
-        refuse: Callable[[Standing], StateplanError | None],
+        refuse: Callable[[EpochOrder], StateplanError | None],
         others: Callable[[], str | None] = lambda: None,
     ) -> bool:
         """Whether a system has the micro-batch in hand already.
@@ -159,8 +159,8 @@ class Ledger:
         Raises:
             StateplanError: what ``refuse`` gives.
         """
-        how = standing(found, self.hand(epoch), self.expected(place))
-        error = None if how in (Standing.NEW, Standing.DONE) else refuse(how)
+        how = compare_epochs(found, self.hand(epoch), self.expected(place))
+        error = None if how in (EpochOrder.NEW, EpochOrder.DONE) else refuse(how)
         if error is not None:
             raise error
         if epoch == 0 and found is None and self.input and not self.asked:
@@ -170,10 +170,10 @@ class Ledger:
         self.asked = True
         if found is not None:
             self.note(place, found.epoch)
-        return how is Standing.DONE
+        return how is EpochOrder.DONE
 
 
-class Noting:
+class LedgerOwner:
     """Whatever has a ledger."""
 
     @property
@@ -188,12 +188,12 @@ class Noting:
         return made
 
     @property
-    def noted(self) -> Noted | None:
+    def noted(self) -> SinkEpoch | None:
         """On the driver: the last micro-batch that the system says that it has, as the ledger has it."""
         return self.ledger.noted
 
     @noted.setter
-    def noted(self, noted: Noted | None) -> None:
+    def noted(self, noted: SinkEpoch | None) -> None:
         self.ledger.noted = noted
 
 
@@ -222,7 +222,7 @@ def written_before(what: str, keyed: bool) -> str:
     return f"this statement has written to {what} with another checkpoint before. {then}"
 
 
-def refusal(how: Standing, what: str, found: Mark | None, epoch: int, expected: int | None) -> RunError:
+def refusal(how: EpochOrder, what: str, found: Mark | None, epoch: int, expected: int | None) -> RunError:
     """The error for a standing other than NEW and DONE, of a system without an error of its own.
 
     Args:
@@ -232,7 +232,7 @@ def refusal(how: Standing, what: str, found: Mark | None, epoch: int, expected: 
         epoch: of the micro-batch in hand.
         expected: the last one that it must have.
     """
-    code = {Standing.AHEAD: "RUN002", Standing.OTHER: "RUN002.other"}.get(how, "RUN002.behind")
+    code = {EpochOrder.AHEAD: "RUN002", EpochOrder.OTHER: "RUN002.other"}.get(how, "RUN002.behind")
     last = "none" if found is None else found.epoch
     return RunError(code, what=what, found=last, epoch=epoch, noted=expected)
 

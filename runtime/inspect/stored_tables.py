@@ -11,7 +11,7 @@ MAIN_TABLE = "rows"
 """The short name of the table that holds what a state is about."""
 
 
-def noted_tables(entries: Mapping[str, TableEntry]) -> tuple[StateTable, ...]:
+def stored_tables(entries: Mapping[str, TableEntry]) -> tuple[StateTable, ...]:
     """The tables of an operator, from what the layout of the checkpoint says."""
     return tuple(
         StateTable(name, entry.slot, entry.lookup, entry.identity, own_columns(entry.columns))

@@ -12,7 +12,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.common.types import parse_type
 from stateplan.connectors.filesystem import Filesystem
 from stateplan.connectors.protocol import Source, SourceTable
-from stateplan.runtime.unread import without_unread
+from stateplan.runtime.nested_pruning import prune_type
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 
@@ -100,9 +100,9 @@ def test_a_text_that_is_missing_fails_the_job_that_asks_for_it(tmp_path: Path) -
 
 def test_one_field_of_a_row_stays() -> None:
     row = parse_type("ROW<a STRING, b STRING>")
-    assert without_unread(row, [("b",)]) == parse_type("ROW<b STRING>")
-    assert without_unread(row, []) == parse_type("ROW<a STRING>")
-    assert without_unread(row, [("a",), ()]) == row
+    assert prune_type(row, [("b",)]) == parse_type("ROW<b STRING>")
+    assert prune_type(row, []) == parse_type("ROW<a STRING>")
+    assert prune_type(row, [("a",), ()]) == row
 
 
 def test_a_union_of_rows_whose_fields_have_other_names(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stateplan.common.errors import CheckpointError, RunError
 from stateplan.connectors.filesystem import _Folder
-from stateplan.connectors.noted import Ledger, Mark, Standing, standing
+from stateplan.connectors.sink_epochs import EpochOrder, Ledger, Mark, compare_epochs
 from stateplan.runtime.checkpoint.record import BatchRecord
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from tests.connectors.test_kafka_sink import EXACT
@@ -29,18 +29,18 @@ class Lines:
 @pytest.mark.parametrize(
     ("found", "hand", "expected", "how"),
     [
-        (None, Mark(3, "a"), None, Standing.NEW),
-        (None, Mark(3, "a"), 2, Standing.LOST),
-        (Mark(2, "a"), Mark(3, "b"), 2, Standing.NEW),
-        (Mark(3, "a"), Mark(3, "a"), 2, Standing.DONE),
-        (Mark(3, "a"), Mark(3, "b"), 2, Standing.OTHER),
-        (Mark(3), Mark(3, "b"), 2, Standing.DONE),
-        (Mark(4, "a"), Mark(3, "a"), 2, Standing.AHEAD),
-        (Mark(1, "a"), Mark(3, "a"), 2, Standing.BEHIND),
+        (None, Mark(3, "a"), None, EpochOrder.NEW),
+        (None, Mark(3, "a"), 2, EpochOrder.LOST),
+        (Mark(2, "a"), Mark(3, "b"), 2, EpochOrder.NEW),
+        (Mark(3, "a"), Mark(3, "a"), 2, EpochOrder.DONE),
+        (Mark(3, "a"), Mark(3, "b"), 2, EpochOrder.OTHER),
+        (Mark(3), Mark(3, "b"), 2, EpochOrder.DONE),
+        (Mark(4, "a"), Mark(3, "a"), 2, EpochOrder.AHEAD),
+        (Mark(1, "a"), Mark(3, "a"), 2, EpochOrder.BEHIND),
     ],
 )
-def test_standings(found: Mark | None, hand: Mark, expected: int | None, how: Standing) -> None:
-    assert standing(found, hand, expected) is how
+def test_standings(found: Mark | None, hand: Mark, expected: int | None, how: EpochOrder) -> None:
+    assert compare_epochs(found, hand, expected) is how
 
 
 def test_a_digest_survives_as_a_number() -> None:

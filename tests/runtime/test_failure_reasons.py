@@ -22,14 +22,14 @@ from pyspark import SparkContext
 from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 
 from stateplan import TableEnvironment
-from stateplan.common import unreached
+from stateplan.common import failure_reasons
 from stateplan.common.errors import CheckpointError, DataError, PlanError, RunError, StateplanError
+from stateplan.common.failure_reasons import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
 from stateplan.common.files import filesystem_of
-from stateplan.common.unreached import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
 from stateplan.connectors.formats.schema_registry import Registry
 from stateplan.gateway.client.http import connect
 from stateplan.plans import storage
-from stateplan.runtime.failures import known, told
+from stateplan.runtime.failures import as_error, known_error
 from stateplan.runtime.spark import hadoop, master, session
 from stateplan.runtime.spark.session import spark_of
 
@@ -91,7 +91,7 @@ def test_kinds_of_what_python_raises(places: dict[str, str], place: str, kind: s
     ):
         failure = failure_of(call)
         assert kind_of(failure) == kind, failure
-        error = told(failure)
+        error = as_error(failure)
         assert error.code == "RUN094", error
         assert error.__cause__ is failure
 
@@ -99,7 +99,7 @@ def test_kinds_of_what_python_raises(places: dict[str, str], place: str, kind: s
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 def test_a_name_that_no_host_can_have(host: str) -> None:
     failure = failure_of(lambda: socket.create_connection((host, 80), 1))
-    assert (kind_of(failure), told(failure).code) == (UNKNOWN, "RUN094")
+    assert (kind_of(failure), as_error(failure).code) == (UNKNOWN, "RUN094")
     registry = Registry("avro-confluent", {"avro-confluent.url": f"http://{host}", TIMEOUT: "100"})
     with pytest.raises(DataError) as raised:
         registry.schema(1)
@@ -136,7 +136,7 @@ JAVA = {
 def test_kinds_of_what_java_says(made: type[Exception], text: str) -> None:
     failure = made(text)
     assert kind_of(failure) == JAVA[text]
-    assert told(failure).code == "RUN094"
+    assert as_error(failure).code == "RUN094"
 
 
 def test_what_is_of_a_library_is_no_bug_and_what_is_ours_is() -> None:
@@ -153,15 +153,15 @@ def test_what_is_of_a_library_is_no_bug_and_what_is_ours_is() -> None:
     }
     for code, failures in codes.items():
         for failure in failures:
-            assert told(failure).code == code, failure
+            assert as_error(failure).code == code, failure
     of_library, of_spark, _ = codes["RUN095"]
-    assert "the library somestore failed: StoreError: the bucket is odd" in str(told(of_library))
-    assert "Spark failed: IllegalArgumentException: odd" in str(told(of_spark))
+    assert "the library somestore failed: StoreError: the bucket is odd" in str(as_error(of_library))
+    assert "Spark failed: IllegalArgumentException: odd" in str(as_error(of_spark))
     inner = DataError("DATA111", reason="x")
     outer = RuntimeError("outer")
     outer.__cause__ = inner
-    assert told(outer) is inner
-    assert known(Py4JError(f"at worker: {inner.encoded()}")).code == "DATA111"  # type: ignore[union-attr]
+    assert as_error(outer) is inner
+    assert known_error(Py4JError(f"at worker: {inner.encoded()}")).code == "DATA111"  # type: ignore[union-attr]
 
 
 def test_a_spark_that_has_died_is_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,15 +172,15 @@ def test_a_spark_that_has_died_is_what_is_told(monkeypatch: pytest.MonkeyPatch) 
         Py4JError("An error occurred while calling o12.sql"),
         ConnectionRefusedError(111, "Connection refused"),
     ):
-        error = told(failure)
+        error = as_error(failure)
         assert (error.code, error.message) == ("RUN019", "the process of Spark has ended: status -9")
-    assert told(ZeroDivisionError()).code == "BUG000"
+    assert as_error(ZeroDivisionError()).code == "BUG000"
 
 
 def test_a_spark_that_ran_out_of_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
-    error = told(Py4JNetworkError("Answer from Java side is empty"))
+    error = as_error(Py4JNetworkError("Answer from Java side is empty"))
     assert (error.code, "Java ran out of memory" in error.message) == ("RUN019", True)
 
 
@@ -370,8 +370,8 @@ def test_a_master_that_is_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 @pytest.fixture
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file system has answered yet, and none may take long."""
-    monkeypatch.setattr(unreached, "_answered", set())
-    monkeypatch.setattr(unreached, "PATIENCE", 0.3)
+    monkeypatch.setattr(failure_reasons, "_answered", set())
+    monkeypatch.setattr(failure_reasons, "PATIENCE", 0.3)
 
 
 def test_a_file_system_is_asked_until_it_has_answered_once(unasked: None) -> None:
@@ -384,10 +384,10 @@ def test_a_file_system_is_asked_until_it_has_answered_once(unasked: None) -> Non
             answers.wait(60)
         raise FileNotFoundError("x")
 
-    assert unreached.first_answer("hdfs://a", ask) == (SILENT, "no answer within 0 s")
+    assert failure_reasons.first_answer("hdfs://a", ask) == (SILENT, "no answer within 0 s")
     answers.set()
     for _ in range(2):
-        assert unreached.first_answer("hdfs://a", ask) is None
+        assert failure_reasons.first_answer("hdfs://a", ask) is None
     assert len(asked) == 2  # the second answer counts for all that follow
 
 
@@ -442,7 +442,7 @@ def test_an_object_store(
 
     monkeypatch.setattr(S3FileSystem, "retries", 1)
     S3FileSystem.clear_instance_cache()
-    monkeypatch.setattr(unreached, "PATIENCE", 0.3 if place == "silent" else 20)
+    monkeypatch.setattr(failure_reasons, "PATIENCE", 0.3 if place == "silent" else 20)
     limits = {"retries": {"total_max_attempts": 1}}
     made = S3FileSystem(key="a", secret="b", endpoint_url=f"http://{places[place]}", config_kwargs=limits, session=aws)
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda url, **_: (made, url.removeprefix("s3://")))
