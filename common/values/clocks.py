@@ -2,31 +2,127 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Callable
+from functools import cache
 from typing import Literal, TypeVar
 
 import polars as pl
 
+from stateplan.common.values.nanoseconds import PER_SECOND
 from stateplan.common.zone import fixed_offset
 
 T = TypeVar("T", pl.Expr, pl.Series)
+Twice = Literal["earliest", "latest"]
+"""Which of two instants is meant, where a clock is put back and shows a time twice."""
 
 
 def wall_clock(instants: T, zone: str) -> T:
     """Instants (Datetime in UTC) as the wall clock of ``zone`` (Datetime without zone)."""
     offset = fixed_offset(zone)
-    if offset is None:
-        return instants.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-    return _moved(instants.dt.replace_time_zone(None), offset)
+    if offset is not None:
+        return _moved(instants.dt.replace_time_zone(None), offset)
+
+    def shown(times: pl.Series) -> pl.Series:
+        return times.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+
+    return _applied(instants, lambda times: _in_known_years(times, shown))
 
 
-def instants_of(clock: T, zone: str, ambiguous: Literal["earliest", "latest"] = "earliest") -> T:
-    """Wall clock times of ``zone`` as instants: the earlier of two unless told, NULL for a time that is skipped."""
+def instants_of(clock: T, zone: str, twice: Twice = "earliest") -> T:
+    """Wall clock times of ``zone`` as instants: the earlier of two unless told; a time that is skipped is as long after
+    the gap's beginning as it says."""
     offset = fixed_offset(zone)
-    if offset is None:
-        known = clock.dt.replace_time_zone(zone, ambiguous=ambiguous, non_existent="null")
-        return known.dt.convert_time_zone("UTC")
-    return _moved(clock, -offset).dt.replace_time_zone("UTC")
+    if offset is not None:
+        return _moved(clock, -offset).dt.replace_time_zone("UTC")
+
+    def instants(times: pl.Series) -> pl.Series:
+        return after_gaps(instants_that_are(times, zone, twice), times, zone, twice)
+
+    return _applied(clock, instants)
+
+
+def instants_that_are(clock: pl.Series, zone: str, twice: Twice) -> pl.Series:
+    """As :func:`instants_of`, but NULL for a time that is skipped."""
+
+    def known(times: pl.Series) -> pl.Series:
+        return times.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null").dt.convert_time_zone("UTC")
+
+    return instants_of(clock, zone) if fixed_offset(zone) is not None else _in_known_years(clock, known)
+
+
+_GAPS = (1, 25)
+"""Hours that a gap may last: one for daylight saving, and a day where a country crossed the date line."""
+
+
+def after_gaps(found: pl.Series, clock: pl.Series, zone: str, twice: Twice) -> pl.Series:
+    """``found``, with instants for the times of ``clock`` that were skipped, which are NULL in it."""
+    for hours in _GAPS:
+        if found.null_count() == clock.null_count():
+            break
+        before = instants_that_are(clock.dt.offset_by(f"-{hours}h"), zone, twice)
+        found = found.zip_with(found.is_not_null(), before.dt.offset_by(f"{hours}h"))
+    return found
+
+
+def _applied(times: T, change: Callable[[pl.Series], pl.Series]) -> T:
+    if isinstance(times, pl.Series):
+        return change(times)
+    return times.map_batches(change, is_elementwise=True)
 
 
 def _moved(times: T, seconds: int) -> T:
     return times.dt.offset_by(f"{seconds}s") if seconds else times
+
+
+_EPOCH = dt.date(1970, 1, 1)
+_CYCLE = 146_097
+"""Days of 400 years, after which weekdays repeat."""
+_FIRST_DAY, _END = -90_000_000, (dt.date(2100, 1, 1) - _EPOCH).days
+"""Days between which Polars knows how zones are offset: its tables end with the year 2099."""
+
+
+def _in_known_years(times: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """``change`` of a column of Datetimes, whose dates in other years stand for themselves in years that Polars knows:
+    the rules of a zone say ``the second Sunday of March``, and go on for ever."""
+    counts = times.to_physical()
+    per_day = PER_SECOND[times.dtype.time_unit] * 86_400  # type: ignore[attr-defined]
+    low, high = counts.min(), counts.max()
+    if not isinstance(low, int) or not isinstance(high, int):
+        return change(times)
+    if low >= _FIRST_DAY * per_day and high < _END * per_day:
+        return change(times)
+    distance = _distance((counts // per_day).cast(pl.Int64)) * per_day
+    changed = change((counts - distance).cast(times.dtype))
+    return (changed.to_physical() + distance).cast(changed.dtype)
+
+
+def _distance(days: pl.Series) -> pl.Series:
+    """How many days after one of a known year with the same calendar each day is; 0 within the known years."""
+    far = (days < _FIRST_DAY) | (days >= _END)
+    start = (dt.date(2000, 1, 1) - _EPOCH).days
+    cycles = (days - start) // _CYCLE * _CYCLE
+    date = (days - cycles).cast(pl.Int32).cast(pl.Date)
+    spring = date.dt.month() >= 3
+    frame = pl.DataFrame({"days": days, "far": far, "cycles": cycles, "date": date, "spring": spring})
+    first = pl.date(pl.col("date").dt.year(), pl.when("spring").then(3).otherwise(1), 1)
+    alike = (pl.col("spring").cast(pl.Int64) * 7 + first.dt.weekday() - 1).replace_strict(
+        list(range(14)), _known_firsts(), return_dtype=pl.Int64
+    )
+    later = pl.col("cycles") + first.to_physical().cast(pl.Int64) - alike
+    earlier = pl.col("cycles")
+    moved = pl.when(pl.col("days") >= _END).then(later).otherwise(earlier)
+    return frame.select(pl.when("far").then(moved).otherwise(0)).to_series()
+
+
+@cache
+def _known_firsts() -> list[int]:
+    """By weekday, the first of January of a year without 29 February in Polars' tables, then the first of March. Until
+    2087 some zones follow the moon."""
+    out = [0] * 14
+    for year in range(2089, 2100):
+        for place, month in ((0, 1), (7, 3)):
+            day = dt.date(year, month, 1)
+            if year % 4:
+                out[place + day.weekday()] = (day - _EPOCH).days
+    return out

@@ -7,15 +7,13 @@ the instant one millisecond before the epoch has the date 1970-01-01 in CAST and
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal as OneOf
 
 import polars as pl
 
 from stateplan.common.errors import RunError
 from stateplan.common.types import LogicalType
-from stateplan.common.values.clocks import instants_of, wall_clock
+from stateplan.common.values.clocks import Twice, instants_of, wall_clock
 from stateplan.common.values.nanoseconds import PER_SECOND, by_micros, count_in, is_fine, of_count, rescaled
-from stateplan.common.zone import fixed_offset
 from stateplan.functions.render.base import Renderer
 from stateplan.functions.rex import Call, Literal, Rex
 
@@ -36,16 +34,10 @@ def to_local(e: pl.Expr, zone: str) -> pl.Expr:
     return wall_clock(e, zone)
 
 
-def to_utc(e: pl.Expr, zone: str, *, ambiguous: OneOf["earliest", "latest"] = "earliest") -> pl.Expr:
+def to_utc(e: pl.Expr, zone: str, *, twice: Twice = "earliest") -> pl.Expr:
     """A wall clock time of ``zone`` as an instant; the earlier of two unless told, and a time that is skipped moves
     on by an hour."""
-    direct = instants_of(e, zone, ambiguous)
-    return direct if fixed_offset(zone) is not None else pl.coalesce(direct, _after_gap(e, zone, ambiguous))
-
-
-def _after_gap(e: pl.Expr, zone: str, ambiguous: OneOf["earliest", "latest"]) -> pl.Expr:
-    """The instant of a time that is skipped: as long after the gap's beginning as it says."""
-    return instants_of(e.dt.offset_by("-1h"), zone, ambiguous).dt.offset_by("1h")
+    return instants_of(e, zone, twice)
 
 
 def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:

@@ -281,7 +281,7 @@ def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
     if not call.operands:
         return r.now() // _lit(1000)
     text = r.expr(call.operands[0])
-    instant = to_utc(_lenient(r, call).cast(pl.Datetime("ms")), r.time_zone, ambiguous="latest")
+    instant = to_utc(_lenient(r, call).cast(pl.Datetime("ms")), r.time_zone, twice="latest")
     seconds = instant.to_physical() // _lit(1000)
     return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
 

@@ -20,7 +20,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column
 from stateplan.common.frozen_dataclass import FrozenDataclass
-from stateplan.common.values.clocks import instants_of, wall_clock
+from stateplan.common.values.clocks import after_gaps, instants_of, instants_that_are, wall_clock
 from stateplan.runtime.kernel import Transform
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, within
 
@@ -40,27 +40,21 @@ def local_times(times: pl.Series, zone: str) -> Ints:
 def instants(local: Ints, zone: str) -> Ints:
     """The instants, ms since 1970, at which the clock on the wall shows the given times: of two the earlier one; a time
     that is left out is as long after the gap's beginning as it says."""
-    return local if zone == "UTC" else _instants(_shown(local), zone, "earliest", _shown(local))
+    return local if zone == "UTC" else instants_of(_shown(local), zone).to_physical().to_numpy()
 
 
 def closing_instants(local: Ints, zone: str) -> Ints:
     """As :func:`instants`, when timers fire: of two the later one; of a time that is left out, that of its full
     hour."""
-    return local if zone == "UTC" else _instants(_shown(local), zone, "latest", _shown(local).dt.truncate("1h"))
+    if zone == "UTC":
+        return local
+    shown = _shown(local)
+    found = instants_that_are(shown, zone, "latest")
+    return after_gaps(found, shown.dt.truncate("1h"), zone, "latest").to_physical().to_numpy()
 
 
 def _shown(local: Ints) -> pl.Series:
     return pl.Series("t", local, dtype=pl.Int64).cast(pl.Datetime("ms"))
-
-
-def _instants(shown: pl.Series, zone: str, twice: Literal["earliest", "latest"], left_out: pl.Series) -> Ints:
-    def at(times: pl.Series) -> pl.Series:
-        return instants_of(times, zone, twice).to_physical()
-
-    found = at(shown)
-    if found.null_count():
-        found = found.zip_with(found.is_not_null(), at(left_out.dt.offset_by("-1h")) + _HOUR)
-    return found.to_numpy()
 
 
 @dataclass(frozen=True)
