@@ -113,6 +113,19 @@ def java_time_zone(text: str) -> str:
     return text if _is_region(text) or text == "UTC" else "GMT"
 
 
+@cache
+def is_abbreviation(text: str) -> bool:
+    """Whether a zone goes by this name in summer or winter, such as ``PDT``."""
+    return text in _SHORT or text in _abbreviations()
+
+
+@cache
+def _abbreviations() -> frozenset[str]:
+    days = [dt.datetime(2024, month, 1) for month in (1, 7)]
+    found = {zoneinfo.ZoneInfo(name).tzname(day) for name in _regions() for day in days}
+    return frozenset(name for name in found if name and name.isalpha())
+
+
 def _is_region(text: str) -> bool:
     return text not in _UNKNOWN_TO_JAVA and text in _regions()
 

@@ -13,7 +13,7 @@ from stateplan.functions.table import Rewrite, ScalarFunction, fixed, forced_nul
 
 def is_json(rex: Rex) -> bool:
     """Whether ``rex`` is a call that gives JSON, which other JSON is made of as it is. Other texts are quoted there."""
-    return isinstance(rex, Call) and rex.name in ("JSON_OBJECT", "JSON_ARRAY")
+    return isinstance(rex, Call) and rex.name in ("JSON", "JSON_OBJECT", "JSON_ARRAY")
 
 
 def _constructor(name: str, on_null: str) -> Rewrite:
@@ -50,6 +50,7 @@ register(
             for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR")
         ),
         ScalarFunction("JSON_STRING", ("JSON",), fixed(STRING)),
+        ScalarFunction("JSON", (_C,), fixed(STRING)),
         ScalarFunction("PARSE_JSON", (_C, "BOOLEAN"), fixed(VARIANT), optional=1),
         ScalarFunction("TRY_PARSE_JSON", (_C, "BOOLEAN"), forced_nullable(VARIANT), optional=1),
         ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),

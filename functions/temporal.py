@@ -107,7 +107,12 @@ def _instant(operands: Sequence[Rex]) -> LogicalType:
     precise = all(o.type.is_string or o.type.root == "INTEGER" for o in operands[1:])
     if any(o.type.is_string == numeric for o in operands[1:]) or (numeric and len(operands) > 2) or not precise:
         raise SqlError("SQL203", name="TO_TIMESTAMP_LTZ", types=[o.type for o in operands])
-    return _LTZ3
+    digits = operands[1] if numeric and len(operands) > 1 else None
+    if not isinstance(digits, Literal) or digits.value is None:
+        return _LTZ3
+    if not 0 <= int(digits.value) <= 9:
+        raise SqlError("SQL203.digits", digits=digits.value)
+    return timestamp_ltz(max(3, int(digits.value)))
 
 
 _PARTS = {

@@ -14,7 +14,6 @@ _OF_BITMAPS = ("CARDINALITY", "TO_ARRAY", "TO_BYTES", "TO_STRING")
 
 _REASONS = {
     **{f"BITMAP_{name}": _BITMAP for name in (*_BITMAPS, *_OF_BITMAPS)},
-    "JSON": "Flink allows it only as an argument of JSON_OBJECT and JSON_ARRAY",
     "OBJECT_OF": _STRUCTURED,
     "OBJECT_UPDATE": _STRUCTURED,
     "STREAMRECORD_TIMESTAMP": _WATERMARK,

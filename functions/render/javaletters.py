@@ -1,76 +1,159 @@
-"""Letters of Java's ``DateTimeFormatter`` that Polars cannot write, in the English of the United States as Flink's."""
+"""Letters of Java's date patterns that Polars cannot write, in the English of the United States as Flink's; and what a
+field says about a date, for the texts that name it."""
 
 from __future__ import annotations
 
 import calendar
-import datetime as dt
 from collections.abc import Callable
+from typing import NamedTuple
 
-_EPOCH = dt.date(1970, 1, 1).toordinal()
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _QUARTERS = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"]
+_CYCLE = 146_097
+_HOUR, _MINUTE = 3600 * 10**9, 60 * 10**9
 
 
-def _of_sunday(day: dt.date) -> int:
-    """The day of the week, Sunday as 1."""
-    return day.isoweekday() % 7 + 1
+def days_since_epoch(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 in the Gregorian calendar, for any year."""
+    shifted = year - (month <= 2)
+    in_cycle = shifted % 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return shifted // 400 * _CYCLE + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
 
 
-def _first_sunday_before(day: dt.date) -> int:
-    return day.toordinal() - (_of_sunday(day) - 1)
+class Day(NamedTuple):
+    """A date of any year; ``number`` is days since 1970-01-01."""
+
+    number: int
+    year: int
+    month: int
+    day: int
+
+    @property
+    def weekday(self) -> int:
+        """0 for Monday."""
+        return (self.number + 3) % 7
+
+    @property
+    def of_week(self) -> int:
+        """1 for Sunday."""
+        return (self.number + 4) % 7 + 1
+
+    @property
+    def of_year(self) -> int:
+        return self.number - days_since_epoch(self.year, 1, 1) + 1
+
+    @property
+    def quarter(self) -> int:
+        return (self.month + 2) // 3
+
+    @property
+    def week_of_month(self) -> int:
+        return (_sunday(self.number) - _sunday(self.number - self.day + 1)) // 7 + 1
+
+    @property
+    def week_year(self) -> tuple[int, int]:
+        """Year and week: weeks begin on Sunday, and the first one has 1 January."""
+        year = self.year
+        if _sunday(self.number) >= first_week(year + 1):
+            year += 1
+        return year, (_sunday(self.number) - first_week(year)) // 7 + 1
 
 
-def _week_year(day: dt.date) -> tuple[int, int]:
-    """Year and week of a date: weeks begin on Sunday, and the first one has 1 January."""
-    year = day.year
-    if year < dt.MAXYEAR and _first_sunday_before(day) >= _first_sunday_before(dt.date(year + 1, 1, 1)):
-        year += 1
-    return year, (_first_sunday_before(day) - _first_sunday_before(dt.date(year, 1, 1))) // 7 + 1
+def _sunday(number: int) -> int:
+    """The Sunday that a day is on or after."""
+    return number - (number + 4) % 7
 
 
-def _week_of_month(day: dt.date) -> int:
-    return (_first_sunday_before(day) - _first_sunday_before(day.replace(day=1))) // 7 + 1
+def first_week(year: int) -> int:
+    """The day on which the first week of a year begins."""
+    return _sunday(days_since_epoch(year, 1, 1))
+
+
+def day_of(number: int) -> Day:
+    """The date so many days after 1970-01-01."""
+    era, of_era = divmod(number + 719_468, _CYCLE)
+    of_cycle = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * of_cycle + of_cycle // 4 - of_cycle // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = of_cycle + era * 400 + (month <= 2)
+    return Day(number, year, month, of_year - (153 * shifted + 2) // 5 + 1)
 
 
 def _padded(value: int, count: int) -> str:
-    return str(value).zfill(count)
+    return f"{'-' if value < 0 else ''}{abs(value):0{count}d}"
 
 
-def _weekday(day: dt.date, count: int) -> str:
+def _weekday(day: Day, count: int) -> str:
     if count <= 2:
-        return _padded(_of_sunday(day), count)
-    name = _DAYS[day.weekday()]
+        return _padded(day.of_week, count)
+    name = _DAYS[day.weekday]
     return name[:3] if count == 3 else name if count == 4 else name[0]
 
 
-def _quarter(day: dt.date, count: int) -> str:
-    number = (day.month + 2) // 3
+def _quarter(day: Day, count: int) -> str:
+    number = day.quarter
     if count <= 2:
         return _padded(number, count)
     return f"Q{number}" if count == 3 else _QUARTERS[number - 1] if count == 4 else str(number)
 
 
-def _week_based(day: dt.date, count: int) -> str:
-    year = _week_year(day)[0]
-    return _padded(year % 100, 2) if count == 2 else _padded(year, count)
+def _week_based(day: Day, count: int) -> str:
+    year = day.week_year[0]
+    if count == 2:
+        return _padded(abs(year) % 100, 2)
+    return ("+" if count >= 4 and year >= 10**count else "") + _padded(year, count)
 
 
-_WRITTEN: dict[str, tuple[int, Callable[[dt.date, int, int], str]]] = {
-    "G": (5, lambda day, nanos, count: "AD" if count <= 3 else "Anno Domini" if count == 4 else "A"),
+_ERAS = {True: ("AD", "Anno Domini", "A"), False: ("BC", "Before Christ", "B")}
+
+
+def _era(day: Day, count: int) -> str:
+    return _ERAS[day.year > 0][max(count - 3, 0)]
+
+
+_NAMES = ("midnight", "noon", "in the morning", "in the afternoon", "in the evening", "at night")
+PERIODS = {name: i for i, name in enumerate(_NAMES)}
+"""The times of day that have a name."""
+_ENDS = ((6, 5), (12, 2), (18, 3), (21, 4), (24, 5))
+
+
+def period(minute: int) -> int:
+    """Which of :data:`PERIODS` a minute of the day is in."""
+    if minute in (0, 720):
+        return 1 if minute else 0
+    return next(found for end, found in _ENDS if minute < end * 60)
+
+
+def _period(nanos: int, count: int) -> str:
+    """The time of day in words."""
+    found = period(nanos // _MINUTE)
+    return _NAMES[found] if count < 5 or found > 1 else ("mi", "n")[found]
+
+
+def _month(day: Day, count: int) -> str:
+    return calendar.month_name[day.month][0]
+
+
+_WRITTEN: dict[str, tuple[int, Callable[[Day, int, int], str]]] = {
+    "G": (5, lambda day, nanos, count: _era(day, count)),
     "Y": (19, lambda day, nanos, count: _week_based(day, count)),
-    "M": (5, lambda day, nanos, count: calendar.month_name[day.month][0]),
-    "L": (5, lambda day, nanos, count: calendar.month_name[day.month][0]),
+    "M": (5, lambda day, nanos, count: _month(day, count)),
+    "L": (5, lambda day, nanos, count: _month(day, count)),
     "Q": (5, lambda day, nanos, count: _quarter(day, count)),
     "q": (5, lambda day, nanos, count: _quarter(day, count)),
-    "D": (3, lambda day, nanos, count: _padded(day.timetuple().tm_yday, count)),
-    "w": (2, lambda day, nanos, count: _padded(_week_year(day)[1], count)),
-    "W": (1, lambda day, nanos, count: str(_week_of_month(day))),
-    "E": (5, lambda day, nanos, count: _DAYS[day.weekday()][0]),
+    "D": (3, lambda day, nanos, count: _padded(day.of_year, count)),
+    "w": (2, lambda day, nanos, count: _padded(day.week_year[1], count)),
+    "W": (1, lambda day, nanos, count: str(day.week_of_month)),
+    "E": (5, lambda day, nanos, count: _DAYS[day.weekday][0]),
     "e": (5, lambda day, nanos, count: _weekday(day, count)),
     "c": (5, lambda day, nanos, count: _weekday(day, count)),
     "F": (1, lambda day, nanos, count: str((day.day - 1) % 7 + 1)),
-    "K": (2, lambda day, nanos, count: _padded(nanos // (3600 * 10**9) % 12, count)),
-    "k": (2, lambda day, nanos, count: _padded(nanos // (3600 * 10**9) or 24, count)),
+    "g": (19, lambda day, nanos, count: _padded(day.number + 40_587, count)),
+    "B": (5, lambda day, nanos, count: _period(nanos, count)),
+    "K": (2, lambda day, nanos, count: _padded(nanos // _HOUR % 12, count)),
+    "k": (2, lambda day, nanos, count: _padded(nanos // _HOUR or 24, count)),
     "A": (19, lambda day, nanos, count: _padded(nanos // 10**6, count)),
     "n": (19, lambda day, nanos, count: _padded(nanos % 10**9, count)),
     "N": (19, lambda day, nanos, count: _padded(nanos, count)),
@@ -83,9 +166,29 @@ _WITH_POLARS = {"M": 4, "L": 4, "D": 2, "E": 4, "Q": 3}
 def is_written(letter: str, count: int) -> bool:
     """Whether :func:`written` writes this letter as often as this."""
     most = _WRITTEN[letter][0] if letter in _WRITTEN else 0
-    return _WITH_POLARS.get(letter, 0) < count <= most and (letter, count) != ("c", 2)
+    if (letter, count) in (("c", 2), ("B", 2), ("B", 3)):
+        return False
+    return _WITH_POLARS.get(letter, 0) < count <= most
 
 
 def written(letter: str, count: int, day: int, nanos: int) -> str:
     """The text of a letter for the day since 1970 and the nanoseconds of that day."""
-    return _WRITTEN[letter][1](dt.date.fromordinal(day + _EPOCH), nanos, count)
+    return _WRITTEN[letter][1](day_of(day), nanos, count)
+
+
+NAMED: dict[str, Callable[[Day], int]] = {
+    "E": lambda day: day.weekday,
+    "e": lambda day: day.of_week,
+    "Q": lambda day: day.quarter,
+    "F": lambda day: (day.day - 1) % 7 + 1,
+    "w": lambda day: day.week_year[1],
+    "Y": lambda day: day.week_year[0],
+    "W": lambda day: day.week_of_month,
+    "D": lambda day: day.of_year,
+}
+"""Letter to the number of a date that a text must agree with, where it names both."""
+
+
+def named_days() -> dict[str, int]:
+    """Names of weekdays, long and short, in small letters: 0 for Monday."""
+    return {form.lower(): i for i, name in enumerate(_DAYS) for form in (name, name[:3])}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,18 @@ from functools import lru_cache, partial
 import polars as pl
 
 from stateplan.common.errors import RunError
-from stateplan.functions.render.javaletters import is_written, written
+from stateplan.common.zone import is_abbreviation, zone_id
+from stateplan.functions.render.javaletters import (
+    NAMED,
+    PERIODS,
+    day_of,
+    days_since_epoch,
+    first_week,
+    is_written,
+    named_days,
+    period,
+    written,
+)
 from stateplan.functions.render.rowwise import rowwise
 
 
@@ -26,6 +36,14 @@ class Token:
     text: str = ""
 
 
+@dataclass(frozen=True)
+class Padded:
+    """A token, or a format of chrono, with blanks before it up to a width."""
+
+    width: int
+    part: Token | str
+
+
 def tokens(pattern: str, sections: bool = False) -> list[Token]:
     """A pattern taken apart.
 
@@ -35,7 +53,7 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
             ``SimpleDateFormat`` they are text.
 
     Raises:
-        RunError: RUN303, a quote that is not closed; RUN305, a bracket that is not opened.
+        RunError: RUN305, a quote that is not closed, a bracket that is not opened, or a padding of nothing.
     """
     out: list[Token] = []
     i = depth = 0
@@ -50,7 +68,12 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
             while True:
                 end = pattern.find("'", end)
                 if end < 0:
-                    raise RunError("RUN303.date_pattern", pattern=pattern, what="a quote that is not closed")
+                    raise RunError(
+                        NOT_A_PATTERN,
+                        pattern=pattern,
+                        what="a quote that is not closed",
+                        expected="two quotes for one in the text",
+                    )
                 if pattern[end : end + 2] != "''":
                     break
                 end += 2
@@ -73,8 +96,10 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
                     what=f"{count} letters S next to each other",
                     expected="up to 9 letters S",
                 )
-            out.append(Token(c, count))
             i += count
+            if sections and c == "p" and (not pattern[i : i + 1].isalpha() or pattern[i] == "p"):
+                raise _unknown(pattern, c, bad=True)
+            out.append(Token(c, count))
         else:
             out.append(Token("", 0, c))
             i += 1
@@ -97,40 +122,64 @@ _CHRONO: dict[str, tuple[str, ...]] = {
 
 
 _MOST_FRACTION = 9
-_JAVA_LETTERS = frozenset("GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZp")
+_JAVA_LETTERS = frozenset("GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZpg")
 NOT_A_PATTERN = "RUN305"
 """Code of the error for a letter that no Java pattern has."""
 
 
-def _unknown(pattern: str, letter: str) -> RunError:
-    known = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqL")))
-    if letter not in _JAVA_LETTERS:
+def _unknown(pattern: str, letter: str, *, bad: bool = False) -> RunError:
+    known = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqLgBp")))
+    if bad or letter not in _JAVA_LETTERS:
         return RunError(NOT_A_PATTERN, pattern=pattern, what=f"the letter {letter!r}", known=known)
     return RunError(
         "RUN303.date_pattern", pattern=pattern, known=known, what=f"the letter {letter!r}, which is not supported"
     )
 
 
+_SIMPLE = frozenset("GyYMLwWDdFEuaHkKhmsSzZX")
+"""Letters of a ``SimpleDateFormat``."""
+
+
+def _simple(pattern: str, token: Token) -> Token:
+    """A letter of a ``SimpleDateFormat``, as often as a ``DateTimeFormatter`` has it for the same. Raises RunError
+    RUN305."""
+    letter, count = token.letter, token.count
+    if letter not in _SIMPLE:
+        raise _unknown(pattern, letter, bad=True)
+    if letter == "E":
+        return Token(letter, 4 if count >= 4 else 3)
+    return Token(letter, min(count, {"M": 4, "L": 4, "a": 1, "G": 1}.get(letter, count)))
+
+
 @lru_cache(maxsize=256)
-def _parts(pattern: str, sections: bool) -> tuple[Token | str, ...]:
+def _parts(pattern: str, sections: bool) -> tuple[Token | str | Padded, ...]:
     """Runs that chrono can write as one format, and single tokens that it cannot."""
-    out: list[Token | str] = []
+    out: list[Token | str | Padded] = []
+    width = 0
     for token in tokens(pattern, sections):
         if token.letter in ("[", "]"):
             continue
+        if token.letter == "p" and sections:
+            width = token.count
+            continue
+        if token.letter and not sections:
+            token = _simple(pattern, token)
         if not token.letter:
             piece: str | None = token.text.replace("%", "%%")
+        elif token.letter == "u" and not sections:
+            piece = "%u"
         elif token.count <= len(_CHRONO.get(token.letter, ())):
             piece = _CHRONO[token.letter][token.count - 1]
-        elif token.letter in "yu" and token.count == 2:
-            piece = "%y"
         elif (
             token.letter in "yuS" or (token.letter == "Q" and token.count <= 3) or is_written(token.letter, token.count)
         ):
             piece = None
         else:
             raise _unknown(pattern, token.letter)
-        if piece is None:
+        if width:
+            out.append(Padded(width, piece if piece is not None else token))
+            width = 0
+        elif piece is None:
             out.append(token)
         elif out and isinstance(out[-1], str):
             out[-1] += piece
@@ -152,35 +201,81 @@ def _nanos_of_day(e: pl.Expr, below: pl.Expr | None) -> pl.Expr:
     return seconds * 10**9 + _nanos_of_second(e, below)
 
 
-def _single(e: pl.Expr, below: pl.Expr | None, token: Token) -> pl.Expr:
-    if is_written(token.letter, token.count):
-        day = e.dt.date().to_physical()
-        return rowwise(partial(written, token.letter, token.count), [day, _nanos_of_day(e, below)], pl.String, _LISTED)
-    if token.letter == "S":
-        nanos = _nanos_of_second(e, below).cast(pl.String).str.zfill(9)
-        return nanos.str.head(token.count) if token.count <= 9 else nanos.str.pad_end(token.count, "0")
-    if token.letter == "Q":
-        quarter = e.dt.quarter().cast(pl.String)
-        return quarter.str.zfill(token.count) if token.count <= 2 else pl.format("Q{}", quarter)
-    year = e.dt.year()
-    if token.letter == "y":  # of its era
-        year = pl.when(year <= 0).then(1 - year).otherwise(year)
-    return year.cast(pl.String).str.zfill(token.count)
+@dataclass(frozen=True)
+class _Moment:
+    """What is written: a Datetime without zone, nanoseconds below its own, and cycles of 400 years that it is moved
+    by."""
+
+    e: pl.Expr
+    below: pl.Expr | None
+    cycles: pl.Expr | None
+    sections: bool
+
+    def year(self) -> pl.Expr:
+        year = self.e.dt.year()
+        return year if self.cycles is None else year.cast(pl.Int64) + self.cycles * 400
+
+    def day(self) -> pl.Expr:
+        day = self.e.dt.date().to_physical()
+        return day if self.cycles is None else day.cast(pl.Int64) + self.cycles * 146_097
+
+    def text(self, part: Token | str | Padded) -> pl.Expr:
+        if isinstance(part, Padded):
+            return self.text(part.part).str.pad_start(part.width)
+        return self.e.dt.to_string(part) if isinstance(part, str) else self._single(part)
+
+    def _single(self, token: Token) -> pl.Expr:
+        letter, count = token.letter, token.count
+        if letter == "F" and not self.sections:
+            return ((self.e.dt.day() - 1) // 7 + 1).cast(pl.String).str.zfill(count)
+        if is_written(letter, count):
+            operands = [self.day(), _nanos_of_day(self.e, self.below)]
+            text = rowwise(partial(written, letter, count), operands, pl.String, _LISTED)
+            return text if self.sections else text.str.strip_prefix("+")
+        if letter == "S" and not self.sections:
+            return self.e.dt.millisecond().cast(pl.String).str.zfill(count)
+        if letter == "S":
+            nanos = _nanos_of_second(self.e, self.below).cast(pl.String).str.zfill(9)
+            return nanos.str.head(count) if count <= 9 else nanos.str.pad_end(count, "0")
+        if letter == "Q":
+            quarter = self.e.dt.quarter().cast(pl.String)
+            return quarter.str.zfill(count) if count <= 2 else pl.format("Q{}", quarter)
+        return self._year(letter, count)
+
+    def _year(self, letter: str, count: int) -> pl.Expr:
+        year = self.year()
+        if letter == "y":  # of its era
+            year = pl.when(year <= 0).then(1 - year).otherwise(year)
+        if count == 2:
+            return (year.abs() % 100).cast(pl.String).str.zfill(2)
+        plus = year >= 10**count if self.sections and count >= 4 else pl.lit(False)
+        sign = pl.when(year < 0).then(pl.lit("-")).when(plus).then(pl.lit("+")).otherwise(pl.lit(""))
+        return pl.concat_str(sign, year.abs().cast(pl.String).str.zfill(count))
 
 
-def format_moment(e: pl.Expr, pattern: str, below: pl.Expr | None = None, *, sections: bool = False) -> pl.Expr:
+def format_moment(
+    e: pl.Expr,
+    pattern: str,
+    below: pl.Expr | None = None,
+    cycles: pl.Expr | None = None,
+    *,
+    sections: bool = False,
+) -> pl.Expr:
     """A Datetime without zone, written by a constant Java pattern.
 
     Args:
         e: the Datetime.
         pattern: a Java pattern.
         below: nanoseconds to add, below those of ``e``.
-        sections: see :func:`tokens`.
+        cycles: how many times 400 years to add, for years that Polars does not have.
+        sections: whether the pattern is of a ``DateTimeFormatter``, as in :func:`tokens`, and not of a
+            ``SimpleDateFormat``.
 
     Raises:
-        RunError: RUN303, for a letter that is not supported.
+        RunError: RUN303, for a letter that is not supported; RUN305, for what is no pattern.
     """
-    parts = [e.dt.to_string(p) if isinstance(p, str) else _single(e, below, p) for p in _parts(pattern, sections)]
+    moment = _Moment(e, below, cycles, sections)
+    parts = [moment.text(part) for part in _parts(pattern, sections)]
     if not parts:
         return pl.when(e.is_not_null()).then(pl.lit(""))
     return parts[0] if len(parts) == 1 else pl.concat_str(parts)
@@ -189,10 +284,48 @@ def format_moment(e: pl.Expr, pattern: str, below: pl.Expr | None = None, *, sec
 _MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
 _SHORT = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
 _NUMERIC = set("yuMdHhmsSD")
+_STRICT = set("YQqwWecFKkAnNg")
+"""Letters of numbers that only a ``DateTimeFormatter`` reads here."""
 
 
+_MOST = {**dict.fromkeys("GMLQqEecBXxZ", 5), **dict.fromkeys("dHhKkmsw", 2), "D": 3, "W": 1, "F": 1, "a": 1, "z": 4}
+"""Most times that a letter of a ``DateTimeFormatter`` may be repeated."""
 _START = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
-_SAME_FIELD = {"u": "y", "L": "M", "h": "H"}
+_SAME_FIELD = {"u": "y", "L": "M", "q": "Q", "c": "e"}
+_OFFSETS = {
+    "X": ("Z|[+-]{h}(?:{m})?", "Z|[+-]{h}{m}", "Z|[+-]{h}:{m}", "Z|[+-]{h}{m}(?:{m})?", "Z|[+-]{h}:{m}(?::{m})?"),
+    "x": ("[+-]{h}(?:{m})?", "[+-]{h}{m}", "[+-]{h}:{m}", "[+-]{h}{m}(?:{m})?", "[+-]{h}:{m}(?::{m})?"),
+    "Z": (*["[+-]{h}{m}"] * 3, "GMT(?:[+-]{h}:{m}(?::{m})?)?", "Z|[+-]{h}:{m}(?::{m})?"),
+    "O": ("GMT(?:[+-]{h1}(?::{m}(?::{m})?)?)?", "", "", "GMT(?:[+-]{h}:{m}(?::{m})?)?"),
+}
+"""Letter of an offset to what matches it, by count. What it says is dropped, as a TIMESTAMP has no zone."""
+
+
+_WORDS = {
+    "G": "(Anno Domini|Before Christ|AD|BC)",
+    "B": "(midnight|noon|at night|in the (?:morning|afternoon|evening))",
+    "V": "([+-][0-9:]+|[A-Za-z][A-Za-z0-9~/._+-]+)",
+    "z": "([A-Za-z][A-Za-z0-9~/._+-]+)",
+}
+"""Letter of a text, which only a ``DateTimeFormatter`` reads here, to what matches it."""
+
+
+def _known_zone(text: str) -> int:
+    """0 for a zone that Java knows; a TIMESTAMP has none. Raises KeyError for others."""
+    if zone_id(text) is None and not is_abbreviation(text):
+        raise KeyError(text)
+    return 0
+
+
+def _offset(letter: str, count: int) -> str | None:
+    forms = _OFFSETS.get(letter, ())
+    form = forms[count - 1] if count <= len(forms) else ""
+    if not form:
+        return None
+    for name, digits in (("{h1}", r"(?:1[0-8]|\d)"), ("{h}", r"(?:0\d|1[0-8])"), ("{m}", r"[0-5]\d")):
+        form = form.replace(name, digits)
+    return f"(?:{form})"
+
 
 Field = tuple[str, Callable[[str], int]]
 """A letter, and how the text of its field is read; raises KeyError or ValueError."""
@@ -201,8 +334,17 @@ Field = tuple[str, Callable[[str], int]]
 def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
     if token.letter == "a":
         return lambda text: {"am": 0, "pm": 12}[text.lower()]
-    if token.letter == "E":
+    if token.letter == "E" and lenient:
         return len
+    if token.letter == "E" or (token.letter in "ec" and token.count >= 3):
+        days = named_days()
+        return lambda text: days[text.lower()]
+    if token.letter == "G":
+        return lambda text: {"AD": 1, "BC": 0, "Anno Domini": 1, "Before Christ": 0}[text]
+    if token.letter == "B":
+        return lambda text: PERIODS[text]
+    if token.letter in "Vz":
+        return _known_zone
     if token.letter in "ML" and token.count >= 3:
         return lambda text: (_SHORT | _MONTHS)[text.lower()]
     if token.letter == "S":
@@ -227,6 +369,7 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
     """A regular expression with one group per pattern letter run, what each group gives, and whether there is a half
     of a day."""
     found = tokens(pattern, sections=not lenient)
+    numeric = _NUMERIC if lenient else _NUMERIC | _STRICT
     regex, fields = "", []
     for i, token in enumerate(found):
         if token.letter in ("[", "]"):
@@ -235,12 +378,23 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
         if not token.letter:
             regex += re.escape(token.text)
             continue
-        adjacent = i + 1 < len(found) and found[i + 1].letter in _NUMERIC
+        if not lenient and token.letter == "p":
+            regex += rf"(?=[\s\S]{{{token.count}}}) *"
+            continue
+        if not lenient and (token.count > _MOST.get(token.letter, 19) or (token.letter == "V" and token.count != 2)):
+            raise _unknown(pattern, token.letter, bad=True)
+        offset = None if lenient else _offset(token.letter, token.count)
+        if offset is not None:
+            regex += offset
+            continue
+        adjacent = i + 1 < len(found) and found[i + 1].letter in numeric
         fields.append((_SAME_FIELD.get(token.letter, token.letter), _reads(token, lenient)))
-        if (token.letter in "ML" and token.count >= 3) or token.letter in ("a", "E"):
+        if not lenient and token.letter in _WORDS:
+            regex += _WORDS[token.letter]
+        elif (token.letter in "MLec" and token.count >= 3) or token.letter in ("a", "E"):
             regex += r"([A-Za-z]+)"
-        elif token.letter not in _NUMERIC:
-            raise _unknown(pattern, token.letter)
+        elif token.letter not in numeric:
+            raise _unknown(pattern, token.letter, bad=not lenient)
         elif lenient and not adjacent:
             regex += r"[ \t]*(-?\d+)"
         elif lenient:  # so many characters, of which the first ones are a number
@@ -249,7 +403,7 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
             regex += rf"(\d{{{token.count}}})"
         else:
             regex += r"(\d{1,19})"
-    halved = any(token.letter in ("a", "h") for token in found)
+    halved = any(token.letter in ("a", "h", "K") for token in found)
     return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields), halved
 
 
@@ -271,7 +425,7 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     None for others."""
     regex = form = ""
     seen = set()
-    if "[" in pattern or "]" in pattern:
+    if "[" in pattern or "]" in pattern or pattern.count("'") % 2:
         return None
     for token in tokens(pattern):
         if not token.letter:
@@ -284,7 +438,14 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
         seen.add(token.letter)
         form += known[0]
         regex += ("[0-5]" if token.letter == "s" else "") + f"[0-9]{{{known[1]}}}"
-    return (f"^{regex}$", form) if {"M", "d"} <= seen and seen & {"y", "u"} else None
+    hours = seen & {"H", "m"}
+    whole = {"M", "d"} <= seen and seen & {"y", "u"} and len(hours) != 1 and ("s" not in seen or hours)
+    return (f"^{regex}$", form) if whole else None
+
+
+def check_lenient(pattern: str) -> None:
+    """Raises RunError RUN303 or RUN305 for a pattern that :func:`parse_lenient` does not read."""
+    _reader(pattern, True)
 
 
 def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
@@ -300,12 +461,61 @@ def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
                 fields[letter] = read(value)
     except (KeyError, ValueError):
         return None
-    if halved:
-        fields["H"] = fields["H"] % 12 + fields.get("a", 0)
+    if halved and lenient:
+        fields["H"] = fields.get("h", fields["H"]) % 12 + fields.get("a", 0)
     return fields
 
 
-_EPOCH_DAY = dt.date(1970, 1, 1)
+def _clock(fields: dict[str, int]) -> bool:
+    """Puts hour, minute, second and fraction in place of other letters that name them; whether these are in range."""
+    for letter, first, last in (("h", 1, 12), ("K", 0, 11), ("k", 1, 24)):
+        if letter in fields and not first <= fields[letter] <= last:
+            return False
+    if "k" in fields:
+        fields["H"] = fields["k"] % 24
+    if "B" in fields and ("h" in fields or "K" in fields):
+        minute = fields.get("h", fields.get("K", 0)) % 12 * 60 + fields["m"]
+        fields["a"] = 12 * (period(minute) != fields["B"])
+        if period(minute + fields["a"] * 60) != fields["B"]:
+            return False
+    if "a" in fields and ("h" in fields or "K" in fields):
+        fields["H"] = fields.get("h", fields.get("K", 0)) % 12 + fields["a"]
+    nanos = fields.get("N", fields["A"] * 10**6 if "A" in fields else None)
+    if nanos is not None:
+        if nanos >= 86_400 * 10**9:
+            return False
+        fields["H"], rest = divmod(nanos, 3600 * 10**9)
+        fields["m"], rest = divmod(rest, 60 * 10**9)
+        fields["s"], fields["S"] = divmod(rest, 10**9)
+    fields["S"] = fields.get("n", fields["S"])
+    return fields["H"] <= 23 and fields["m"] <= 59 and fields["s"] <= 59 and fields["S"] < 10**9
+
+
+def _date(fields: dict[str, int], given: frozenset[str]) -> int | None:
+    """Days since the epoch of the date that the fields name, of which those in ``given`` are in the text; None where it
+    is none, or they contradict each other."""
+    if "G" in given and not fields["G"]:
+        fields["y"] = 1 - fields["y"]
+    year, month, last = fields["y"], fields["M"], fields["d"]
+    whole = {"y", "M", "d"} <= given
+    if "g" in given:
+        number = fields["g"] - 40_587
+    elif {"y", "D"} <= given:
+        number = days_since_epoch(year, 1, 1) + fields["D"] - 1
+        if not 1 <= fields["D"] <= 366 or day_of(number).year != year:
+            return None
+    elif {"Y", "w"} <= given and given & {"E", "e"} and not whole:
+        of_week = fields["e"] - 1 if "e" in given else (fields["E"] + 1) % 7
+        number = first_week(fields["Y"]) + fields["w"] * 7 - 7 + of_week
+    elif not 1 <= month <= 12 or not 1 <= last <= 31:
+        return None
+    else:
+        in_month = calendar.monthrange(year % 400 + 2000, month)[1]
+        number = days_since_epoch(year, month, min(last, in_month))
+        if not whole:
+            return number
+    day = day_of(number)
+    return number if all(NAMED[x](day) == fields[x] for x in given & NAMED.keys()) else None
 
 
 def parse_strict(text: str, pattern: str) -> int | None:
@@ -315,19 +525,19 @@ def parse_strict(text: str, pattern: str) -> int | None:
     fields = _fields(text, pattern, False)
     if fields is None:
         return None
-    year, month, last = fields["y"], fields["M"], fields["d"]
+    given = frozenset(letter for letter, _ in _reader(pattern, False)[1] if letter in fields)
     whole_days = 0
     if fields["H"] == 24 and not (fields["m"] or fields["s"] or fields["S"]):
-        given = {letter for letter, _ in _reader(pattern, False)[1]}
         fields["H"], whole_days = 0, int({"y", "M", "d"} <= given)
-    try:
-        day = dt.date(year, month, min(last, calendar.monthrange(year, month)[1]) if 1 <= last <= 31 else 0)
-        if "D" in fields:
-            day = dt.date(year, 1, 1) + dt.timedelta(days=fields["D"] - 1)
-        dt.time(fields["H"], fields["m"], fields["s"])
-    except ValueError:
+    if not _clock(fields):
         return None
-    return _seconds((day - _EPOCH_DAY).days + whole_days, fields) * 10**9 + fields["S"]
+    number = _date(fields, given)
+    if number is None or not _YEARS[0] <= number + whole_days <= _YEARS[1]:
+        return None
+    return _seconds(number + whole_days, fields) * 10**9 + fields["S"]
+
+
+_YEARS = days_since_epoch(1, 1, 1), days_since_epoch(9999, 12, 31)
 
 
 _JDBC = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (-?\d+):(-?\d+):(-?\d+)(?:\.(\d{1,9}))?)?", re.ASCII)
@@ -348,14 +558,6 @@ def read_jdbc(text: str) -> int | None:
 
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 """What ``String.trim`` takes away."""
-
-
-def days_since_epoch(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 in the Gregorian calendar, for any year."""
-    shifted = year - (month <= 2)
-    in_cycle = shifted % 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return shifted // 400 * 146_097 + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
 
 
 def _seconds(day: int, fields: dict[str, int]) -> int:

@@ -259,6 +259,19 @@ def json_string(r: Renderer, call: Call) -> pl.Expr:
     return _json(r, call.operands[0])
 
 
+def _given(text: str) -> str | None:
+    """The JSON that the text begins with; NULL for a text of blanks."""
+    try:
+        return _compact(_parse(text)) if text.strip() else None
+    except _MissingError as error:
+        raise DataError("DATA302.not_json", text=text, cause=error.__cause__) from error.__cause__
+
+
+@renders("JSON")
+def json_of_text(r: Renderer, call: Call) -> pl.Expr:
+    return rowwise(_given, r.args(call), pl.String, _LISTED)
+
+
 def _json(r: Renderer, operand: Rex) -> pl.Expr:
     """A value as JSON. A call that makes JSON is put in as it is. A map with a NULL key fails the job."""
     e = r.expr(operand)

@@ -96,6 +96,13 @@ def _months_of(call: Call) -> int | None:
     return int(months.value) if isinstance(months, Literal) and months.value is not None else None
 
 
+def _interval_millis(r: Renderer, interval: Rex) -> pl.Expr:
+    """A day-time interval in milliseconds, also a constant that Python's timedelta does not hold."""
+    if isinstance(interval, Literal) and interval.value is not None:
+        return pl.lit(int(interval.value), dtype=pl.Int64)
+    return r.expr(interval).to_physical()
+
+
 def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     """A date, time or timestamp plus or minus an interval."""
     value, interval = call.operands
@@ -106,7 +113,7 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
         known = _months_of(call)
         months = known * sign if known is not None else r.expr(interval) * sign
         return by_micros(moment, t, lambda day: add_months(day, months))
-    amount = r.expr(interval).to_physical() * sign
+    amount = _interval_millis(r, interval) * sign
     if t.root == "DATE" and call.type.root == "DATE":
         days = amount.truncdiv(pl.lit(DAY, dtype=pl.Int64))
         return (moment.to_physical().cast(pl.Int64) + days).cast(pl.Int32, strict=False).cast(pl.Date)

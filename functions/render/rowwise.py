@@ -16,7 +16,6 @@ BY_ROW = {
     "ARRAY_SORT": "if the order is not a constant",
     "CAST(text AS DATE), CAST(text AS TIMESTAMP)": "texts in other forms than 2024-01-31 and 10:00:00",
     "CAST(text AS DECIMAL)": "texts with an exponent or with more digits than the type",
-    "CONVERT_TZ": "time zones can differ by row",
     "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP": "unusual patterns, and texts in unusual forms",
     "DECIMAL": "arithmetic and comparisons that need more than 38 digits on the way",
     "ENCODE, DECODE": "character sets other than UTF-8",

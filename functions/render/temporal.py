@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import BIGINT, LogicalType
-from stateplan.common.values.nanoseconds import PER_SECOND, below_micros, coarse, count_in, is_fine
-from stateplan.common.zone import java_time_zone, tz_of, zone_id
+from stateplan.common.values.nanoseconds import PER_SECOND, below_micros, coarse, count_in, is_fine, of_count
+from stateplan.common.zone import java_time_zone, zone_id
 from stateplan.functions.render import javatime
-from stateplan.functions.render.base import Renderer, constant_text, renders, renders_all
+from stateplan.functions.render.base import Renderer, constant, constant_text, renders, renders_all
 from stateplan.functions.render.casts import to_number
 from stateplan.functions.render.moments import (
     DAY,
@@ -113,28 +113,56 @@ _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
+_CYCLE_DAYS = 146_097
+_FIRST_DAY, _LAST_DAY = -90_000_000, 90_000_000
+"""Days between which Polars writes dates. 400 years later the calendar is the same."""
+
+
+def _within_polars(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame, with moments ``m`` in years that Polars does not have moved by ``c`` times 400 years."""
+    moments = frame["m"]
+    per_day = PER_SECOND[moments.dtype.time_unit] * 86_400  # type: ignore[attr-defined]
+    low, high = moments.to_physical().min(), moments.to_physical().max()
+    if not isinstance(low, int) or not isinstance(high, int):
+        return frame
+    if low >= _FIRST_DAY * per_day and high <= _LAST_DAY * per_day:
+        return frame
+    count = pl.col("m").to_physical()
+    cycles = count // (_CYCLE_DAYS * per_day)
+    moved = (count - cycles * (_CYCLE_DAYS * per_day)).cast(moments.dtype)
+    return frame.with_columns(moved.alias("m"), cycles.alias("c"))
+
+
 def _formatted(
     r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None, *, sections: bool = False
 ) -> pl.Expr:
     """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` is
-    for :func:`javatime.tokens`."""
+    for :func:`javatime.format_moment`."""
     known = _DEFAULT if pattern is None else constant_text(pattern)
     if known is not None:
-        return javatime.format_moment(moment, known, below, sections=sections)
-    assert pattern is not None
+        javatime.format_moment(moment, known, sections=sections)
+    operands = {"m": moment, **({} if below is None else {"n": below})}
+    if known is None:
+        assert pattern is not None
+        operands["p"] = r.expr(pattern)
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
-        frame = side_by_side(series, ("m", "p", "n")[: len(series)])
+        frame = _within_polars(side_by_side(series, tuple(operands)))
         rest = pl.col("n") if below is not None else None
+        cycles = pl.col("c") if "c" in frame.columns else None
+
+        def shown(text: str) -> pl.Expr:
+            return javatime.format_moment(pl.col("m"), text, rest, cycles, sections=sections)
+
+        if known is not None:
+            return frame.select(shown(known).alias("x")).to_series()
         out = pl.lit(None, dtype=pl.String)
-        for text in frame["p"].drop_nulls().unique().to_list():
-            shown = javatime.format_moment(pl.col("m"), text, rest, sections=sections)
-            out = pl.when(pl.col("p") == text).then(shown).otherwise(out)
+        for text in frame.filter(pl.col("m").is_not_null())["p"].drop_nulls().unique().to_list():
+            out = pl.when(pl.col("p") == text).then(shown(text)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
-    operands = [moment, r.expr(pattern), *([] if below is None else [below])]
-    return pl.map_batches(operands, run, return_dtype=pl.String, is_elementwise=True)
+    return pl.map_batches(list(operands.values()), run, return_dtype=pl.String, is_elementwise=True)
 
 
 @renders("DATE_FORMAT")
@@ -207,6 +235,8 @@ def _lenient(r: Renderer, call: Call) -> pl.Expr:
     def read(*operands: pl.Expr) -> pl.Expr:
         return rowwise(javatime.parse_lenient, operands, pl.Int64, _LISTED).cast(pl.Datetime("ms"))
 
+    if len(call.operands) > 1 and (known := constant_text(call.operands[1])) is not None:
+        javatime.check_lenient(known)
     return _by_quick_form(r, call, read).to_physical()
 
 
@@ -226,34 +256,50 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(value)
     if value.type.is_string:
         return _ltz_from_text(r, call)
-    digits = r.expr(rest[0]) if rest else pl.lit(3)
-    problem = "{} is not a precision: 0 for seconds, 3 for milliseconds"
-    r.fail_where(~digits.is_in([0, 3]) & e.is_not_null(), "TO_TIMESTAMP_LTZ", problem, digits)
-    return pl.when(digits == 3).then(_instant(e, value.type, 1)).when(digits == 0).then(_instant(e, value.type, 1000))
+    known = constant(rest[0]) if rest and isinstance(rest[0], Literal) else None if rest else 3
+    if known is not None:
+        return _instant(e, value.type, int(known), call.type)
+    digits = r.expr(rest[0])
+    problem = "{} is not a precision: 0 for seconds, 3 for milliseconds, up to 18"
+    r.fail_where(~digits.is_between(0, 18) & e.is_not_null(), "TO_TIMESTAMP_LTZ", problem, digits)
+    out = pl.lit(None, dtype=call.type.polars())
+    for number in range(19):
+        out = pl.when(digits == number).then(_instant(e, value.type, number, call.type)).otherwise(out)
+    return out
 
 
-def _instant(e: pl.Expr, t: LogicalType, factor: int) -> pl.Expr:
-    """A number of units of ``factor`` milliseconds as a point in time; NULL beyond the years 0 to 9999."""
+def _instant(e: pl.Expr, t: LogicalType, digits: int, target: LogicalType) -> pl.Expr:
+    """A number of seconds with so many digits below as a point in time; NULL beyond the years 0 to 9999. A FLOAT or
+    DOUBLE is rounded down to the digits of the result."""
+    wanted = PER_SECOND[target.time_unit()]
     if t.root in ("FLOAT", "DOUBLE"):
-        e = (e.cast(pl.Float64) * factor).floor().cast(pl.Int64, wrap_numerical=True)
-        factor = 1
+        kept = max(digits, 3)
+        e = e.cast(pl.Float64) * 10 ** (kept - digits)
+        e = pl.when(e.is_nan()).then(0.0).when(e.abs() < 2.0**63).then(e if kept >= 9 else e.floor())
+        e = e.cast(pl.Int64)
     else:
-        e = to_number(e, t, BIGINT)
-    inside = (e >= _EPOCH_MIN // factor) & (e <= _EPOCH_MAX // factor)
-    return pl.when(inside).then(e * factor).cast(pl.Datetime("ms", "UTC"))
+        kept, e = digits, to_number(e, t, BIGINT)
+    first, end = _EPOCH_MIN // 1000 * 10**kept, (_EPOCH_MAX + 1) // 1000 * 10**kept
+    inside = pl.when((e >= first) & (e < end)).then(e)
+    if 10**kept > wanted:
+        return of_count(inside // (10**kept // wanted), target)
+    return of_count((inside.cast(pl.Int128) if is_fine(target) else inside) * (wanted // 10**kept), target)
 
 
 def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
     moment = _wall_clock(r, call)
     if len(call.operands) < 3:
         return to_utc(moment, "UTC")
+    if (known := constant_text(call.operands[2])) is not None:
+        return to_utc(moment, _zone(known))
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
         frame = side_by_side(series, ("m", "z"))
         out = pl.lit(None, dtype=pl.Datetime("ms", "UTC"))
         for name in frame.filter(pl.col("m").is_not_null())["z"].drop_nulls().unique().to_list():
-            out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), _zone(name))).otherwise(out)
+            if (found := zone_id(name)) is not None:
+                out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), found)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
     zone = r.expr(call.operands[2])
@@ -273,7 +319,7 @@ def from_unixtime(r: Renderer, call: Call) -> pl.Expr:
     seconds = r.expr(call.operands[0]).cast(pl.Int64)
     instant = (seconds * 1000).cast(pl.Datetime("ms", "UTC"))
     local = to_local(instant, r.time_zone)
-    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None).str.strip_prefix("+")
+    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None)
 
 
 @renders("UNIX_TIMESTAMP")
@@ -288,18 +334,23 @@ def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
 
 @renders("CONVERT_TZ")
 def convert_tz(r: Renderer, call: Call) -> pl.Expr:
-    def one(text: str, source: str, target: str) -> str | None:
-        millis = javatime.parse_lenient(text, _DEFAULT)
-        if millis is None:
-            return None
-        try:
-            local = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=millis // 1000)
-            known = local.replace(tzinfo=tz_of(java_time_zone(source)))
-            return known.astimezone(tz_of(java_time_zone(target))).replace(tzinfo=None).isoformat(" ", "seconds")
-        except OverflowError:  # beyond the years that Python has
-            return None
+    text, source, target = call.operands
+    local = _lenient(r, replace(call, operands=(text,))) // _lit(1000) * 1000
+    operands = [local.cast(pl.Datetime("ms")), r.expr(source), r.expr(target)]
 
-    return rowwise(one, r.args(call), pl.String, "CONVERT_TZ")
+    @shielded
+    def run(series: Sequence[pl.Series]) -> pl.Series:
+        frame = side_by_side(series, ("m", "from", "to"))
+        out = pl.lit(None, dtype=pl.Datetime("ms"))
+        for given in frame.filter(pl.col("m").is_not_null()).select("from", "to").drop_nulls().unique().rows():
+            start, end = (java_time_zone(name) for name in given)
+            moved = to_local(to_utc(pl.col("m"), start, twice="latest"), end)
+            same = (pl.col("from") == given[0]) & (pl.col("to") == given[1])
+            out = pl.when(same).then(moved).otherwise(out)
+        return frame.select(out.alias("x")).to_series()
+
+    moved = pl.map_batches(operands, run, return_dtype=pl.Datetime("ms"), is_elementwise=True)
+    return _formatted(r, moved, None)
 
 
 def _now(r: Renderer) -> pl.Expr:

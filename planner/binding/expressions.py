@@ -11,6 +11,7 @@ from sqlglot import exp
 from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.functions.aggregates import aggregate_names, is_aggregate
+from stateplan.functions.arithmetic import datetime_difference
 from stateplan.functions.builder import make_call, make_in
 from stateplan.functions.casting import cast_rex
 from stateplan.functions.collection import row_item
@@ -19,6 +20,7 @@ from stateplan.functions.literals import (
     boolean_literal,
     date_literal,
     interval_literal,
+    interval_type,
     null_literal,
     number_literal,
     string_literal,
@@ -170,6 +172,13 @@ class ExpressionBinder:
             node.this.name, start, _precision(end)[0] or None, precision, fraction, self.place(node)
         )
 
+    def _difference(self, node: exp.Expr) -> Rex:
+        start, _, end = node.args["unit"].name.partition(" TO ")
+        start, precision, fraction = _precision(start)
+        interval = interval_type(start, _precision(end)[0] or None, precision, fraction)
+        minus = node.this.this
+        return datetime_difference(self.bind(minus.this), self.bind(minus.expression), interval, self.place(node))
+
     def _var(self, node: exp.Expr) -> Rex:
         if node.name.upper() == "UNKNOWN":
             return Literal(BOOLEAN, None)
@@ -288,6 +297,8 @@ class ExpressionBinder:
             raise unknown_function(name, [*names(), *aggregate_names()], place)
         if name in JSON_CALLS:
             return bind_json_call(self, name, node)
+        if name == "JSON":
+            raise SqlError("SQL201", name=name, reason=_INSIDE_JSON, place=place)
         arguments = node.expressions
         for a in arguments:
             if isinstance(a, exp.Star):
@@ -350,6 +361,7 @@ class ExpressionBinder:
         exp.Literal: _literal,
         nodes.TypedLiteral: _typed_literal,
         exp.Interval: _interval,
+        nodes.Difference: _difference,
         exp.Var: _var,
         exp.Neg: _negative,
         exp.Null: lambda self, node: null_literal(),
@@ -403,6 +415,9 @@ def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         else:
             out.append(n)
     return out
+
+
+_INSIDE_JSON = "Flink allows it only as an argument of JSON_OBJECT and JSON_ARRAY"
 
 
 def _precision(unit: str) -> tuple[str, int | None, int | None]:

@@ -18,7 +18,7 @@ from stateplan.functions.builder import make_call
 from stateplan.functions.literals import symbol
 from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.binding.scope import Binder
-from stateplan.planner.dialect import logical_type, nodes
+from stateplan.planner.dialect import function_name, logical_type, nodes
 
 _SCALARS = ("VARCHAR", "BOOLEAN", "INTEGER", "DOUBLE")
 _WRAPPERS = {
@@ -127,13 +127,20 @@ def _object(binder: Binder, call: exp.Expr) -> Rex:
             raise SqlError("SQL203.type", type=key.type, what="a key of JSON_OBJECT", place=binder.place(pair.this))
         if key.type.nullable:
             raise SqlError("SQL203.nullable_key", place=binder.place(pair.this))
-        operands += [key, binder.bind(pair.expression)]
+        operands += [key, _part(binder, pair.expression)]
     return make_call("JSON_OBJECT", operands, binder.place(call))
+
+
+def _part(binder: Binder, value: exp.Expr) -> Rex:
+    """What JSON is made of: a value, or ``JSON(text)``, which stands here only."""
+    if isinstance(value, exp.Anonymous) and function_name(value) == "JSON" and len(value.expressions) == 1:
+        return make_call("JSON", [binder.bind(value.expressions[0])], binder.place(value))
+    return binder.bind(value)
 
 
 def _array(binder: Binder, call: exp.Expr) -> Rex:
     values, operands = _on_null(call)
-    operands += [binder.bind(v) for v in values]
+    operands += [_part(binder, v) for v in values]
     return make_call("JSON_ARRAY", operands, binder.place(call))
 
 

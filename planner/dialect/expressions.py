@@ -57,6 +57,7 @@ _MULTIPLICATIVE: dict[TokenType, type[exp.Binary]] = {
 _TRUTH = ("NULL", "TRUE", "FALSE", "UNKNOWN")
 _JSON_KINDS = ("VALUE", "SCALAR", "ARRAY", "OBJECT")
 _NEXT = "an expression"
+_OF_DIFFERENCES = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _OPERATORS = ("AND", "OR", "BETWEEN", "IN", "LIKE", "IS", "NOT", "OVER", "FILTER")
 
 
@@ -437,7 +438,12 @@ class ExpressionParser(CallParser):
         self._advance()
         items = self._csv(self._expression)
         self._expect(")", expected=", or )" if len(items) > 1 else "an operator or )")
-        return self._mark(exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items), token)
+        found = self._mark(exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items), token)
+        if len(items) == 1 and isinstance(items[0], exp.Sub) and any(map(self._is, _OF_DIFFERENCES)):
+            start = self._curr
+            unit = self._mark(exp.Var(this=self._interval_qualifier()[0]), start)
+            return self._mark(nodes.Difference(this=found, unit=unit), token)
+        return found
 
     @marked
     def _subquery(self) -> exp.Subquery:

@@ -39,6 +39,7 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.MatchModifier: "{kind} {this}",
     nodes.PatternRepeat: "{text}",
     nodes.JsonReturning: "RETURNING {this}",
+    nodes.Difference: "{this} {unit}",
     nodes.JsonDefault: "DEFAULT {this} ON {event}",
     nodes.PhysicalColumn: "{this} {kind} {primary_key} {comment:COMMENT}",
     nodes.MetadataColumn: "{this} {kind} METADATA {key:FROM} {virtual?VIRTUAL} {comment:COMMENT}",

@@ -45,6 +45,12 @@ def is_json(node: exp.Is) -> bool:
     return isinstance(node.expression, exp.Var) and node.expression.name != "UNKNOWN"
 
 
+class Difference(exp.Expression):
+    """``(a - b) DAY TO SECOND``: the difference, in parentheses, and an ``exp.Var`` of the interval's qualifier."""
+
+    arg_types: ClassVar = _parts("this unit")
+
+
 class JsonReturning(exp.Expression):
     """``RETURNING type`` in a call of JSON_VALUE or JSON_QUERY."""
 

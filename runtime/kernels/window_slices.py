@@ -24,7 +24,6 @@ from stateplan.common.values.clocks import after_gaps, instants_of, instants_tha
 from stateplan.runtime.kernel import Transform
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, within
 
-_HOUR = 3_600_000
 _BACK = 4
 """Among so many slices before the present one, the last end of a slice is looked for at first. Where the clock shows
 an hour for the first time that comes twice, short slices have ended longer ago."""

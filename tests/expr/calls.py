@@ -91,6 +91,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     ),
     "JSON_QUERY": ("JSON_QUERY({0}, {1})", "JSON_QUERY({0}, {1} WITH CONDITIONAL ARRAY WRAPPER NULL ON EMPTY)"),
     "JSON_OBJECT": ("JSON_OBJECT('k' VALUE {0})", "JSON_OBJECT(KEY {0} VALUE {1} ABSENT ON NULL)"),
+    "JSON": ("JSON_OBJECT('k' VALUE JSON({0}))", "JSON_ARRAY(JSON({0}), {0})"),
     "JSON_ARRAY": ("JSON_ARRAY({0}, {0})", "JSON_ARRAY({0} NULL ON NULL)"),
     "%": ("{0} % {1}",),
 }

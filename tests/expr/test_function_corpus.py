@@ -1,6 +1,7 @@
 """Every scalar function over the table of edge values, next to what Flink 2.3 answers.
 
-``scripts/function_corpus.py`` asks Flink again. ``corpus/different.txt`` has what differs, with the reason.
+``scripts/function_corpus.py`` asks Flink again. ``corpus/different.txt`` has what differs, with the reason. Nothing
+that has a value in Flink fails here: the first test says so of what is equal, the second one of what differs.
 """
 
 from __future__ import annotations

@@ -187,6 +187,9 @@ CASES = [
     ("SELECT t.a, x.n FROM t, LATERAL (SELECT ROW_NUMBER() OVER (ORDER BY b) AS n FROM p WHERE p.a = t.a) AS x "
      "WHERE n = 1", "SQL150", "ROW_NUMBER() OVER (ORDER BY b)", "not partitioned by", "PARTITION BY"),
     ("SELECT t.a, x.b FROM t, LATERAL (SELECT b FROM p WHERE p.a = z.a) AS x", "SQL102", "z", "table 'z'", None),
+    ("SELECT JSON('1') FROM t", "SQL201", "JSON", "cannot be used here", None),
+    ("SELECT TO_TIMESTAMP_LTZ(1, 10) FROM t", "SQL203", "TO_TIMESTAMP_LTZ", "10 is not a precision", None),
+    ("SELECT (a - a) DAY TO SECOND FROM t", "SQL203", "(a - a) DAY TO SECOND", "cannot be applied", None),
     ("SELECT a FROM t WHERE (a, b) OVERLAPS c", "SQL203", "c", "'c' is not a period", None),
     ("SELECT a FROM t WHERE (a, b) OVERLAPS (b, a)", "SQL203", "(a, b) OVERLAPS (b, a)", "argument 1 is", None),
     ("SELECT a, b FROM t WHERE a > ANY ('x', 'y')", "SQL203", "a > ANY ('x', 'y')", "ANY or ALL cannot compare", None),
