@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from stateplan.common.errors import StateplanError
 from stateplan.connectors.kafka import producer
 from stateplan.connectors.kafka.client import close_consumers
-from tests.connectors.test_kafka_sink import make, write
-from tests.connectors.test_kafka_sink import rows as frame
-from tests.connectors.test_kafka_source import rows, source
+from tests.connectors.kafka_sinks import make, write
+from tests.connectors.kafka_sinks import rows as frame
+from tests.connectors.kafka_sources import rows, source
 from tests.support.kafka import Kafka
 from tests.support.kafka_front import HOST, Certificate, Front
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.session.environment import TableEnvironment
-from tests.connectors.test_external_catalogs import PRINT, collected, fails, rows
+from tests.connectors.catalog_queries import PRINT, collected, fails, rows
 
 
 @pytest.fixture

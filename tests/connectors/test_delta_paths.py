@@ -13,7 +13,8 @@ import pytest
 from stateplan.common.errors import DataError, GatewayError
 from stateplan.common.files import real_path
 from stateplan.common.roots import Roots, holding
-from tests.connectors.test_delta_changes import GONE, append, drained, log, source_of, with_vector
+from tests.connectors.delta_vectors import GONE, with_vector
+from tests.support.delta import append, drained, log, source_of
 
 
 def add(table: Path, version: int, written: str, size: int = 500, **more: object) -> None:

@@ -8,13 +8,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stateplan.common.errors import StateplanError
 from stateplan.common.options import Option, OptionType
 from stateplan.common.types import BIGINT, STRING
 from stateplan.connectors import registry
@@ -27,25 +26,8 @@ from stateplan.connectors.catalogs import (
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.session.completion import complete
 from stateplan.session.environment import TableEnvironment
+from tests.connectors.catalog_queries import PRINT, collected, fails, rows
 from tests.support.postgres import PASSWORD, USER, Database, Postgres
-
-PRINT = "WITH ('connector' = 'print')"
-
-
-def fails(action: Callable[[], object]) -> str:
-    with pytest.raises(StateplanError) as raised:
-        action()
-    return str(raised.value)
-
-
-def rows(env: TableEnvironment, statement: str) -> list[object]:
-    """The first column of a result."""
-    return [row[0] for row in env.execute_sql(statement).rows]
-
-
-def collected(env: TableEnvironment, query: str) -> list[Any]:
-    return sorted(tuple(row) for row in env.execute_sql(query).collect())
-
 
 # ---- PostgreSQL ------------------------------------------------------------------------------------------------
 

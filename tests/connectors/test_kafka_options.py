@@ -13,7 +13,7 @@ from stateplan.connectors.kafka.client import Brokers
 from stateplan.connectors.kafka.properties import SAME, check, translated
 from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.registry import find_connector
-from tests.connectors.test_kafka_source import EARLIEST, made, table
+from tests.connectors.kafka_sources import EARLIEST, made, table
 
 INT = parse_type("INT")
 GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "nowhere:1", "format": "json", **EARLIEST}

@@ -42,7 +42,7 @@ from tests.connectors.kafka_secured import (
     secured,
     tried,
 )
-from tests.connectors.test_kafka_source import Job, numbers
+from tests.connectors.kafka_sources import Job, numbers
 from tests.support.kafka import Kafka
 from tests.support.kafka_front import HOST, MECHANISMS, METADATA, SASL_HANDSHAKE, Certificate, Front, before
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ import pytest
 
 from stateplan.common.errors import DataError
 from stateplan.connectors.kafka import producer
-from tests.connectors.test_kafka_sink import EXACT, make, rows, shown, write
+from tests.connectors.kafka_sinks import EXACT, make, rows, shown, write
 from tests.support.kafka import Kafka
 
 

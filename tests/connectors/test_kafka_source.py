@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,91 +19,23 @@ from stateplan.common.types import parse_type
 from stateplan.connectors.alignment import Alignment, PartWatermarks
 from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
-from stateplan.connectors.kafka.source import KafkaSource
 from stateplan.connectors.kafka.splits import merged
 from stateplan.connectors.kafka.tables import Limits
-from stateplan.connectors.protocol import Offset, SourceTable
-from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
+from stateplan.connectors.protocol import Offset
+from stateplan.connectors.registry import find_connector
 from stateplan.connectors.splits import AssignedSplit
 from stateplan.runtime.watermarks import EventTime, PartWatermark
+from tests.connectors.kafka_sources import Job, frames, made, numbers, rows, source, table
 from tests.support.kafka import Kafka, running
 
-EARLIEST = {"scan.startup.mode": "earliest-offset"}
 HOUR = 3_600_000
 NOON = int(time.time()) * 1000 - 12 * HOUR
 """Some hours ago: the broker removes old messages."""
 
 
-def table(
-    options: dict[str, str],
-    columns: str = "a INT",
-    key: Sequence[str] = (),
-    read: Sequence[int] | None = None,
-    metadata: Sequence[str] = (),
-) -> SourceTable:
-    fields = tuple((f.name, f.type) for f in parse_type(f"ROW<{columns}>").fields)
-    validate_table(options, "source", schema=fields, primary_key=key)
-    return SourceTable(
-        "t",
-        find_connector(options),
-        options,
-        fields,
-        find_format(options, "source"),
-        (),
-        tuple(key),
-        tuple(range(len(fields)) if read is None else read),
-        tuple(metadata),
-        key_format=find_key_format(options, "source"),
-    )
-
-
-def source(kafka: Kafka, topic: str, columns: str = "a INT", *, more: dict[str, str] | None = None, **how: Any) -> Any:
-    options = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.servers, "format": "json"}
-    options |= EARLIEST | (more or {})
-    return made(table({k: v for k, v in options.items() if v != "-"}, columns, **how))
-
-
 def upserts(kafka: Kafka, topic: str, columns: str = "a INT, b STRING", **how: Any) -> Any:
     options = {"connector": "upsert-kafka", "topic": topic, "properties.bootstrap.servers": kafka.servers}
     return made(table({**options, "key.format": "json", "value.format": "json"}, columns, key=("a",), **how))
-
-
-def made(asked: SourceTable) -> KafkaSource:
-    found = asked.connector.source(asked)
-    assert isinstance(found, KafkaSource)
-    return found
-
-
-def frames(reader: KafkaSource, start: Offset, end: Offset) -> list[pl.DataFrame]:
-    """What workers read of a micro-batch: the source and its splits reach them pickled, and as JSON."""
-    worker = pickle.loads(pickle.dumps(reader))
-    texts = [json.dumps(split.to_json()) for split in reader.plan(start, end)]
-    planned = pa.RecordBatch.from_pylist([{"split": text, "seq": f"{n}", "now": 0} for n, text in enumerate(texts)])
-    return [f for at in merged(worker.splits(planned)) for f in worker.read(at.split)]
-
-
-def rows(reader: KafkaSource, start: Offset, end: Offset) -> list[Any]:
-    found = [row for frame in frames(reader, start, end) for row in frame.rows()]
-    return [row[0] if len(row) == 1 else row for row in found]
-
-
-@dataclass
-class Job:
-    """Micro-batches of a source, one after another."""
-
-    reader: KafkaSource
-    at: Offset | None = None
-
-    def next(self) -> list[Any]:
-        if self.at is None:
-            self.at = self.reader.initial_offset()
-        end = self.reader.latest_offset(self.at)
-        self.at, start = json.loads(json.dumps(end)), self.at
-        return rows(self.reader, start, end)
-
-
-def numbers(*values: int) -> list[str]:
-    return [json.dumps({"a": value}) for value in values]
 
 
 # ---- where a source begins and ends ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.connectors.kafka.planning import offsets_of
-from tests.connectors.test_kafka_source import Job, numbers, source
+from tests.connectors.kafka_sources import Job, numbers, source
 from tests.support.kafka import Kafka
 
 

@@ -8,7 +8,7 @@ from stateplan.common.errors import RunError
 from stateplan.connectors.kafka import samples
 from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.protocol import Offset
-from tests.connectors.test_kafka_source import Job, numbers, rows, source
+from tests.connectors.kafka_sources import Job, numbers, rows, source
 from tests.support.kafka import Kafka, running
 
 

@@ -12,10 +12,10 @@ from stateplan.connectors.filesystem import _Folder
 from stateplan.connectors.sink_epochs import EpochOrder, Ledger, Mark, compare_epochs
 from stateplan.runtime.checkpoint.record import BatchRecord
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
-from tests.connectors.test_kafka_sink import EXACT
-from tests.connectors.test_kafka_sink import make as kafka_sink
-from tests.connectors.test_kafka_sink import rows as messages
-from tests.connectors.test_kafka_sink import write as write_messages
+from tests.connectors.kafka_sinks import EXACT
+from tests.connectors.kafka_sinks import make as kafka_sink
+from tests.connectors.kafka_sinks import rows as messages
+from tests.connectors.kafka_sinks import write as write_messages
 from tests.support.kafka import Kafka
 
 

@@ -13,7 +13,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.job import Job
 from stateplan.session.environment import TableEnvironment
-from tests.e2e.test_acceptance import CHAIN, COUNTS, JOIN, LATER, LONG, SHORT, Rows, Scenario, wait_until
+from tests.e2e.ttl_scenarios import CHAIN, COUNTS, JOIN, LATER, LONG, SHORT, Rows, Scenario, wait_until
 from tests.support.kafka import Kafka
 
 SCENARIOS = {"chain": CHAIN, "counts": COUNTS, "joined": JOIN}

@@ -10,7 +10,7 @@ from stateplan.common.errors import CheckpointError
 from stateplan.plans.live import set_live_ttls
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer, writer_lock
-from tests.e2e.test_restart import HOUR, Job
+from tests.e2e.deduplicate_job import HOUR, Job
 
 
 @pytest.mark.spark

@@ -15,6 +15,7 @@ from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Logical
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.aggregates import WELFORD
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from tests.kernels.aggregate_calls import plain
 from tests.kernels.aggregate_reference import Slow
 from tests.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
@@ -104,15 +105,6 @@ class Groups:
 
     def rows(self) -> dict[Row, Row]:
         return {key: (*key, *(plain(c.value()) for c in calls)) for key, (calls, _) in self.groups.items()}
-
-
-def plain(value: Any) -> Any:
-    """Multisets in one order, numbers to 9 digits: later ones follow the order of additions within a batch."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return tuple(sorted(((e["key"], e["value"]) for e in value), key=str))
-    if isinstance(value, list):
-        return tuple(map(plain, value))
-    return round(value, 9) + 0.0 if isinstance(value, float) else value
 
 
 def check(changes: list[Change], chosen: list[int], grouping: tuple[int, ...], retract: bool, cuts: list[int]) -> None:

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.execnodes.specs import AggCall
-from stateplan.planner.catalog.udf import Row as FunctionRow
 from stateplan.planner.catalog.udf import TableAggregateFunction, UserFunction, udaf, udtaf
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import DELETE, INSERT, Cells, Change, Row, fold, retracts
 from tests.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
-from tests.kernels.test_user_aggregates import SUM, user
+from tests.kernels.user_functions import BEST, SUM, Best, user
 from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")
@@ -30,28 +29,6 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
     st.sampled_from([None, "a", "b"]),
     st.sampled_from([None, True, False]),
 )
-
-
-class Best(TableAggregateFunction):
-    """The two largest pairs that are there, as often as they are, then how many there are."""
-
-    def create_accumulator(self) -> Counter[Any]:
-        return Counter()
-
-    def accumulate(self, accumulator: Counter[Any], *args: Any) -> None:
-        accumulator[args] += 1
-
-    def retract(self, accumulator: Counter[Any], *args: Any) -> None:
-        accumulator[args] -= 1
-
-    def emit_value(self, accumulator: Counter[Any]) -> Iterator[Any]:
-        there = sorted((k for k, n in accumulator.items() if n > 0), key=repr, reverse=True)[:2]
-        for pair in there:
-            yield from [FunctionRow(*pair)] * accumulator[pair]
-        yield sum(n for n in accumulator.values() if n > 0), None
-
-
-BEST = udtaf(Best(), result_type="ROW<v BIGINT, s STRING>")
 
 
 def kernel(retract: bool, call: AggCall, grouping: tuple[int, ...] = (0,)) -> MemoryState:

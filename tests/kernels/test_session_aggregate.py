@@ -19,77 +19,19 @@ from stateplan.runtime.kernels.common.sessions import LocalTimeTransform
 from stateplan.runtime.kernels.common.sessions import Sessions as KernelSessions
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.runtime.kernels.session_aggregate import SessionAggregateKernel
+from tests.kernels.aggregate_calls import CALLS, plain
 from tests.kernels.reference import DELETE, INSERT, Change, Row
+from tests.kernels.session_reference import GAP, Sessions, rows, time_of
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
-from tests.kernels.test_aggregate_functions import plain
-from tests.kernels.test_phased_aggregates import CALLS, Reference
-from tests.kernels.test_window_aggregate import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS
+from tests.kernels.window_rows import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS
 from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
-GAP = 3
 ORDERED = {"ARRAY_AGG", "LISTAGG"}
 """Their result depends on the order in which Flink merges windows, which it does not promise."""
 CHOSEN = st.lists(
     st.sampled_from([i for i, c in enumerate(CALLS) if c.function not in ORDERED]), min_size=1, max_size=4, unique=True
 )
-
-
-def time_of(change: Change) -> int:
-    return int((change[1][TIME] - EPOCH) / timedelta(milliseconds=1))
-
-
-class Session:
-    """A window with its rows."""
-
-    def __init__(self, start: int, end: int, rows: list[Change]) -> None:
-        self.start, self.end, self.rows = start, end, rows
-
-    def meets(self, other: Session) -> bool:
-        return self.start <= other.end and self.end >= other.start
-
-
-class Sessions:
-    """Flink's operator: each row makes a window, which is merged with those that it meets."""
-
-    def __init__(self, chosen: Sequence[int], grouping: tuple[int, ...], retract: bool) -> None:
-        self.chosen, self.grouping, self.retract = chosen, grouping, retract
-        self.open: dict[Row, list[Session]] = {}
-        self.late = 0
-
-    def step(self, batch: list[Change], before: int, now: int) -> list[Row]:
-        for change in batch:
-            self.add(change, before)
-        out: list[tuple[int, Row]] = []
-        for sessions in self.open.values():
-            for session in [s for s in sessions if s.end - 1 <= now]:
-                out += self.fired(session)
-                sessions.remove(session)
-        return [row for _, row in sorted(out, key=lambda o: o[0])]
-
-    def add(self, change: Change, before: int) -> None:
-        key = tuple(change[1][g] for g in self.grouping)
-        sessions = self.open.setdefault(key, [])
-        made = Session(time_of(change), time_of(change) + GAP, [])
-        met = sorted((s for s in sessions if s.meets(made)), key=lambda s: s.start)
-        merged = Session(
-            min(s.start for s in (made, *met)),
-            max(s.end for s in (made, *met)),
-            [*(row for s in met for row in s.rows), change],
-        )
-        if merged.end - 1 <= before:
-            self.late += 1
-            return
-        for session in met:
-            sessions.remove(session)
-        sessions.append(merged)
-
-    def fired(self, session: Session) -> list[tuple[int, Row]]:
-        found = Reference(self.chosen, self.grouping, self.retract)
-        for kind, row in session.rows:
-            found.add((kind, row[:TIME]), 0)
-        told = [EPOCH + timedelta(milliseconds=m) for m in (session.start, session.end, session.end - 1)]
-        return [(session.end, (*map(plain, row), *told)) for row in found.rows().values()]
 
 
 class Operator:
@@ -170,10 +112,6 @@ def test_how_often_the_clock_is_looked_at(gap: int, step: int) -> None:
     alarms = kernel.alarms
     assert alarms is not None
     assert {alarms.last(at) + 1 for at in range(10 * step, 12 * step, 500)} == {10 * step, 11 * step}
-
-
-def rows(*times: int, kind: int = INSERT) -> list[Change]:
-    return [(kind, (1, "a", t, True, 1.0, "", None, 0.5, EPOCH + timedelta(milliseconds=t))) for t in times]
 
 
 def sessions_of(found: list[Row]) -> list[tuple[int, ...]]:

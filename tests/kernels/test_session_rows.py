@@ -14,10 +14,10 @@ from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.common.sessions import LocalTimeTransform, Sessions
 from stateplan.runtime.kernels.session_rows import SessionRowsKernel
 from tests.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row
+from tests.kernels.session_reference import GAP, Session, rows
+from tests.kernels.session_reference import Sessions as MergingSessions
 from tests.kernels.support import CUTS, anything, changes_of, frame, inserting, retracting, split
-from tests.kernels.test_session_aggregate import GAP, Session, rows
-from tests.kernels.test_session_aggregate import Sessions as MergingSessions
-from tests.kernels.test_window_aggregate import EPOCH, GROUPING, ROW, TIME, TIMED, WATERMARKS
+from tests.kernels.window_rows import EPOCH, GROUPING, ROW, TIME, TIMED, WATERMARKS
 from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import stateplan
 from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import BIGINT, STRING
-from stateplan.execnodes.specs import AggCall
-from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.user_functions import Shipped
 from tests.kernels.reference import (
@@ -28,6 +27,7 @@ from tests.kernels.reference import (
     retracts,
 )
 from tests.kernels.support import CLOCK, CUTS, anything, call, changes_of, frame, inserting, retracting, row_of, split
+from tests.kernels.user_functions import SUM, user
 from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")
@@ -82,31 +82,7 @@ class Mean(AggregateFunction):
         return accumulator.total // accumulator[1] if accumulator["count"] else None
 
 
-class Sum(AggregateFunction):
-    """Gives new accumulators instead of changing them."""
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def accumulate(self, accumulator: int, *args: int | None) -> int:
-        return accumulator + (args[0] or 0)
-
-    def retract(self, accumulator: int, *args: int | None) -> int:
-        return accumulator - (args[0] or 0)
-
-    def get_value(self, accumulator: int) -> int:
-        return accumulator
-
-
 LISTED = udaf(Listed(), result_type="STRING")
-SUM = udaf(Sum(), ["BIGINT"], "BIGINT")
-
-
-def user(function: UserFunction, *arguments: int, distinct: bool = False, passes: int = -1) -> AggCall:
-    made = AggCall(
-        name="x", system_name="f", arg_list=arguments, distinct=distinct, filter_arg=passes, type=function.result
-    )
-    return made.with_user_function(function.renamed("f"))
 
 
 CALLS = (user(LISTED, 1, 2), call("COUNT", None, BIGINT), user(SUM, 1, passes=3), call("MAX", 1, BIGINT))

@@ -18,7 +18,7 @@ from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from tests.kernels.reference import INSERT, Change, Row, retracts, upsert_fold
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, row_of, split
-from tests.kernels.test_user_aggregates import SUM, user
+from tests.kernels.user_functions import SUM, user
 from tests.support.memory_state import MemoryState
 
 ROW = row_of("ilsb")

@@ -18,8 +18,7 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from tests.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
 from tests.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
-from tests.kernels.test_group_table_aggregate import Best
-from tests.kernels.test_user_aggregates import user
+from tests.kernels.user_functions import Best, user
 from tests.support.memory_state import MemoryState
 
 Flavour = Literal["pandas", "arrow"]

@@ -23,22 +23,15 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.runtime.kernels.window_slices import SliceAlarms, SliceTransform, Slicing
+from tests.kernels.aggregate_calls import CALLS, PARTS, Reference, plain
+from tests.kernels.aggregate_calls import ROW as FIELDS
 from tests.kernels.aggregate_reference import ArrayAgg, ListAgg
 from tests.kernels.reference import INSERT, Change, Row
 from tests.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
-from tests.kernels.test_aggregate_functions import plain
-from tests.kernels.test_phased_aggregates import CALLS, PARTS, ROWS, Reference
-from tests.kernels.test_phased_aggregates import ROW as FIELDS
+from tests.kernels.window_rows import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS, windows_of
 from tests.support.examples import fewer
 from tests.support.memory_state import MemoryState
 
-EPOCH = datetime(1970, 1, 1)
-TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
-TIME = len(FIELDS.fields)
-ROW = LogicalType("ROW", fields=(*FIELDS.fields, RowField("ts", TIMESTAMP)))
-TIMED: st.SearchStrategy[Row] = st.tuples(ROWS, st.integers(-3, 24)).map(
-    lambda r: (*r[0], EPOCH + timedelta(milliseconds=r[1]))
-)
 SLICINGS = st.sampled_from(
     [
         Slicing("TUMBLE", 5, 5),
@@ -55,23 +48,8 @@ SLICINGS = st.sampled_from(
         Slicing("CUMULATE", 8, 4, 3),
     ]
 )
-PROPERTIES = (("WindowStart", pl.Datetime("ms")), ("WindowEnd", pl.Datetime("ms")), ("Rowtime", pl.Datetime("ms")))
-WATERMARKS = st.lists(st.integers(0, 8), min_size=1, max_size=6)
 CLOCK = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=4, unique=True)
-GROUPING = st.sampled_from([(0,), (0, 1), ()])
-
-
-def windows_of(slicing: Slicing, time: int) -> list[tuple[int, int]]:
-    """Start and end of the windows of a time, by trying all."""
-    found = []
-    for begin in range(time - 2 * slicing.size, time + 2 * slicing.size):
-        period = slicing.size if slicing.kind == "CUMULATE" else slicing.step
-        if (begin - slicing.offset) % period:
-            continue
-        sizes = range(slicing.step, slicing.size + 1, slicing.step) if slicing.kind == "CUMULATE" else [slicing.size]
-        found += [(begin, begin + s) for s in sizes if begin <= time < begin + s]
-    return found
 
 
 class Windows:

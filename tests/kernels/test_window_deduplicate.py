@@ -16,7 +16,7 @@ from stateplan.runtime.kernels.deduplicate_rowtime import WindowDeduplicateKerne
 from stateplan.runtime.kernels.window_slices import Slicing
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
-from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS
+from tests.kernels.window_rows import EPOCH, TIMESTAMP, WATERMARKS
 from tests.support.memory_state import MemoryState
 
 ROW = row_type([("k", INT), ("v", INT), ("ts", TIMESTAMP), ("end", TIMESTAMP)])

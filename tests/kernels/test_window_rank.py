@@ -18,7 +18,7 @@ from stateplan.runtime.kernels.window_rank import WindowRankKernel
 from stateplan.runtime.kernels.window_slices import Slicing
 from tests.kernels.reference import DELETE, INSERT, Row
 from tests.kernels.support import CUTS, changes_of, frame, split
-from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, WATERMARKS
+from tests.kernels.window_rows import EPOCH, TIMESTAMP, WATERMARKS
 from tests.support.memory_state import MemoryState
 
 ROW = row_type([("k", INT), ("v", INT), ("n", INT), ("end", TIMESTAMP)])

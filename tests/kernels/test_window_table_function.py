@@ -22,7 +22,7 @@ from stateplan.runtime.kernels.window_slices import (
 )
 from tests.kernels.reference import DELETE, INSERT, Change
 from tests.kernels.support import changes_of, frame
-from tests.kernels.test_window_aggregate import EPOCH, TIMESTAMP, windows_of
+from tests.kernels.window_rows import EPOCH, TIMESTAMP, windows_of
 
 ROW = row_type([("n", INT), ("ts", TIMESTAMP)])
 MS = timedelta(milliseconds=1)

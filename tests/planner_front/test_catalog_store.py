@@ -9,7 +9,7 @@ import pytest
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.catalog.manager import CatalogDescriptor
 from stateplan.session.environment import TableEnvironment
-from tests.planner_front.test_stored_catalogs import PRINT, fails, rows, shell
+from tests.planner_front.catalog_sessions import PRINT, fails, rows, shell
 from tests.support.command import Command
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -13,20 +12,8 @@ from stateplan.common.settings import OPTIONS
 from stateplan.functions.rex import input_refs
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.results import ResultKind, TableResult
 from stateplan.session.script import read_script
-
-FLINK = Path(__file__).with_name("flink_ddl.txt")
-
-
-def shown(result: TableResult) -> str:
-    """A result as the reference prints it."""
-    if result.kind is ResultKind.SUCCESS:
-        return "OK"
-    if len(result.columns) == 1:
-        return "\n".join(str(row[0]) for row in result.rows)
-    cells = ([{None: "null", True: "true", False: "false"}.get(v, v) for v in row] for row in result.rows)
-    return "\n".join(f"+I[{', '.join(str(v) for v in row)}]" for row in cells)
+from tests.planner_front.flink_ddl import FLINK, shown
 
 
 def test_a_session_of_ddl_as_flink_ran_it() -> None:

@@ -7,7 +7,7 @@ import json
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,37 +21,14 @@ from stateplan.planner.catalog.objects import CatalogTable, CatalogView
 from stateplan.planner.catalog.stored import file_name, object_name
 from stateplan.session.completion import complete
 from stateplan.session.environment import TableEnvironment
-from tests.planner_front.test_ddl import FLINK, shown
-
-PRINT = "WITH ('connector' = 'print')"
+from tests.planner_front.catalog_sessions import PRINT, fails, rows, shell
+from tests.planner_front.flink_ddl import FLINK, shown
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def shell(*statements: str, options: Mapping[str, str] | None = None) -> TableEnvironment:
-    """A new session with the catalog ``c`` in the folder ``cat``."""
-    env = TableEnvironment.create(options)
-    if not options:
-        env.execute_sql("CREATE CATALOG c WITH ('type' = 'file', 'path' = 'cat')")
-    env.use_catalog("c")
-    for statement in statements:
-        env.execute_sql(statement)
-    return env
-
-
-def rows(env: TableEnvironment, statement: str) -> list[object]:
-    """The first column of a result."""
-    return [row[0] for row in env.execute_sql(statement).rows]
-
-
-def fails(action: Callable[[], object]) -> str:
-    with pytest.raises(StateplanError) as raised:
-        action()
-    return str(raised.value)
 
 
 # ---- what is kept ----------------------------------------------------------------------------------------------

@@ -4,13 +4,12 @@ that an outer join had filled with NULL."""
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from stateplan.common.changelog import RowKind
 from stateplan.session.environment import TableEnvironment
+from tests.planner_query.changelog_rows import rows_left
 
 CHANGES = [
     *(("+I", k, r) for k, r in [(1, "a"), (1, "b"), (2, "b"), (2, "c"), (2, "d")]),
@@ -51,15 +50,6 @@ def test_what_is_gone_counts_no_more(
         f"'path' = '{tmp_path / 't.json'}', 'format' = 'op-json', 'op-json.mode' = '{mode}')"
     )
     assert rows_left(env, query) == expected
-
-
-def rows_left(env: TableEnvironment, query: str) -> list[tuple[object, ...]]:
-    """What the changes of a query add up to."""
-    left: Counter[tuple[object, ...]] = Counter()
-    for row in env.execute_sql(query).collect():
-        left[tuple(row)] += 1 if row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1
-    assert min(left.values()) >= 0
-    return sorted((+left).elements())
 
 
 @pytest.mark.parametrize(

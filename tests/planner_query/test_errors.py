@@ -8,6 +8,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
 from tests.planner_query.conftest import TABLES
+from tests.planner_query.error_places import underlined
 
 RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay'"
 
@@ -310,15 +311,6 @@ def error_of(env: TableEnvironment, sql: str) -> StateplanError:
     with pytest.raises(StateplanError) as caught:
         env.session.compiler.inserts(Inserts.of(statement.node, statement.source))
     return caught.value
-
-
-def underlined(error: StateplanError) -> str:
-    place = error.place
-    assert place is not None
-    assert place.source is not None
-    assert place.line is not None
-    assert place.column is not None
-    return place.source.split("\n")[place.line - 1][place.column - 1 : place.column - 1 + place.length]
 
 
 @pytest.mark.parametrize(("query", "code", "where", "message", "hint"), CASES, ids=[c[0] for c in CASES])

@@ -9,7 +9,7 @@ import pytest
 
 from stateplan.common.errors import StateplanError
 from stateplan.session.environment import TableEnvironment
-from tests.planner_query.test_deleted_rows import rows_left
+from tests.planner_query.changelog_rows import rows_left
 
 FIRST = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM t) WHERE n = 1"
 ROWS = [(1, 5, "b"), (1, 3, "c"), (2, 4, "a"), (1, 3, "a"), (2, 4, None)]

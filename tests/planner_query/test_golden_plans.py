@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from tests.planner_query.conftest import compiled, plain
+from tests.planner_query.plan_comparison import check
 from tests.support.cases import IN_SCOPE, Case
 from tests.support.golden import FOLDER, GoldenCase, golden_cases, plans, tree_of
 
@@ -19,19 +18,6 @@ no place."""
 
 AS_FLINK = ("window_rank",)
 """Subjects whose plans in Flink have faults that are corrected here."""
-
-
-def check(script: str, plan: str, left_out: Collection[str] = ()) -> None:
-    got, expected = (
-        {**p, "nodes": [{k: v for k, v in node.items() if k not in left_out} for node in p["nodes"]]}
-        for p in (plain(compiled(script)), json.loads(plan))
-    )
-    descriptions = [node["description"] for node in expected["nodes"]]
-    assert [node["description"] for node in got["nodes"]] == descriptions
-    for ours, theirs in zip(got["nodes"], expected["nodes"], strict=True):
-        assert list(ours) == list(theirs)
-        assert ours == theirs
-    assert got == expected
 
 
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case.name)

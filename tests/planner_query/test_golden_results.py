@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,22 +11,10 @@ from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
 from tests.conftest import LONG
-from tests.support.cases import Case, replay_script
+from tests.planner_query.row_cases import ROWS, RowCase
+from tests.support.cases import replay_script
 from tests.support.golden import GoldenCase, golden_cases
 from tests.support.local import fold, printed
-
-ROWS = Path(__file__).parent / "golden_rows"
-
-
-@dataclass(frozen=True)
-class RowCase(Case):
-    """A golden case over the tables in :data:`ROWS`."""
-
-    golden: GoldenCase
-
-    def text(self, name: str) -> str:
-        return self.golden.script if name == "script.sql" else (ROWS / name).read_text(encoding="utf-8")
-
 
 WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
 SPLITS = ((5, 2), (9, 4), (6, 1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.session.environment import TableEnvironment
-from tests.planner_query.test_deleted_rows import rows_left
+from tests.planner_query.changelog_rows import rows_left
 
 
 @pytest.fixture

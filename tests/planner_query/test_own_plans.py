@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.planner_query.conftest import script_of
-from tests.planner_query.test_golden_plans import check
+from tests.planner_query.plan_comparison import check
 
 OWN = Path(__file__).parent / "own_plans"
 

@@ -3,48 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
-from scripts.pages import page_path
 from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import EXIT_CODES, to_text
-from stateplan.plans.document import PlanDocument
-from stateplan.session.environment import TableEnvironment
-from stateplan.session.script import read_statement
-
-PAGE = page_path("plan-diff").read_text(encoding="utf-8")
-TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]
-ROW = re.compile(r"^\| ([^|]+) \| `([^|]+)` \| `([^|]+)` \| `([a-z-]+)` \| ([^|]+) \|$", re.M)
-ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}
-
-
-def document(queries: str) -> PlanDocument:
-    """The plan of the queries of a cell, each into a sink of its own; settings come first."""
-    return document_in(TableEnvironment.create(), TABLES, queries)
-
-
-def document_in(environment: TableEnvironment, tables: str, queries: str) -> PlanDocument:
-    for statement in re.split(r";\n", tables.strip().removesuffix(";")):
-        environment.execute_sql(statement)
-    inserts = []
-    for text in (part.strip() for part in queries.split(";")):
-        if text.upper().startswith("SET "):
-            environment.execute_sql(text)
-            continue
-        environment.execute_sql(
-            f"CREATE TABLE sink{len(inserts)} ({fields_of(environment, text)}) WITH ('connector' = 'print')"
-        )
-        inserts.append(f"INSERT INTO sink{len(inserts)} {text};")
-    statement = f"STATEMENT SET BEGIN {' '.join(inserts)} END" if len(inserts) > 1 else inserts[0].removesuffix(";")
-    return PlanDocument.parse(environment.compile_plan_sql(statement).as_json_string())
-
-
-def fields_of(environment: TableEnvironment, query: str) -> str:
-    read = read_statement(query)
-    found = environment.session.compiler.schema(read.node, read.source)
-    return ", ".join(f"`{name}` {replace(kind, nullable=True, kind=None).summary()}" for name, kind in found)
+from tests.planner_query.changed_plans import PAGE, ROWS, document
 
 
 def diff(change: str) -> PlanDiff:

@@ -8,7 +8,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import read_script
 from tests.planner_query.conftest import TABLES, compiled, plain
-from tests.planner_query.test_errors import underlined
+from tests.planner_query.error_places import underlined
 
 FIRST = "ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC)"
 LAST = "ROW_NUMBER() OVER (PARTITION BY a ORDER BY pt DESC)"

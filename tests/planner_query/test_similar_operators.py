@@ -7,7 +7,7 @@ import pytest
 from stateplan.plans.diff import OperatorDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.similarity import LEAST, similarity
-from tests.planner_query.test_plan_changes import document
+from tests.planner_query.changed_plans import document
 
 
 def pairs(before: str, after: str, kind: str) -> dict[str, str]:

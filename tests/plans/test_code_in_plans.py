@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.session.environment import TableEnvironment
-from tests.runtime.test_inspection import JOIN, checkpoint
+from tests.runtime.join_checkpoints import JOIN, checkpoint
 from tests.support.canary import Canary
 from tests.support.plan_checks import COMMANDS, fill, run_command, selector
 

@@ -14,7 +14,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.render import to_html, to_svg
 from stateplan.plans.show import show
 from tests.plans.conftest import DATA
-from tests.plans.test_render import NASTY, named, side_by_side
+from tests.plans.render_plans import NASTY, named, side_by_side
 
 KEYS = {
     True: ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"),

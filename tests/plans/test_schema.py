@@ -23,7 +23,7 @@ from stateplan.plans.jsontext import join_pointer
 from stateplan.plans.schema import plan_schema
 from stateplan.plans.schema_words import WORDS
 from tests.plans.conftest import DATA
-from tests.plans.test_document import BAD_TTLS, LOAD_ERRORS, edited
+from tests.plans.invalid_documents import BAD_TTLS, LOAD_ERRORS, edited
 
 
 class SchemaError(NamedTuple):

@@ -5,34 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from stateplan.common.errors import CheckpointError
-from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation, RestartCheck
-from tests.runtime.test_state_slots import NO_GRAPH, job
-
-JOB = job((1, 1), (2, 1))
-GRAPH: Any = SimpleNamespace(nodes=[SimpleNamespace(id=i) for i in (1, 2, 90)])
-
-
-def go_on(_: str) -> Continuation:
-    """Operator 1 keeps its state; any other starts empty."""
-    return Continuation(NO_GRAPH, {1: 1}, {90: 90})
-
-
-def start(folder: Path, plan: str = "one", job_=JOB, adopt: bool = True, check: RestartCheck = go_on) -> Checkpoint:
-    options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
-    checkpoint = Checkpoint.open(options, plan, GRAPH, check)
-    try:
-        checkpoint.fit(job_)
-        if adopt:
-            checkpoint.adopt()
-    finally:
-        checkpoint.close()
-    return checkpoint
+from stateplan.runtime.checkpoint.directory import Continuation
+from tests.runtime.state_jobs import JOB, job, start
 
 
 def facts(folder: Path) -> dict:

@@ -17,8 +17,7 @@ from stateplan.runtime.checkpoint import directory, live_ttl, record
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH, write_savepoint
 from stateplan.runtime.spark.checkpoint_files import PARTITIONS
-from tests.runtime.test_checkpoint import GRAPH, JOB, go_on
-from tests.runtime.test_state_slots import job
+from tests.runtime.state_jobs import GRAPH, JOB, go_on, job
 
 STATES: Any = SimpleNamespace(node=lambda _: SimpleNamespace(state_names=("state",)))
 READERS: Any = SimpleNamespace(last=-1)

@@ -17,32 +17,20 @@ from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.common.errors import CheckpointError, OptionError, PlanError, StateplanError
 from stateplan.common.readable import ago
-from stateplan.planner.catalog.udf import AggregateFunction, udaf
-from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.keys import parse_keys, row_filters
 from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
-from stateplan.runtime.checkpoint.directory import Checkpoint, Continuation
 from stateplan.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
 from stateplan.runtime.inspect.inspection import TableState
 from stateplan.runtime.inspect.state_figures import Aged, TableFigures
 from stateplan.runtime.inspect.stored_tables import stored_tables
 from stateplan.runtime.kernel import StateTable, own_columns
 from stateplan.runtime.translate import translate
-from stateplan.runtime.user_functions import bind_functions
-from stateplan.session.environment import TableEnvironment
+from tests.runtime.join_checkpoints import BOTH, JOIN, checkpoint
 
-TABLES = (
-    "CREATE TABLE Orders (id INT, customer STRING, price DECIMAL(10, 2), ts TIMESTAMP(3), pt AS PROCTIME(), "
-    "WATERMARK FOR ts AS ts) WITH ('connector' = 'replay', 'path' = 'o.json', 'format' = 'json')",
-    "CREATE TABLE Parcels (id INT, carrier STRING, ts TIMESTAMP(3), pt AS PROCTIME(), "
-    "WATERMARK FOR ts AS ts) WITH ('connector' = 'replay', 'path' = 'p.json', 'format' = 'json')",
-)
-BOTH = "Orders o JOIN Parcels p ON o.id = p.id"
 RANKED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY price DESC) AS n FROM Orders"
 NUMBERED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY pt) AS n FROM Orders"
 
-JOIN = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH}")
 OUTER = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH.replace('JOIN', 'LEFT JOIN')}")
 GROUPS = (
     "a STRING, b BIGINT, c DECIMAL(38, 2), d BIGINT",
@@ -56,51 +44,6 @@ FIRST = ("a INT, b STRING", f"SELECT id, customer FROM ({NUMBERED}) WHERE n = 1"
 TOP = ("a STRING, b DECIMAL(10, 2)", f"SELECT customer, price FROM ({RANKED}) WHERE n <= 3")
 INTERVAL = ("a INT, b STRING", f"SELECT o.id, carrier FROM {BOTH} AND o.ts BETWEEN p.ts - INTERVAL '1' HOUR AND p.ts")
 OVER = ("a INT, b BIGINT", "SELECT id, COUNT(*) OVER (PARTITION BY customer ORDER BY ts) FROM Orders")
-
-
-class Spread(AggregateFunction):
-    """Largest less smallest value."""
-
-    def create_accumulator(self) -> list[int]:
-        return []
-
-    def accumulate(self, accumulator: list[int], value: int) -> None:
-        accumulator.append(value)
-
-    def get_value(self, accumulator: list[int]) -> int:
-        return max(accumulator) - min(accumulator)
-
-
-def checkpoint(folder: Path, *queries: tuple[str, str], batches: int = 1) -> Path:
-    """What a job with these queries leaves behind after some micro-batches, without any state."""
-    environment = TableEnvironment.create({"table.exec.state.ttl": "1 h"})
-    spread = udaf(Spread(), input_types=["INT"], result_type="INT")
-    environment.create_temporary_system_function("spread", spread)
-    statements = environment.create_statement_set()
-    for text in TABLES:
-        environment.execute_sql(text)
-    for number, (columns, query) in enumerate(queries):
-        environment.execute_sql(f"CREATE TABLE snk{number} ({columns}) WITH ('connector' = 'blackhole')")
-        statements.add_insert_sql(f"INSERT INTO snk{number} {query}")
-    plan = folder / "p.json"
-    statements.compile_plan().write_to_file(plan)
-    text = plan.read_text()
-    plan.unlink()
-    graph = bind_functions(PlanDocument.parse(text).graph, environment.functions.of_plan)
-    options = {"execution.checkpointing.dir": str(folder), "pipeline.max-parallelism": "4"}
-    opened = Checkpoint.open(options, text, graph, lambda _: Continuation.same(graph))
-    opened.fit(translate(graph, options, 4))
-    opened.adopt()
-    opened.close()
-    for name in ("commits", "offsets"):
-        (folder / "spark" / name).mkdir(parents=True)
-        for batch in range(batches):
-            lines = ["v1", json.dumps({"batchTimestampMs": 1000 + batch}), *[f'{{"logOffset":{batch}}}'] * 3]
-            (folder / "spark" / name / str(batch)).write_text("\n".join(lines))
-    (folder / "splits" / "instants").mkdir(parents=True)
-    for n, at in enumerate((0, 5_000, 60_000)):
-        (folder / "splits" / "instants" / f"{n:010d}_{at}").write_text("x")
-    return folder
 
 
 def labels(reader: CheckpointReader) -> dict[str, dict[str, list[str]]]:

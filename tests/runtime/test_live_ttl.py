@@ -15,7 +15,7 @@ from stateplan.runtime.batch_ttls import with_ttls
 from stateplan.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
 from stateplan.runtime.checkpoint.locks import locked
 from stateplan.runtime.jobgraph import JobGraph
-from tests.runtime.test_state_slots import job
+from tests.runtime.state_jobs import job
 
 PLAN = 1000
 

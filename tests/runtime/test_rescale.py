@@ -17,7 +17,7 @@ from stateplan.runtime.checkpoint.rescale import (
     wanted_parallelism,
 )
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
-from tests.runtime.test_checkpoint import GRAPH, JOB, go_on, start
+from tests.runtime.state_jobs import GRAPH, JOB, go_on, start
 
 
 def log(folder: Path, planned_with: list[int], committed: int) -> Path:
@@ -115,7 +115,7 @@ def test_a_start_keeps_the_parallelism_of_the_checkpoint_unless_told_otherwise(t
 
 
 def test_a_job_without_state_has_nothing_to_rescale(tmp_path: Path) -> None:
-    from tests.runtime.test_state_slots import job
+    from tests.runtime.state_jobs import job
 
     start(tmp_path / "c", job_=job())
     log(tmp_path / "c" / "spark", [2, 2], 2)

@@ -17,7 +17,7 @@ from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.history import History, Series, history, to_svg
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.runtime.metrics.records import BatchMetrics, StateSize
-from tests.runtime.test_inspection import JOIN, checkpoint
+from tests.runtime.join_checkpoints import JOIN, checkpoint
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,55 +10,17 @@ import polars as pl
 import pytest
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.ttl import TtlConfig
-from stateplan.common.types import BIGINT, row_type
-from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
-from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, Rewrite, SourceSpec, ToOperator
-from stateplan.runtime.kernel import Kernel, StateTable, Step, field_columns
+from stateplan.runtime.jobgraph import JobGraph, Rewrite
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-
-GROUPS = 4
-NO_GRAPH = ExecGraph("2.3", (), ())
-
-
-@dataclass(frozen=True)
-class Rows(Kernel):
-    """A kernel of which only the tables count."""
-
-    width: int
-
-    @property
-    def tables(self) -> tuple[StateTable, ...]:
-        row = row_type([(f"f{i}", BIGINT) for i in range(self.width)])
-        return (StateTable("rows", 0, ("c0",), ("c0",), field_columns(row)),)
-
-    def keys(self, inputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame | None]:
-        raise NotImplementedError
-
-    def process(
-        self, inputs: Sequence[pl.DataFrame], state: Sequence[pl.DataFrame], now: int, ttl: Sequence[int]
-    ) -> Step:
-        raise NotImplementedError
+from tests.runtime.state_jobs import NO_GRAPH, Rows, job
 
 
 @dataclass(frozen=True)
 class Moved:
     fields: Sequence[Sequence[int | None]]
     calls: Sequence[int] = field(default=())
-
-
-def job(*operators: tuple[int, int], sources: Sequence[int] = (90,), width: int = 2) -> JobGraph:
-    """A job of operators (id, level), whose sources reach all of them."""
-    specs = tuple(
-        OperatorSpec(f"u{i}", f"op[{i}]", Rows(width), (TtlConfig(),), 1, ({},), Pipeline((), ()), level, node=i)
-        for i, level in operators
-    )
-    to = tuple(ToOperator(n, 0, ("c0",)) for n in range(len(specs)))
-    reader: Any = None
-    read = tuple(SourceSpec(f"s{i}", f"t{i}", "replay", reader, Pipeline((), to), i, "instants") for i in sources)
-    return JobGraph(read, specs, (), GROUPS)
 
 
 def going_on(job_: JobGraph, before: Layout, batch: int, moves: dict[int, Moved] | None = None, **names: int) -> Any:

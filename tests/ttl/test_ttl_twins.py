@@ -17,9 +17,9 @@ from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.ttl_access import InputFields
 from tests.kernels.reference import INSERT
+from tests.kernels.state_kernels import KERNELS as TWINS
+from tests.kernels.state_kernels import ROW, ROWS, SPEC
 from tests.kernels.support import changes_of, frame, inserting, retracting, row_of
-from tests.kernels.test_state_twins import KERNELS as TWINS
-from tests.kernels.test_state_twins import ROW, ROWS, SPEC
 from tests.support.memory_state import MemoryState, ttls
 from tests.ttl.flip25 import CONFIGS, config
 
