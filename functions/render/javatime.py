@@ -60,25 +60,8 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
     while i < len(pattern):
         c = pattern[i]
         if c == "'":
-            if pattern[i : i + 2] == "''":
-                out.append(Token("", 0, "'"))
-                i += 2
-                continue
-            end = i + 1
-            while True:
-                end = pattern.find("'", end)
-                if end < 0:
-                    raise RunError(
-                        NOT_A_PATTERN,
-                        pattern=pattern,
-                        what="a quote that is not closed",
-                        expected="two quotes for one in the text",
-                    )
-                if pattern[end : end + 2] != "''":
-                    break
-                end += 2
-            out.append(Token("", 0, pattern[i + 1 : end].replace("''", "'")))
-            i = end + 1
+            text, i = _quotation(pattern, i)
+            out.append(Token("", 0, text))
         elif sections and c in "[]":
             depth += 1 if c == "[" else -1
             if depth < 0:
@@ -89,21 +72,36 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
             raise _unknown(pattern, c)
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
-            if sections and c == "S" and count > _MOST_FRACTION:
-                raise RunError(
-                    "RUN305",
-                    pattern=pattern,
-                    what=f"{count} letters S next to each other",
-                    expected="up to 9 letters S",
-                )
             i += count
-            if sections and c == "p" and (not pattern[i : i + 1].isalpha() or pattern[i] == "p"):
-                raise _unknown(pattern, c, bad=True)
+            if sections:
+                _check_letters(pattern, c, count, pattern[i : i + 1])
             out.append(Token(c, count))
         else:
             out.append(Token("", 0, c))
             i += 1
     return [*out, *[Token("]", 0)] * depth]
+
+
+def _quotation(pattern: str, start: int) -> tuple[str, int]:
+    """The text in quotes that begins at ``start``, and the position after it. Raises RunError RUN305."""
+    if pattern[start : start + 2] == "''":
+        return "'", start + 2
+    end = pattern.find("'", start + 1)
+    while pattern[end : end + 2] == "''":
+        end = pattern.find("'", end + 2)
+    if end < 0:
+        what, expected = "a quote that is not closed", "two quotes for one in the text"
+        raise RunError("RUN305", pattern=pattern, what=what, expected=expected)
+    return pattern[start + 1 : end].replace("''", "'"), end + 1
+
+
+def _check_letters(pattern: str, letter: str, count: int, following: str) -> None:
+    """Raises RunError RUN305 for too many digits of a second, and for a padding of nothing."""
+    if letter == "S" and count > _MOST_FRACTION:
+        what = f"{count} letters S next to each other"
+        raise RunError("RUN305", pattern=pattern, what=what, expected="up to 9 letters S")
+    if letter == "p" and not following.isalpha():
+        raise _unknown(pattern, letter, bad=True)
 
 
 _CHRONO: dict[str, tuple[str, ...]] = {
