@@ -1,10 +1,10 @@
-"""Asks Flink 2.3 for the results of the corpus of functions, ``tests/expr/corpus/results.jsonl.xz``.
+"""Asks Flink 2.3 for the results of the corpus of functions, ``tests/functions/corpus/results.jsonl.xz``.
 
 ``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--out FILE]``: DIR is the folder of
 ``oracle.py`` (of the reference material, set up as its README says), which runs Flink in one JVM. Each line of the
-result is an expression over the rows of ``tests/expr/corpus/edge.jsonl`` with the text of its value in each row, or the
-error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a query of
-many.
+result is an expression over the rows of ``tests/functions/corpus/edge.jsonl`` with the text of its value in each row,
+or the error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a
+query of many.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.expr.corpus.expressions import expressions
-from tests.expr.corpus.reading import RESULTS, query, shown
-from tests.expr.corpus.values import create_table, rows
+from tests.functions.corpus.expressions import expressions
+from tests.functions.corpus.reading import RESULTS, query, shown
+from tests.functions.corpus.values import create_table, rows
 
 _BATCH = 40
 

@@ -43,7 +43,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import read_script
-from tests.planner_query.conftest import compiled, plain
+from tests.planner.conftest import compiled, plain
 from tests.support.cases import Case, replay_script
 from tests.support.golden import tree_of
 from tests.support.local import printed

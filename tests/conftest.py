@@ -44,12 +44,12 @@ SLOW_FILES = (
     "connectors/test_object_store_kills.py",
     "e2e/test_jdbc_kills.py",
     "e2e/test_delta_kills.py",
-    "test_readme.py",
+    "docs/test_readme.py",
     "cluster/test_guests.py",
-    "test_tutorial.py",
-    "test_tutorial_stream.py",
+    "docs/test_tutorial.py",
+    "docs/test_tutorial_stream.py",
     "e2e/test_rescaled.py",
-    "sql_client/test_terminal.py",
+    "cli/sql_client/test_terminal.py",
     "gateway/test_recovery.py",
 )
 """They run first, so that no test process is left with one of them at the end."""

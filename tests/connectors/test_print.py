@@ -19,7 +19,7 @@ from stateplan.common.values.fields import build_series, raw_dtype
 from stateplan.common.values.floats import double_text, float_text
 from stateplan.common.values.java_hash import hash_map_order
 from stateplan.connectors.print import format_rows
-from tests.values.texts import scalar_field, value_text
+from tests.common.texts import scalar_field, value_text
 
 ROW = (
     ("BOOLEAN", True), ("TINYINT", 1), ("SMALLINT", 2), ("INT", 3), ("BIGINT", 4), ("FLOAT", 1.5), ("DOUBLE", 1e10),

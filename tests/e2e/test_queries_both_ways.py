@@ -20,7 +20,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 from stateplan.session.results import TableResult
 from stateplan.session.script import ScriptStatement, read_script
-from tests.planner_query.row_cases import ROWS, RowCase
+from tests.planner.row_cases import ROWS, RowCase
 from tests.support.cases import replay_script
 from tests.support.golden import golden_cases
 

@@ -29,7 +29,7 @@ from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.ttl_access import InputFields
-from tests.kernels.support import row_of
+from tests.runtime.kernels.support import row_of
 
 MONTH = 30 * 86_400_000
 AGES = st.lists(st.integers(0, 400 * MONTH) | st.integers(0, 2000), max_size=60)

@@ -43,7 +43,7 @@ class Damaged:
         return f"{self.original.name}: " + ", ".join(self.steps)
 
 
-_FOLDERS = ("frozen/*/*.json", "plans/data/*/plan.json", "planner_query/own_plans/*/plan.json", "e2e/cases/*/plan.json")
+_FOLDERS = ("frozen/*/*.json", "plans/data/*/plan.json", "planner/own_plans/*/plan.json", "e2e/cases/*/plan.json")
 
 
 @cache

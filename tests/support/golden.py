@@ -1,6 +1,6 @@
 """Golden cases of the planner: SQL, the plan that Flink 2.3 compiled, and where known the rows that its job left.
 
-``tests/planner_query/cases`` has a text file per subject, and beside it the plans themselves, their nodes one a line.
+``tests/planner/cases`` has a text file per subject, and beside it the plans themselves, their nodes one a line.
 See the README there for the format. ``python -m tests.support.golden`` lists, shows, adds and removes cases.
 """
 
@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "planner_query" / "cases"
+FOLDER = Path(__file__).resolve().parent.parent / "planner" / "cases"
 FLINK = "2.3"
 """The version of Flink that compiled the plans."""
 

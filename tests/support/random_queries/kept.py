@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parents[2] / "planner_query" / "random_answers.json.xz"
+FILE = Path(__file__).resolve().parents[2] / "planner" / "random_answers.json.xz"
 
 
 @dataclass(frozen=True)
