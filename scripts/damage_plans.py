@@ -17,9 +17,9 @@ import typer
 
 from benchmarks.harness import run
 from stateplan.common.readable import render
-from tests.support.damage import Damaged, damaged, originals
+from tests.plans.damage import Damaged, damaged, originals
+from tests.plans.shrink import shrink
 from tests.support.plan_checks import LIMIT, Outcome, check
-from tests.support.shrink import shrink
 
 
 def main(

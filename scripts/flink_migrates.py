@@ -21,7 +21,7 @@ from benchmarks.harness import run
 from scripts.flink_executes import in_flink
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.migrate import migrate
-from tests.support.programs import MODES, Program, connectors_of_its_own, ddl, failing, programs
+from tests.e2e.programs import MODES, Program, connectors_of_its_own, ddl, failing, programs
 
 SHARED = Path(__file__).parents[2] / "shared" / "flink"
 _PHASES = ("before_restore", "after_restore")

@@ -1,7 +1,7 @@
 """Runs Flink's own test programs in four ways and writes the page ``flink-programs.md``.
 
 ``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
-``tests/support/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
+``tests/e2e/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
 ``../shared/flink``.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scripts.pages import page_path
 from stateplan.common.errors import StateplanError
-from tests.support.programs import WAYS, Program, failing, programs
+from tests.e2e.programs import WAYS, Program, failing, programs
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = page_path("flink-programs")

@@ -1,6 +1,6 @@
 """Types the pages that show a terminal, and writes into them what is shown: ``python -m scripts.record_terminal``.
 
-Arguments name some of the pages. See ``tests/support/walkthrough.py`` for how such a page is written.
+Arguments name some of the pages. See ``tests/docs/walkthrough.py`` for how such a page is written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.pages import page_path
-from tests.support.walkthrough import Walkthrough
+from tests.docs.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80}

@@ -14,7 +14,7 @@ from stateplan.common.errors import Place, SqlError
 from stateplan.common.readable import display_width, render
 from stateplan.runtime.completion_forecast import Forecast
 from stateplan.runtime.job import Progress
-from tests.support.capture import CaptureConsole
+from tests.cli.console_capture import CaptureConsole
 
 
 def test_a_table_looks_like_flinks() -> None:

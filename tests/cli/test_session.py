@@ -13,7 +13,7 @@ from stateplan.common.errors import OptionError, RunError, SqlError, StateplanEr
 from stateplan.runtime.job import Progress
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import TableResult, content
-from tests.support.capture import CaptureConsole
+from tests.cli.console_capture import CaptureConsole
 
 TABLES = """
 CREATE TABLE orders (order_id BIGINT, num INT, arrived AS PROCTIME())

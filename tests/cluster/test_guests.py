@@ -13,7 +13,7 @@ import pytest
 from stateplan.common.errors import RunError
 from stateplan.runtime.spark.cluster import progress_bars
 from stateplan.runtime.spark.session import runs_elsewhere
-from tests.support.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
+from tests.cluster.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.hosts import DRIVER, OPTIONS, PYTHON, Hosts, lacking
-from tests.support.cluster_jobs import ROOT, changes, compiled, kill_tree, record, two_at_once
-from tests.support.host_jobs import in_more_steps, refusals_on_hosts, submitted, unreachable_driver, with_kills
+from tests.cluster.cluster_jobs import ROOT, changes, compiled, kill_tree, record, two_at_once
+from tests.cluster.host_jobs import in_more_steps, refusals_on_hosts, submitted, unreachable_driver, with_kills
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from tests.support.cluster_jobs import (
+from tests.cluster.cluster_jobs import (
     MASTER,
     changes,
     compiled,
@@ -26,9 +26,9 @@ from tests.support.cluster_jobs import (
     run,
     started,
 )
+from tests.cluster.server_jobs import one_after_the_other
 from tests.support.kafka import Kafka
 from tests.support.postgres import Database
-from tests.support.server_jobs import one_after_the_other
 
 pytestmark = pytest.mark.spark
 

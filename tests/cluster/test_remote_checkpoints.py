@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import RemotePath
 from stateplan.runtime.checkpoint.locks import WRITERS, newest_lease, writer_lock
-from tests.support.cluster_jobs import (
+from tests.cluster.cluster_jobs import (
     ROOT,
     changes,
     compiled,

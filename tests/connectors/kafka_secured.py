@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 from stateplan.common.errors import StateplanError
 from stateplan.connectors.kafka import producer
 from stateplan.connectors.kafka.client import close_consumers
+from tests.connectors.kafka_proxy import HOST, Certificate, Front
 from tests.connectors.kafka_sinks import make, write
 from tests.connectors.kafka_sinks import rows as frame
 from tests.connectors.kafka_sources import rows, source
 from tests.support.kafka import Kafka
-from tests.support.kafka_front import HOST, Certificate, Front
 
 Options: TypeAlias = Mapping[str, str]
 

@@ -24,7 +24,7 @@ from stateplan.connectors.formats.avro_schema import event_schema, schema_text, 
 from stateplan.connectors.formats.base import Fields, format_options
 from stateplan.connectors.registry import FORMATS
 from stateplan.session.environment import TableEnvironment
-from tests.support.schema_registry import SchemaRegistry, running
+from tests.connectors.schema_registry import SchemaRegistry, running
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

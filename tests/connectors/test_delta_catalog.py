@@ -244,7 +244,7 @@ def test_a_warehouse_that_is_a_file(lake: TableEnvironment, tmp_path: Path) -> N
 def test_catalogs_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
     import s3fs
 
-    from tests.support.object_store import served
+    from tests.connectors.object_store import served
 
     monkeypatch.setenv("STORE_SECRET", "hidden-from-all")
     with served() as environment:

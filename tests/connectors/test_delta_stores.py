@@ -16,8 +16,8 @@ import pytest
 
 from stateplan.common.errors import DataError, StateplanError
 from stateplan.connectors.delta.table import Location
+from tests.connectors.object_store import served
 from tests.support.delta import drained, frame, sink_of, source_of, write
-from tests.support.object_store import served
 
 SECRET = "s3cr3t-that-nobody-sees"
 

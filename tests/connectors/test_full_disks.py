@@ -16,7 +16,7 @@ from stateplan.connectors.jdbc.sink import JdbcSink
 from stateplan.connectors.sink_epochs import SinkEpoch
 from stateplan.runtime.checkpoint.sink_records import SinkRecords
 from tests.connectors.jdbc_tables import changes, sink, source, write
-from tests.support.cdc import Job, options, source_of
+from tests.connectors.postgres_changes import Job, options, source_of
 from tests.support.delta import contents, frame, sink_of
 from tests.support.delta import write as write_delta
 from tests.support.postgres import PASSWORD, Database, owner

@@ -20,6 +20,7 @@ import pytest
 
 from stateplan import TableEnvironment
 from stateplan.connectors.kafka.client import TIME_OUT
+from tests.connectors.kafka_proxy import HOST, MECHANISMS, METADATA, SASL_HANDSHAKE, Certificate, Front, before
 from tests.connectors.kafka_secured import (
     BY_VARIABLE,
     EXACT,
@@ -44,7 +45,6 @@ from tests.connectors.kafka_secured import (
 )
 from tests.connectors.kafka_sources import Job, numbers
 from tests.support.kafka import Kafka
-from tests.support.kafka_front import HOST, MECHANISMS, METADATA, SASL_HANDSHAKE, Certificate, Front, before
 from tests.support.waiting import until
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from stateplan.connectors.listing import epoch_of, table_files
 from tests.conftest import ROOT
-from tests.support.object_store import served
+from tests.connectors.object_store import served
 
 PARTITIONS, FILES = 6, 6
 

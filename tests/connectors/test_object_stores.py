@@ -15,7 +15,7 @@ from stateplan.common.errors import DataError, StateplanError
 from stateplan.common.files import find_files
 from stateplan.connectors.listing import table_files
 from stateplan.session.environment import TableEnvironment
-from tests.support.object_store import give_to_workers, object_store
+from tests.connectors.object_store import give_to_workers, object_store
 
 
 @pytest.fixture(scope="module")

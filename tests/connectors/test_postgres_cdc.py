@@ -15,7 +15,7 @@ from stateplan.common.errors import OptionError
 from stateplan.connectors import registry, retries
 from stateplan.connectors.protocol import Offset
 from stateplan.connectors.retries import interruptible
-from tests.support.cdc import ITEMS, Job, first_offset, job, options, source_of
+from tests.connectors.postgres_changes import ITEMS, Job, first_offset, job, options, source_of
 from tests.support.postgres import Database, refused, running
 
 # ---- rows and changes ------------------------------------------------------------------------------------------

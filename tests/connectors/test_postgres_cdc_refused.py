@@ -11,7 +11,7 @@ from stateplan.common.options import Role
 from stateplan.common.types import BIGINT
 from stateplan.connectors import registry
 from stateplan.connectors.postgres_cdc.slot import Position, Slot
-from tests.support.cdc import first_offset, job, options, source_of
+from tests.connectors.postgres_changes import first_offset, job, options, source_of
 from tests.support.postgres import PASSWORD, Database, refused, running
 
 CDC = {

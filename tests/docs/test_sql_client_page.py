@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.pages import page_path
-from tests.support.walkthrough import Walkthrough
+from tests.docs.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = page_path("sql-client").read_text(encoding="utf-8")

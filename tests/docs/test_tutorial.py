@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from scripts.pages import page_path
-from tests.support.walkthrough import Walkthrough, parts
+from tests.docs.walkthrough import Walkthrough, parts
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = page_path("tutorial").read_text(encoding="utf-8")

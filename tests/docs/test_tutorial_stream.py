@@ -11,7 +11,7 @@ import pytest
 
 from examples.stream.servers import TABLES
 from scripts.pages import page_path
-from tests.support.walkthrough import Walkthrough, parts
+from tests.docs.walkthrough import Walkthrough, parts
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = page_path("tutorial-stream").read_text(encoding="utf-8")

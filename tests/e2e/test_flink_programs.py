@@ -1,9 +1,9 @@
-"""Flink's own test programs of the operators this project has, two of the four ways of :mod:`tests.support.programs`.
+"""Flink's own test programs of the operators this project has, two of the four ways of :mod:`tests.e2e.programs`.
 
 They run from their SQL, and from Flink's plan with a restart by the migrated one. ``STATEPLAN_LONG`` and
 ``python -m scripts.flink_programs`` run Flink's plan without a migration too, with and without a restart.
 
-``tests/support/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
+``tests/e2e/programs_failing.json`` lists those that do not pass, by class, name and way, each with its reason. A
 listed one that passes fails here.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LONG, shared_folder
-from tests.support.programs import WAYS, Program, failing, programs
+from tests.e2e.programs import WAYS, Program, failing, programs
 
 _SHARED = shared_folder()
 _PROGRAMS = programs(_SHARED) if _SHARED else []

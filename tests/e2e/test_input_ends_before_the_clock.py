@@ -11,8 +11,8 @@ from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import TableResult
+from tests.gateway.in_process_gateway import gateway_here
 from tests.support.command import Command
-from tests.support.gateway_here import gateway_here
 
 ROWS = """CREATE TABLE {name} (id INT, pt AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'filesystem', 'path' = '{folder}/in', 'format' = 'json')"""

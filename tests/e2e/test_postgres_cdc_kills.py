@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
-from tests.support.cdc_job import QUERY
+from tests.e2e.cdc_job import QUERY
 from tests.support.delta import contents
 from tests.support.kafka import Kafka
 from tests.support.postgres import PASSWORD, USER, Database
@@ -72,7 +72,7 @@ def order(kafka: Kafka, topic: str, database: Database, first: int, count: int, 
 def running(kafka: Kafka, topic: str, database: Database, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A job with all its processes, which are killed at the end."""
     server = database.server
-    command = [sys.executable, "-m", "tests.support.cdc_job", server.host, str(server.port), database.name, USER]
+    command = [sys.executable, "-m", "tests.e2e.cdc_job", server.host, str(server.port), database.name, USER]
     with (folder / "log").open("a") as log:
         job = subprocess.Popen(
             [*command, kafka.servers, topic, str(folder)],

@@ -16,7 +16,7 @@ from stateplan.runtime.job import Job as StartedJob
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.session.environment import TableEnvironment
-from tests.support.arriving import forget
+from tests.support.file_arrivals import forget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 from stateplan.common.errors import StateplanError
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
-from tests.support.damage import damaged_value
+from tests.plans.damage import damaged_value
 
 
 @pytest.mark.parametrize("seed", range(8))

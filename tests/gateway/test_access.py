@@ -29,7 +29,7 @@ from stateplan.gateway.client.http import connect
 from stateplan.gateway.rest.guard import Access
 from stateplan.gateway.rest.server import read_token, tls_options
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 TOKEN = "s3cret-token-of-32-characters-xy"
 

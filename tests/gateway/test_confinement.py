@@ -17,7 +17,7 @@ from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.planner.catalog.kinds import OWN
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 TABLE = "(a STRING) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')"
 INTO = TABLE.removeprefix("(a STRING) ")

@@ -32,7 +32,7 @@ from stateplan.gateway.client.values import row_reader
 from stateplan.gateway.protocol import ResultPage
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 PAGE = page_path("python")
 TEN = f"SELECT n FROM (VALUES {', '.join(f'({n})' for n in range(10))}) AS t (n)"

@@ -20,8 +20,8 @@ from stateplan.common.errors import (
 from stateplan.gateway.rest.guard import Access
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 from tests.gateway.scripted_gateway import OPERATION, SESSION, TRACE, Gateway
-from tests.support.gateway_here import GatewayHere, gateway_here
 
 TEN = f"SELECT n FROM (VALUES {', '.join(f'({n})' for n in range(10))}) AS t (n)"
 

@@ -21,7 +21,7 @@ from flink_gateway.models import (
 
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import gateway_here
+from tests.gateway.in_process_gateway import gateway_here
 
 PAGE_ROWS = 7
 

@@ -30,7 +30,7 @@ from stateplan.connectors.staging import Staging
 from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 CANARY = "C4NARY"
 COUNT = 10_000 if os.environ.get("STATEPLAN_LONG") else 800

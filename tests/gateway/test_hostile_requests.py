@@ -19,9 +19,9 @@ import pytest
 from stateplan.gateway.rest import guard, server
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import Answer, GatewayHere, gateway_here, read_answer, request_bytes
-from tests.support.gateway_transcript import TRANSCRIPT, exchanges
-from tests.support.hostile_requests import Hostile, Hostility
+from tests.gateway.gateway_transcript import TRANSCRIPT, exchanges
+from tests.gateway.hostile_requests import Hostile, Hostility
+from tests.gateway.in_process_gateway import Answer, GatewayHere, gateway_here, read_answer, request_bytes
 
 SEED, REQUESTS = 7, 2000
 SECURITY = ("x-content-type-options", "x-frame-options", "cross-origin-resource-policy", "cache-control")

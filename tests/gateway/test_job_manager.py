@@ -13,7 +13,7 @@ from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 from stateplan.runtime.metrics.view import JobView
 from stateplan.session.jobs import JobEntry
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 FAILED, DONE, ASKED = "a" * 32, "b" * 32, "c" * 32

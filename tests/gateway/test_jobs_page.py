@@ -19,8 +19,8 @@ from stateplan.gateway.rest.jobs_api import POLICY, routes
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.session.jobs import JobEntry, Jobs
+from tests.gateway.gateway_page import ENDED, HEAD, Asked, served
 from tests.support.job_records import PLAN, job_checkpoint
-from tests.support.page import ENDED, HEAD, Asked, served
 
 FAILED = "[DATA301] CAST failed: 'abc' is not a valid BIGINT\n  --> orders.json, line 2"
 

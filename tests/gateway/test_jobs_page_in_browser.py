@@ -21,8 +21,8 @@ from stateplan.gateway.rest.jobs_api import routes
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import JobEntry, Jobs
+from tests.gateway.gateway_page import ENDED, served
 from tests.support.job_records import PLAN, job_checkpoint
-from tests.support.page import ENDED, served
 
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
 DONE, FAILED = "a" * 32, "b" * 32

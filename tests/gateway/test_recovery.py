@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from stateplan.cli.exit_codes import ExitCode
-from tests.support.gateway_server import FailedError, GatewayClient, GatewayServer
+from tests.gateway.gateway_server import FailedError, GatewayClient, GatewayServer
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark

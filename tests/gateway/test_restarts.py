@@ -22,7 +22,7 @@ from stateplan.runtime.job import JobStatus
 from stateplan.runtime.metrics.records import JobInfo
 from stateplan.runtime.metrics.view import JobView
 from stateplan.session.jobs import JobRecord, Jobs, to_blame
-from tests.support.gateway_server import GatewayServer
+from tests.gateway.gateway_server import GatewayServer
 from tests.support.waiting import until
 
 FAMILY = "restart-strategy."

@@ -20,7 +20,7 @@ from stateplan.connectors.results import ResultChannel
 from stateplan.gateway.rest import guard, memory_room
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
-from tests.support.gateway_here import GatewayHere, gateway_here
+from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 from tests.support.waiting import until
 
 MIB = 1 << 20

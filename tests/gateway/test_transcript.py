@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.gateway_server import GatewayServer
-from tests.support.gateway_transcript import TRANSCRIPT, UUID, Exchange, exchanges
+from tests.gateway.gateway_server import GatewayServer
+from tests.gateway.gateway_transcript import TRANSCRIPT, UUID, Exchange, exchanges
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from stateplan.common.errors import RunError
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
+from tests.e2e.programs import connectors_of_its_own, programs
 from tests.planner.conftest import plain
-from tests.support.programs import connectors_of_its_own, programs
 
 NAMES = ("bucketing_hash-with-keys-with-count", "bucketing_with-count", "overwrite", "partition", "writing-metadata")
 

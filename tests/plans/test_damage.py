@@ -18,9 +18,9 @@ from stateplan.cli.plan import plan_app
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
-from tests.support.damage import damaged, diamonds, originals
+from tests.plans.damage import damaged, diamonds, originals
+from tests.plans.shrink import shrink
 from tests.support.plan_checks import COMMANDS, NOT_RUN, check, judge
-from tests.support.shrink import shrink
 
 DATA = Path(__file__).parent / "data"
 

@@ -17,8 +17,8 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.facts import PlanFacts
 from stateplan.plans.jackson import dumps
 from tests.plans.conftest import DATA
+from tests.plans.damage import diamonds
 from tests.plans.invalid_documents import BAD_TTLS, LOAD_ERRORS, edited
-from tests.support.damage import diamonds
 
 Plan = dict[str, Any]
 RIGHT = '"index" : 1,\n      "ttl" : "1 h",\n      "name" : "rightState"'

@@ -10,7 +10,7 @@ import pytest
 from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans.document import PlanDocument
-from tests.support.damage import Original, originals
+from tests.plans.damage import Original, originals
 from tests.support.plan_checks import check, run_command
 
 PLANS = [plan for plan in originals() if not plan.name.startswith("own_plans")]

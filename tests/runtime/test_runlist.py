@@ -19,7 +19,7 @@ from stateplan.runtime.state import run_list as runlist
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import LAST_PREFIX, RunInfo
-from tests.support.memory_state import ttls
+from tests.runtime.memory_state import ttls
 
 MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()}))
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))

@@ -42,7 +42,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.transforms.calc import WatermarkTransform
 from stateplan.runtime.watermarks import EventTime, Mark, PartWatermark
 from stateplan.runtime.worker import MicroBatch, run_operator
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.memory_state import MemoryState, ttls
 
 MARKS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(1, 50)), max_size=4)
 

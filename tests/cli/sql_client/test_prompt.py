@@ -15,7 +15,7 @@ from stateplan.cli.sql_client.history import LENGTH, StatementHistory
 from stateplan.cli.sql_client.prompt import Prompt, StatementCompleter, style
 from stateplan.common.errors import RunError
 from stateplan.common.settings import OPTIONS
-from tests.support.screens import ScreenTest, terminal
+from tests.cli.sql_client.screens import ScreenTest, terminal
 
 
 @pytest.fixture

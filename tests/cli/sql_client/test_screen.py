@@ -12,8 +12,8 @@ from stateplan.cli.sql_client.screen import ResultScreen
 from stateplan.common.errors import RunError
 from stateplan.common.types import STRING
 from stateplan.gateway.protocol import ResultColumn, ResultPage
-from tests.support.recorded import COUNTS, columns, page
-from tests.support.screens import ScreenTest, terminal
+from tests.cli.sql_client.recorded_session import COUNTS, columns, page
+from tests.cli.sql_client.screens import ScreenTest, terminal
 
 
 @pytest.fixture

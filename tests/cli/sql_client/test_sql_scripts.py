@@ -21,8 +21,8 @@ from stateplan.planner.dialect.grammar import STATEMENTS, words
 from stateplan.planner.dialect.keywords import KEYWORDS
 from stateplan.planner.dialect.parser import FlinkParser
 from stateplan.session.script import read_script, read_statement
-from tests.support.capture import CaptureConsole
-from tests.support.recorded import NOT_READY, Answer, RecordedSession, columns, page
+from tests.cli.console_capture import CaptureConsole
+from tests.cli.sql_client.recorded_session import NOT_READY, Answer, RecordedSession, columns, page
 
 JOB = "9d3e6d0672fd4890adf157f3a7321ee0"
 COUNT = "SELECT product, COUNT(*) AS orders FROM t GROUP BY product"

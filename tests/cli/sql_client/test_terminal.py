@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_server import GatewayServer
+from tests.gateway.gateway_server import GatewayServer
 from tests.support.terminals import Terminal, stateplan
 
 PROMPT = "Stateplan SQL>"

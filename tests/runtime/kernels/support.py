@@ -1,4 +1,5 @@
-"""Driving kernels in tests: frames from rows, changes from frames, input that retracts only what is there."""
+"""Driving kernels in tests: frames from rows, changes from frames, input that retracts only existing rows, and how
+many examples hypothesis tries."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import polars as pl
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from stateplan.common.changelog import KIND, columns
@@ -103,3 +105,11 @@ def legal(changes: Sequence[Change], start: dict[Row, int] | None = None) -> boo
 CUTS = st.lists(st.integers(0, 200), max_size=4)
 CLOCK = st.lists(st.integers(0, 12), min_size=1, max_size=40)
 """Milliseconds between batches; tests use TTLs of 10 ms."""
+
+
+def fewer(share: float) -> settings:
+    """Settings of a test whose examples are long, or that is one of many alike: this share of the examples that the
+    profile asks for."""
+    default = settings.default
+    assert default is not None
+    return settings(max_examples=max(1, int(share * default.max_examples)))

@@ -18,9 +18,8 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.runtime.kernels.aggregate_calls import plain
 from tests.runtime.kernels.aggregate_reference import Slow
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
-from tests.runtime.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.kernels.support import CUTS, changes_of, fewer, frame, inserting, retracting, split
+from tests.runtime.memory_state import MemoryState
 
 DOUBLES = LogicalType("ARRAY", children=(DOUBLE,))
 ROW = row_type(

@@ -14,7 +14,7 @@ from stateplan.common.types import DATE, LogicalType, row_type
 from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Deduplicate, Row, fold
 from tests.runtime.kernels.support import CLOCK, CUTS, TYPES, changes_of, frame, inserting, legal, row_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

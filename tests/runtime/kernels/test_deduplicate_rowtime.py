@@ -17,7 +17,7 @@ from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.deduplicate_rowtime import RowtimeDeduplicateKernel, RowtimeFirstRowKernel
 from tests.runtime.kernels.reference import INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, fold
 from tests.runtime.kernels.support import CLOCK, CUTS, TYPES, changes_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", TYPES["s"]), ("ts", ROWTIME), ("v", TYPES["i"])])

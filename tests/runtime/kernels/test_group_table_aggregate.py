@@ -20,7 +20,7 @@ from stateplan.runtime.user_functions import Shipped
 from tests.runtime.kernels.reference import DELETE, INSERT, Cells, Change, Row, fold, retracts
 from tests.runtime.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
 from tests.runtime.kernels.user_functions import BEST, SUM, Best, user
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -18,10 +18,9 @@ from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.interval_join import IntervalJoinKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from tests.runtime.kernels.support import CLOCK, changes_of, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
-from tests.support.memory_state import ttls as ttl_configs
+from tests.runtime.kernels.support import CLOCK, changes_of, fewer, split
+from tests.runtime.memory_state import MemoryState
+from tests.runtime.memory_state import ttls as ttl_configs
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 LEFT = row_type([("k", STRING), ("v", INT), ("t", ROWTIME)])

@@ -29,7 +29,7 @@ from tests.runtime.kernels.reference import (
     upsert_fold,
 )
 from tests.runtime.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, retracting, row_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("lsi")
 WIDE = row_of("lsil")

@@ -13,7 +13,7 @@ from stateplan.runtime.kernels.common.topn import LocalTopN
 from stateplan.runtime.kernels.rank import rank_kernel
 from tests.runtime.kernels.reference import INSERT, Row
 from tests.runtime.kernels.support import CLOCK, CUTS, changes_of, frame, row_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -21,9 +21,8 @@ from stateplan.runtime.lookup import LookupTable, LookupTransform, lookup_table
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from tests.runtime.kernels.support import CLOCK, changes_of, frame, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import CLOCK, changes_of, fewer, frame, split
+from tests.runtime.memory_state import MemoryState, ttls
 
 LEFT = row_type([("id", INT), ("k", INT), ("v", INT)])
 TABLE = row_type([("k", INT), ("n", STRING), ("w", INT)])

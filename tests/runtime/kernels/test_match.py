@@ -30,9 +30,8 @@ from stateplan.runtime.operators import operator_of
 from stateplan.runtime.transforms.calc import CalcTransform
 from stateplan.session.environment import TableEnvironment
 from tests.runtime.kernels.match_reference import AGGREGATES, Context, Part, Taken, check, variance
-from tests.runtime.kernels.support import CUTS, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.kernels.support import CUTS, fewer, split
+from tests.runtime.memory_state import MemoryState
 
 EPOCH = datetime(1970, 1, 1)
 NAMES = ("A", "B", "C")

@@ -14,9 +14,8 @@ from stateplan.functions.rex import Call as RexCall
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernels.multi_join import MultiJoinKernel
 from tests.runtime.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
-from tests.runtime.kernels.support import CLOCK, changes_of, frame, inserting, retracting, row_of
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.kernels.support import CLOCK, changes_of, fewer, frame, inserting, retracting, row_of
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("li")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, 0, 1, 2]))

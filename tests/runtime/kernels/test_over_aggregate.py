@@ -29,9 +29,8 @@ from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.over_functions import ANY_FRAME, Function, there
 from tests.runtime.kernels.reference import UPDATE_AFTER
-from tests.runtime.kernels.support import CLOCK, CUTS, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import CLOCK, CUTS, fewer, split
+from tests.runtime.memory_state import MemoryState, ttls
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", STRING), ("ts", ROWTIME), ("v", INT), ("d", DOUBLE)])

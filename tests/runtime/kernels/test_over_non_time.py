@@ -20,9 +20,19 @@ from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.over_functions import ANY_FRAME, Function
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, fold, retracts
-from tests.runtime.kernels.support import CLOCK, CUTS, anything, changes_of, frame, inserting, legal, retracting, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import (
+    CLOCK,
+    CUTS,
+    anything,
+    changes_of,
+    fewer,
+    frame,
+    inserting,
+    legal,
+    retracting,
+    split,
+)
+from tests.runtime.memory_state import MemoryState, ttls
 
 ROW = row_type([("k", STRING), ("o", INT), ("v", INT), ("d", DOUBLE)])
 COUNTS = [Function(name, BIGINT, None, len) for name in ("ROW_NUMBER", "RANK", "DENSE_RANK")]

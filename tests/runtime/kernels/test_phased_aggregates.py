@@ -28,9 +28,8 @@ from tests.runtime.kernels.reference import (
     Change,
     upsert_fold,
 )
-from tests.runtime.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.kernels.support import CUTS, call, changes_of, fewer, frame, inserting, retracting, split
+from tests.runtime.memory_state import MemoryState
 
 SPLIT = [0, 1, 2, 3, 5, 6, 8, 9]
 """Calls whose DISTINCT values and extremes are of the column that makes the bucket, or that need none."""

@@ -36,8 +36,8 @@ from stateplan.runtime.transforms.process_calls import BoundTable, ProcessCall, 
 from stateplan.runtime.user_functions import Shipped
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Cells
 from tests.runtime.kernels.support import CLOCK, CUTS, split
-from tests.support.memory_state import MemoryState
-from tests.support.memory_state import ttls as ttl_configs
+from tests.runtime.memory_state import MemoryState
+from tests.runtime.memory_state import ttls as ttl_configs
 
 STAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 ROW = row_type([("k", BIGINT), ("op", INT), ("arg", INT), ("ts", STAMP)])

@@ -45,7 +45,7 @@ from tests.runtime.kernels.support import (
     row_of,
     split,
 )
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("sili")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -22,10 +22,9 @@ from stateplan.runtime.kernels.session_aggregate import SessionAggregateKernel
 from tests.runtime.kernels.aggregate_calls import CALLS, plain
 from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row
 from tests.runtime.kernels.session_reference import GAP, Sessions, rows, time_of
-from tests.runtime.kernels.support import CUTS, changes_of, frame, inserting, retracting, split
+from tests.runtime.kernels.support import CUTS, changes_of, fewer, frame, inserting, retracting, split
 from tests.runtime.kernels.window_rows import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ORDERED = {"ARRAY_AGG", "LISTAGG"}
 """Their result depends on the order in which Flink merges windows, which it does not promise."""

@@ -16,10 +16,9 @@ from stateplan.runtime.kernels.session_rows import SessionRowsKernel
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row
 from tests.runtime.kernels.session_reference import GAP, Session, rows
 from tests.runtime.kernels.session_reference import Sessions as MergingSessions
-from tests.runtime.kernels.support import CUTS, anything, changes_of, frame, inserting, retracting, split
+from tests.runtime.kernels.support import CUTS, anything, changes_of, fewer, frame, inserting, retracting, split
 from tests.runtime.kernels.window_rows import EPOCH, GROUPING, ROW, TIME, TIMED, WATERMARKS
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 
 class Reference(MergingSessions):

@@ -11,7 +11,7 @@ from stateplan.common.types import INT, row_type
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, upsert_fold
 from tests.runtime.kernels.support import CUTS, call, changes_of, frame, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_type([("g", INT), ("v", INT)])
 STEPS = st.lists(

@@ -18,7 +18,7 @@ from tests.runtime.kernels.reference import (
     upsert_fold,
 )
 from tests.runtime.kernels.support import CLOCK, CUTS, anything, changes_of, frame, retracting, row_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("lsi")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -14,9 +14,8 @@ from stateplan.runtime.kernels.sort import SortKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.reference import INSERT, Change, Row, retracts
-from tests.runtime.kernels.support import CUTS, anything, changes_of, frame, row_of, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import CUTS, anything, changes_of, fewer, frame, row_of, split
+from tests.runtime.memory_state import MemoryState, ttls
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))

@@ -17,7 +17,7 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.reference import INSERT
 from tests.runtime.kernels.state_kernels import KERNELS, ROW, ROWS
 from tests.runtime.kernels.support import changes_of, frame, inserting, retracting
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.memory_state import MemoryState, ttls
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -19,9 +19,8 @@ from stateplan.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, Te
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from tests.runtime.kernels.support import CLOCK, changes_of, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import CLOCK, changes_of, fewer, split
+from tests.runtime.memory_state import MemoryState, ttls
 
 ROWTIME = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
 LEFT = row_type([("k", STRING), ("v", INT), ("t", ROWTIME)])

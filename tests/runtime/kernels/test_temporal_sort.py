@@ -14,7 +14,7 @@ from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.sort import ProctimeSortKernel, RowtimeSortKernel
 from tests.runtime.kernels.reference import INSERT, Row
 from tests.runtime.kernels.support import CUTS, TYPES, changes_of, frame, inserting, row_of, split
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("si")
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))

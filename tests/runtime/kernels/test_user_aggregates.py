@@ -39,7 +39,7 @@ from tests.runtime.kernels.support import (
     split,
 )
 from tests.runtime.kernels.user_functions import SUM, user
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -19,7 +19,7 @@ from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKern
 from tests.runtime.kernels.reference import INSERT, Change, Row, retracts, upsert_fold
 from tests.runtime.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, row_of, split
 from tests.runtime.kernels.user_functions import SUM, user
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("ilsb")
 ROWS: st.SearchStrategy[Row] = st.tuples(

@@ -19,7 +19,7 @@ from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateK
 from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
 from tests.runtime.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
 from tests.runtime.kernels.user_functions import Best, user
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 Flavour = Literal["pandas", "arrow"]
 FLAVOURS: list[Flavour] = ["pandas", "arrow"]

@@ -27,10 +27,9 @@ from tests.runtime.kernels.aggregate_calls import CALLS, PARTS, Reference, plain
 from tests.runtime.kernels.aggregate_calls import ROW as FIELDS
 from tests.runtime.kernels.aggregate_reference import ArrayAgg, ListAgg
 from tests.runtime.kernels.reference import INSERT, Change, Row
-from tests.runtime.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, split
+from tests.runtime.kernels.support import CUTS, call, changes_of, fewer, frame, inserting, retracting, split
 from tests.runtime.kernels.window_rows import EPOCH, GROUPING, PROPERTIES, ROW, TIME, TIMED, WATERMARKS, windows_of
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 SLICINGS = st.sampled_from(
     [

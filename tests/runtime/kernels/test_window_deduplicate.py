@@ -17,7 +17,7 @@ from stateplan.runtime.kernels.window_slices import Slicing
 from tests.runtime.kernels.reference import DELETE, INSERT, Row
 from tests.runtime.kernels.support import CUTS, changes_of, frame, split
 from tests.runtime.kernels.window_rows import EPOCH, TIMESTAMP, WATERMARKS
-from tests.support.memory_state import MemoryState
+from tests.runtime.memory_state import MemoryState
 
 ROW = row_type([("k", INT), ("v", INT), ("ts", TIMESTAMP), ("end", TIMESTAMP)])
 KEYS = st.sampled_from([(0,), (0, 1), ()])

@@ -23,9 +23,8 @@ from stateplan.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.kernels.reference import Call, Change, GroupAggregate, Row, fold, retracts
-from tests.runtime.kernels.support import CUTS, call, changes_of, frame, inserting, legal, retracting, split
-from tests.support.examples import fewer
-from tests.support.memory_state import MemoryState, ttls
+from tests.runtime.kernels.support import CUTS, call, changes_of, fewer, frame, inserting, legal, retracting, split
+from tests.runtime.memory_state import MemoryState, ttls
 
 EPOCH = datetime(1970, 1, 1)
 TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)

@@ -27,8 +27,8 @@ from stateplan.plans.edit import set_ttls
 from stateplan.plans.selectors import select_states
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
+from tests.runtime.kernels.support import fewer
 from tests.runtime.ttl.ttl_plays import COLUMNS, START, compiled
-from tests.support.examples import fewer
 from tests.support.local import LocalRun, rows_at
 
 Event = tuple[Any, ...]

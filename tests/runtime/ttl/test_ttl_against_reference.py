@@ -22,8 +22,8 @@ from stateplan.runtime.state.ttl_access import InputFields
 from tests.runtime.kernels import reference
 from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.runtime.kernels.support import call, changes_of, frame, row_of
+from tests.runtime.memory_state import MemoryState, ttls
 from tests.runtime.ttl.flip25 import CONFIGS, Aggregate, Entries, Moment, Side, config
-from tests.support.memory_state import MemoryState, ttls
 
 ROW = row_of("iil")
 """Key, value, and the time of the row."""

@@ -25,8 +25,8 @@ from stateplan.runtime.state.ttl_access import InputFields, expiry_clock
 from stateplan.runtime.translate import translate
 from tests.runtime.kernels.reference import DELETE, INSERT
 from tests.runtime.kernels.support import call, changes_of, frame, row_of
+from tests.runtime.memory_state import ttls
 from tests.runtime.ttl.ttl_plays import KINDS, Play, aged, compiled
-from tests.support.memory_state import ttls
 
 FIRST = KINDS["deduplicate first"]
 READS = ("OnReadAndWrite", "NeverReturnExpired", "ProcessingTime")

@@ -20,8 +20,8 @@ from tests.runtime.kernels.reference import INSERT
 from tests.runtime.kernels.state_kernels import KERNELS as TWINS
 from tests.runtime.kernels.state_kernels import ROW, ROWS, SPEC
 from tests.runtime.kernels.support import changes_of, frame, inserting, retracting, row_of
+from tests.runtime.memory_state import MemoryState, ttls
 from tests.runtime.ttl.flip25 import CONFIGS, config
-from tests.support.memory_state import MemoryState, ttls
 
 KERNELS: dict[str, tuple[Kernel, bool]] = {
     **TWINS,

@@ -1,6 +1,6 @@
 """Runs a job that joins orders from Kafka with changes of PostgreSQL, in a process of its own, until it is killed.
 
-python -m tests.support.cdc_job HOST PORT DATABASE USER KAFKA TOPIC FOLDER
+python -m tests.e2e.cdc_job HOST PORT DATABASE USER KAFKA TOPIC FOLDER
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from stateplan.runtime.translate import translate
 from stateplan.runtime.user_functions import bind_functions
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restore import restore
-from tests.support.flink_functions import statements
+from tests.e2e.flink_functions import statements
 from tests.support.local import LocalRun, fold, instants_of, rows_at, upsert_fold
 
 CLASSES = (

@@ -1,7 +1,7 @@
-"""A front for the Kafka broker of the tests, which has no TLS and takes any login: it speaks TLS, asks for a login by
-SASL, and hands everything else on.
+"""A proxy in front of the Kafka broker of the tests, which has no TLS and takes any login. The proxy speaks TLS, asks
+for a login by SASL, and forwards everything else.
 
-Clients see one broker, the front: answers name its port instead of the broker's. Certificates are made on the fly.
+Clients see one broker, the proxy: answers name its port instead of the broker's. Certificates are made on the fly.
 
 Source: Kafka's protocol (SaslHandshake, SaslAuthenticate), KIP-152, RFC 4616 (PLAIN), RFC 5802 (SCRAM).
 """

@@ -1,4 +1,4 @@
-"""Damage to a plan as text and as bytes; see :mod:`tests.support.damage`."""
+"""Damage to a plan as text and as bytes; see :mod:`tests.plans.damage`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from tests.support import bad_values as bad
+from tests.plans import damage_values as bad
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+|true|false|null|[{}\[\]:,]|\s+')
 

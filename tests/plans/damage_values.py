@@ -1,4 +1,4 @@
-"""What a plan should not hold, or not there: values for :mod:`tests.support.damage`."""
+"""What a plan should not hold, or not there: values for :mod:`tests.plans.damage`."""
 
 from __future__ import annotations
 

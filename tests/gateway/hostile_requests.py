@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
-from tests.support.gateway_transcript import UUID, Exchange
+from tests.gateway.gateway_transcript import UUID, Exchange
 
 _SEGMENTS = (
     *("..", ".", "", "%2e%2e", "%2E%2E%2f", "..%2f..%2f..%2fetc%2fpasswd", "%252e%252e%252f", "%252e%252e", "..;"),

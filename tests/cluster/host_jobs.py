@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from benchmarks.hosts import OPTIONS, PYTHON
 from stateplan import TableEnvironment
 from stateplan.common.errors import StateplanError
-from tests.support.cluster_jobs import STATS, TABLES, compiled, record, run, two_at_once
+from tests.cluster.cluster_jobs import STATS, TABLES, compiled, record, run, two_at_once
 
 
 def with_kills(folder: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateplan import TableEnvironment
-from tests.support.cluster_jobs import CLUSTER, one_job
+from tests.cluster.cluster_jobs import CLUSTER, one_job
 
 TABLES = """
 CREATE TABLE orders (id BIGINT, account STRING, amount BIGINT, ordered AS PROCTIME()) WITH ('connector' = 'kafka',

@@ -19,8 +19,8 @@ from typing import Any
 
 from stateplan.plans.jackson import dumps
 from tests.conftest import ROOT, shared_folder
-from tests.support import bad_values as bad
-from tests.support.damage_text import BYTES, TEXTS
+from tests.plans import damage_values as bad
+from tests.plans.damage_text import BYTES, TEXTS
 
 
 @dataclass(frozen=True)
