@@ -29,6 +29,13 @@ MAX_LINES = 600
 LONG_FILES: dict[str, str] = {}
 """File -> why it is one room all the same."""
 
+TESTS = ROOT / "tests"
+OTHER_TESTS = {"cluster", "docs", "e2e", "frozen", "packages", "support"}
+"""Folders of tests that cover more than one room, and what the tests share."""
+MAX_SUPPORT = 25
+IMPORTS_OF_TESTS = re.compile(r"(?:from|import) tests\.[\w.]*\btest_\w+|from tests[\w.]* import [^\n]*\btest_\w+")
+"""Also in code that a test runs in a process of its own."""
+
 SKIPPED = {".git", ".venv", "build", "dist", "__pycache__", "data", "out"}
 
 
@@ -72,6 +79,28 @@ def test_imports_point_one_way() -> None:
             if root in ROOMS or (root == "stateplan" and (top not in ROOMS or ROOMS.index(top) > layer)):
                 wrong.append(f"{name}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_test_imports_from_a_test() -> None:
+    """What tests share is in a module beside them, or in ``tests/support``, named after what it holds."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in python_files()
+        if TESTS in path.parents
+        for match in IMPORTS_OF_TESTS.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_of_tests_are_named_after_rooms() -> None:
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - set(ROOMS) <= OTHER_TESTS
+
+
+def test_support_stays_small() -> None:
+    """What only one folder uses is in that folder."""
+    support = [path.name for path in (TESTS / "support").iterdir() if path.name not in ("__init__.py", "__pycache__")]
+    assert len(support) <= MAX_SUPPORT, sorted(support)
 
 
 def test_no_room_is_over_a_quarter_of_the_code() -> None:
