@@ -24,7 +24,7 @@ PlotOption = Annotated[
 
 
 def tell(
-    console: Console, found: Advised, plot: str | None, name: str | None = None
+    console: Console, advice: Advised, plot: str | None, name: str | None = None
 ) -> tuple[list[str], dict[str, object]]:
     """The advice as paragraphs and as data; the plot is written.
 
@@ -34,11 +34,11 @@ def tell(
     """
     from stateplan.plans.state.advise_view import to_html, to_svg, to_text
 
-    write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
-    return [to_text(found, name).rstrip("\n")], found.to_json()
+    write_plot(console, plot, lambda: to_svg(advice), lambda: to_html(advice))
+    return [to_text(advice, name).rstrip("\n")], advice.to_json()
 
 
-def set_in_plan(plan: str, found: Advised, session: Mapping[str, str], dry_run: bool) -> str:
+def set_in_plan(plan: str, advice: Advised, session: Mapping[str, str], dry_run: bool) -> str:
     """Sets the advised TTLs in a plan file, unless only the diff is wanted; gives the diff, empty when there is none.
 
     Raises:
@@ -46,7 +46,7 @@ def set_in_plan(plan: str, found: Advised, session: Mapping[str, str], dry_run: 
     """
     from stateplan.plans.edit import plan_edit, write_edited
 
-    edit = plan_edit(read_plan(plan), found.assignments, session)
+    edit = plan_edit(read_plan(plan), advice.assignments, session)
     diff = edit.diff()
     if edit.splices and not dry_run:
         write_edited(edit)

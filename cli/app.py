@@ -63,8 +63,8 @@ app.add_typer(job_app, name="job")
 app.add_typer(state_app, name="state")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"stateplan {installed_version()}")
         raise typer.Exit
 

@@ -48,23 +48,28 @@ def command(*, formats: bool = True, quiet: bool = True) -> Callable[[Body], Cal
     """
 
     def decorate(body: Body) -> Callable[..., None]:
-        declared = list(_declared(body))
-        own = {one.name for one in declared if one.kind is not None}
+        parameters_of_body = list(_declared(body))
+        own = {one.name for one in parameters_of_body if one.kind is not None}
         common = [name for name in ("output", "quiet", "debug") if name not in own]
         if not formats:
             common.remove("output")
         if not quiet:
             common.remove("quiet")
-        wanted = {one.name for one in declared if one.kind is None}
+        common_names = {one.name for one in parameters_of_body if one.kind is None}
 
         @functools.wraps(body)
-        def run_command(**given: Any) -> None:
-            values = {name: given.pop(name) for name in common}
-            debug, output = values["debug"], values.get("output", given.get("output")) or Format.TEXT
-            given |= {name: value for name, value in values.items() if name in wanted}
-            run(output, values.get("quiet", False), debug, lambda console: body(console, **_gathered(declared, given)))
+        def run_command(**arguments: Any) -> None:
+            values = {name: arguments.pop(name) for name in common}
+            debug, output = values["debug"], values.get("output", arguments.get("output")) or Format.TEXT
+            arguments |= {name: value for name, value in values.items() if name in common_names}
+            run(
+                output,
+                values.get("quiet", False),
+                debug,
+                lambda console: body(console, **_gathered(parameters_of_body, arguments)),
+            )
 
-        parameters = [one.parameter() for one in declared if one.kind is not None]
+        parameters = [one.parameter() for one in parameters_of_body if one.kind is not None]
         parameters += [_parameter(name, *_COMMON[name]) for name in common]
         _declare(run_command, parameters)
         return run_command
@@ -120,12 +125,12 @@ def _fields(name: str, record: Any) -> Iterator[_Declared]:
         yield _Declared(f.name, hints[f.name], default, factory, (name, record))
 
 
-def _gathered(declared: list[_Declared], given: dict[str, Any]) -> dict[str, Any]:
+def _gathered(parameters: list[_Declared], arguments: dict[str, Any]) -> dict[str, Any]:
     """The values of a command line as a function takes them."""
     out: dict[str, Any] = {}
     records: dict[tuple[str, type], dict[str, Any]] = {}
-    for one in declared:
-        value = given[one.name]
+    for one in parameters:
+        value = arguments[one.name]
         if value is None and one.factory is not None:
             value = one.factory()
         (out if one.record is None else records.setdefault(one.record, {}))[one.name] = value

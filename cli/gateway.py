@@ -105,12 +105,12 @@ class Arguments:
 
 def default_folder() -> Path:
     """Where a gateway keeps its jobs and plans: in the folder that XDG names for such things."""
-    given = os.environ.get("XDG_STATE_HOME")
-    return (Path(given) if given else Path.home().joinpath(".local", "state")) / "stateplan" / "gateway"
+    state_home = os.environ.get("XDG_STATE_HOME")
+    return (Path(state_home) if state_home else Path.home().joinpath(".local", "state")) / "stateplan" / "gateway"
 
 
 @command(formats=False)
-def gateway(console: Console, given: Arguments, quiet: bool) -> None:
+def gateway(console: Console, arguments: Arguments, quiet: bool) -> None:
     """Serve Flink's SQL gateway REST API: sessions, statements, results and jobs over HTTP."""
     from stateplan.common.settings import Configuration
     from stateplan.gateway.rest.app import application
@@ -120,28 +120,28 @@ def gateway(console: Console, given: Arguments, quiet: bool) -> None:
     from stateplan.gateway.service.service import SqlGatewayService
     from stateplan.runtime.spark.session import lower_priority
 
-    options = settings(given.pairs)
+    options = settings(arguments.pairs)
     own = {key: text for key, text in options.items() if key.startswith(PREFIXES)}
-    address = given.address or own.pop(_ADDRESS, "127.0.0.1")
-    port = given.port if given.port is not None else _port(own.pop(_PORT, "8083"))
+    address = arguments.address or own.pop(_ADDRESS, "127.0.0.1")
+    port = arguments.port if arguments.port is not None else _port(own.pop(_PORT, "8083"))
     limits = Limits.of(own)
     defaults = Configuration({key: text for key, text in options.items() if not key.startswith(PREFIXES)})
-    token = None if given.token_file is None else read_token(given.token_file)
-    tls = tls_options(given.certificate, given.key, given.client_ca)
-    access = Access.of(address, token, given.client_ca is not None, given.hosts, bool(given.roots))
+    token = None if arguments.token_file is None else read_token(arguments.token_file)
+    tls = tls_options(arguments.certificate, arguments.key, arguments.client_ca)
+    access = Access.of(address, token, arguments.client_ca is not None, arguments.hosts, bool(arguments.roots))
     if access.remote and not tls:
         console.warning("the token crosses the network in clear text: give --tls-cert and --tls-key as well")
     _log_to_stderr(quiet)
     listener = bind(address, port)
-    folder = Path(given.folder) if given.folder is not None else default_folder()
+    folder = Path(arguments.folder) if arguments.folder is not None else default_folder()
     _warm_up()  # before jobs are recovered: while Spark starts, notes would not be seen
     service = SqlGatewayService(
         limits,
         options=defaults.to_dict(),
         folder=folder.absolute(),
-        roots=given.roots,
-        variables=given.variables,
-        modules=given.modules,
+        roots=arguments.roots,
+        variables=arguments.variables,
+        modules=arguments.modules,
         keep_unknown=True,
     )
     sys.setswitchinterval(_SWITCH_SECONDS)

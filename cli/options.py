@@ -80,13 +80,13 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: OPT401, when one has no ``=`` or no key.
     """
-    found = {}
+    options = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise OptionError("OPT401", pair=pair)
-        found[key.strip()] = value.strip()
-    return found
+        options[key.strip()] = value.strip()
+    return options
 
 
 def output_option(what: str) -> Any:
@@ -100,20 +100,20 @@ def extensions(by_extension: Mapping[str, object]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def format_of(given: F | None, target: str | None, by_extension: Mapping[str, F]) -> F | None:
+def format_of(output_format: F | None, target: str | None, by_extension: Mapping[str, F]) -> F | None:
     """The format that ``--format`` gives, or else the extension of ``--output``; None without either.
 
     Raises:
         OptionError: OPT403, for an extension that no format has.
     """
     suffix = PurePath((target or "").rpartition("/")[2]).suffix
-    if given is not None or len(suffix) < 2:
-        return given
-    found = by_extension.get(suffix.lower())
-    if found is None:
+    if output_format is not None or len(suffix) < 2:
+        return output_format
+    by_suffix = by_extension.get(suffix.lower())
+    if by_suffix is None:
         hint = nearest(suffix, by_extension)
         raise OptionError("OPT403", target=target, suffix=suffix, known=", ".join(by_extension), hint=hint)
-    return found
+    return by_suffix
 
 
 BatchOption = Annotated[
@@ -142,11 +142,11 @@ def instant(text: str | None) -> int | None:
     try:
         if text.strip().lstrip("-").isdecimal():
             return int(text)
-        found = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise typer.BadParameter(
             f"{text!r:.60} is neither an instant such as '2026-01-31 08:00:00' nor a number of milliseconds",
             param_hint="--at",
         ) from None
-    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
+    moment_in_zone = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(moment_in_zone.timestamp() * 1000)

@@ -127,10 +127,10 @@ class Session:
         for statement in statements:
             if statement is not query:
                 self._run(statement)
-        compiled = self._environment.execute_statement(
+        result = self._environment.execute_statement(
             ScriptStatement(nodes.CompilePlan(this=query.node), query.text, query.source, query.file)
         )
-        return PlanDocument.parse(str(compiled.rows[0][0]))
+        return PlanDocument.parse(str(result.rows[0][0]))
 
     def execute_plan(self, plan: str) -> None:
         """Runs a plan until it ends or is interrupted."""
@@ -169,14 +169,14 @@ class Session:
 
 
 def _the_query(statements: Sequence[ScriptStatement], file: str) -> ScriptStatement:
-    found = [s for s in statements if isinstance(s.node, _QUERIES)]
-    if len(found) == 1:
-        return found[0]
+    queries = [s for s in statements if isinstance(s.node, _QUERIES)]
+    if len(queries) == 1:
+        return queries[0]
     raise SqlError(
         "SQL402",
-        count=len(found) or "no",
-        place=found[1].place if found else Place(file=file),
-        hint="put several INSERTs into STATEMENT SET BEGIN ... END" if found else None,
+        count=len(queries) or "no",
+        place=queries[1].place if queries else Place(file=file),
+        hint="put several INSERTs into STATEMENT SET BEGIN ... END" if queries else None,
     )
 
 

@@ -65,21 +65,21 @@ class Arguments:
 
 
 @command()
-def sql(console: Console, given: Arguments, debug: bool) -> None:
+def sql(console: Console, arguments: Arguments, debug: bool) -> None:
     """Run SQL: a script (-f), statements (-e) or standard input. On a terminal, open the SQL shell."""
     from stateplan.cli.sql_client.configuration import load
 
-    if given.file and given.statements:
+    if arguments.file and arguments.statements:
         raise OptionError("OPT402")
-    settings = load(given.config, parsed(given.pairs), standard=not given.no_config)
-    if given.endpoint is None:
+    settings = load(arguments.config, parsed(arguments.pairs), standard=not arguments.no_config)
+    if arguments.endpoint is None:
         settings.check()
-    if given.show_config:
+    if arguments.show_config:
         _show(console, settings)
-    elif given.file or given.statements or not _is_terminal():
-        _script(console, given, settings)
+    elif arguments.file or arguments.statements or not _is_terminal():
+        _script(console, arguments, settings)
     else:
-        _shell(console, given, settings, debug)
+        _shell(console, arguments, settings, debug)
 
 
 def _is_terminal() -> bool:
@@ -109,7 +109,7 @@ def _show(console: Console, settings: Settings) -> None:
 @contextlib.contextmanager
 def _client(
     console: Console,
-    given: Arguments,
+    arguments: Arguments,
     settings: Settings,
     defaults: Mapping[str, str],
     tell: Callable[[str], None],
@@ -130,16 +130,16 @@ def _client(
 
     with contextlib.ExitStack() as stack:
         options = settings.values()
-        if given.endpoint is not None:
+        if arguments.endpoint is not None:
             from stateplan.gateway.client.http import connect
 
-            token = None if given.token_file is None else _token(given.token_file)
+            token = None if arguments.token_file is None else _token(arguments.token_file)
             session: GatewaySession = connect(
-                given.endpoint,
+                arguments.endpoint,
                 options,
                 token=token,
-                ca_file=given.ca_file,
-                certificate=given.certificate,
+                ca_file=arguments.ca_file,
+                certificate=arguments.certificate,
                 reopens=terminal is not None,
             )
             stack.callback(_closed, session)
@@ -148,13 +148,13 @@ def _client(
             from stateplan.cli.sql_client.jobs import JobsHere
             from stateplan.gateway.service.service import SqlGatewayService
 
-            told: list[Client] = []
-            service = SqlGatewayService(console=tell, on_progress=lambda progress: told[0].on_progress(progress))
+            clients: list[Client] = []
+            service = SqlGatewayService(console=tell, on_progress=lambda progress: clients[0].on_progress(progress))
             stack.callback(service.stop)
             session = service.open_session("shell", {**defaults, **options})
             here = JobsHere(service.jobs)
             client = Client(session, console, here, terminal, _check)
-            told.append(client)
+            clients.append(client)
             stack.callback(_stop, console, here)
         stack.callback(client.jobs.close)
         for declaration in settings.statements():
@@ -162,8 +162,8 @@ def _client(
                 session.configure(declaration.statement)
             except StateplanError as error:
                 raise declaration.placed(error)  # noqa: B904 - it is the same error
-        if given.init is not None:
-            client.run_script(read_text(given.init), given.init)
+        if arguments.init is not None:
+            client.run_script(read_text(arguments.init), arguments.init)
         yield client
 
 
@@ -192,24 +192,24 @@ def _token(path: str) -> str:
         raise OptionError("OPT414", path=path, reason=reason) from cause
 
 
-def _script(console: Console, given: Arguments, settings: Settings) -> None:
+def _script(console: Console, arguments: Arguments, settings: Settings) -> None:
     from stateplan.cli.sql_client.client import Quit
     from stateplan.cli.sql_client.jobs import JobsHere
     from stateplan.cli.sql_client.statements import read_text
 
-    with _client(console, given, settings, {"table.dml-sync": "true"}, console.note) as client:
+    with _client(console, arguments, settings, {"table.dml-sync": "true"}, console.note) as client:
         with contextlib.suppress(Quit):
-            if given.statements:
-                for statement in given.statements:
+            if arguments.statements:
+                for statement in arguments.statements:
                     client.run_script(statement)
             else:
-                file = given.file or "-"
+                file = arguments.file or "-"
                 client.run_script(read_text(file), "<stdin>" if file == "-" else file)
         if isinstance(client.jobs, JobsHere):
             client.jobs.wait(console.finished)
 
 
-def _shell(console: Console, given: Arguments, settings: Settings, debug: bool) -> None:
+def _shell(console: Console, arguments: Arguments, settings: Settings, debug: bool) -> None:
     from stateplan.cli.sql_client.shell import Shell, terminal
 
     with terminal(console) as (screen, own):
@@ -217,7 +217,7 @@ def _shell(console: Console, given: Arguments, settings: Settings, debug: bool) 
         plain = os.environ.get("TERM") == "dumb"
         with _client(
             own,
-            given,
+            arguments,
             settings,
             {},
             lambda text: shells[0].tell(text) if shells else own.note(text),

@@ -60,12 +60,12 @@ REASONS = {
 
 def links(failure: BaseException) -> Iterator[BaseException]:
     """The exception, then what caused it, each once."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     waiting: list[BaseException | None] = [failure]
     while waiting:
         link = waiting.pop(0)
-        if link is not None and id(link) not in seen:
-            seen.add(id(link))
+        if link is not None and id(link) not in ids:
+            ids.add(id(link))
             yield link
             waiting += [link.__cause__, None if link.__suppress_context__ else link.__context__]
 
@@ -115,23 +115,23 @@ def first_answer(root: str, ask: Callable[[], object]) -> tuple[str, str] | None
     """
     if root in _answered:
         return None
-    failed: list[Exception] = []
+    failures: list[Exception] = []
 
     def asking() -> None:
         try:
             ask()
         except Exception as cause:  # of whatever library
-            failed.append(cause)
+            failures.append(cause)
 
     thread = threading.Thread(target=asking, name="stateplan-file-system", daemon=True)
     thread.start()
     thread.join(PATIENCE)
     if thread.is_alive():
         return SILENT, f"no answer within {PATIENCE:.0f} s"
-    if failed and isinstance(failed[0], StateplanError):
-        raise failed[0]
-    kind = kind_of(failed[0]) if failed else None
+    if failures and isinstance(failures[0], StateplanError):
+        raise failures[0]
+    kind = kind_of(failures[0]) if failures else None
     if kind is not None:
-        return kind, text_of(failed[0]) or type(failed[0]).__name__
+        return kind, text_of(failures[0]) or type(failures[0]).__name__
     _answered.add(root)
     return None

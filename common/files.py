@@ -230,8 +230,8 @@ def below_roots(local: str, flags: int) -> int:
         except OSError as error:
             if not is_link_error(error):
                 raise
-            met = error  # the next look finds where the link leads
-    raise met
+            link_error = error  # the next look finds where the link leads
+    raise link_error
 
 
 class _Handed:
@@ -292,9 +292,9 @@ def connect(url: str) -> tuple[Any, str]:
     if url in _handed:
         return _handed[url], url
     scheme, match = scheme_of(url), _SCHEME.match(url)
-    known = [*known_implementations, *registry, *PACKAGES]
-    if "::" not in url and scheme not in known:
-        raise UrlError("unknown", nearest(scheme, known), scheme=scheme)
+    schemes = [*known_implementations, *registry, *PACKAGES]
+    if "::" not in url and scheme not in schemes:
+        raise UrlError("unknown", nearest(scheme, schemes), scheme=scheme)
     if match is not None and match.group(1).lower() in _SAME:
         url = f"{scheme}:{url[match.end() :]}"
     package = PACKAGES.get(scheme)
@@ -315,10 +315,10 @@ def connect(url: str) -> tuple[Any, str]:
         needs = f"it needs the package {package}" if package else None
         raise UrlError("failed", needs, scheme=scheme, reason=first_line(error)) from None
     if package is not None:
-        unreached = first_answer("/".join(url.split("/", 3)[:3]), lambda: filesystem.info(path))
-        if unreached is not None:
-            why, said = unreached
-            raise UrlError("unreached", scheme=scheme, what=REASONS[why], reason=said.splitlines()[0][:300])
+        failure = first_answer("/".join(url.split("/", 3)[:3]), lambda: filesystem.info(path))
+        if failure is not None:
+            why, message = failure
+            raise UrlError("unreached", scheme=scheme, what=REASONS[why], reason=message.splitlines()[0][:300])
     return filesystem, str(path)
 
 
@@ -358,9 +358,9 @@ def remove(filesystem: Any, path: str) -> None:
     if not is_pattern(path) or not _is_general(filesystem, "rm"):
         filesystem.rm(path, recursive=True)
         return
-    found = {path: filesystem.info(path), **filesystem.find(path, withdirs=True, detail=True)}
-    for name in sorted(found, reverse=True):
-        if found[name]["type"] != "directory":
+    entries = {path: filesystem.info(path), **filesystem.find(path, withdirs=True, detail=True)}
+    for name in sorted(entries, reverse=True):
+        if entries[name]["type"] != "directory":
             filesystem.rm_file(name)
             continue
         with contextlib.suppress(FileNotFoundError):  # where a folder is gone with its last file
@@ -456,8 +456,8 @@ def plain_path(path: str) -> str:
 def find_files(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
     """The facts of all files below a folder of an object store, by path. Where the first object appears while s3fs
     looks, it gives the folder as if it were a file. Raises OSError."""
-    found = fs.find(folder, detail=True).items()
-    return {str(path): facts for path, facts in found if facts.get("type") != "directory"}
+    entries = fs.find(folder, detail=True).items()
+    return {str(path): facts for path, facts in entries if facts.get("type") != "directory"}
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:

@@ -143,21 +143,21 @@ def parse_list(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: with the reason, for quotes that do not end or that something follows.
     """
-    if text.lstrip().startswith(("[", "- ")) and (listed := _yaml_list(text)) is not None:
-        return listed
+    if text.lstrip().startswith(("[", "- ")) and (items := _yaml_list(text)) is not None:
+        return items
     parts: list[str | None] = []
     at, more = 0, True
     while more:
-        found = _PART.match(text, at)
-        if found is None:
+        piece = _PART.match(text, at)
+        if piece is None:
             follows = re.compile(_QUOTED).match(text, at)
             raise ValueError("something follows a quote" if follows else "a quote does not end")
-        single, double, plain, end = found.groups()
+        single, double, plain, end = piece.groups()
         if single is not None or double is not None:
             parts.append(single.replace("''", "'") if double is None else double.replace('""', '"'))
         else:
             parts.append(plain and plain.rstrip())
-        at, more = found.end(), end == ";"
+        at, more = piece.end(), end == ";"
     for place in (0, -1):
         if parts and parts[place] is None:
             del parts[place]
@@ -169,10 +169,10 @@ def _yaml_list(text: str) -> tuple[str, ...] | None:
     import yaml
 
     try:
-        found = yaml.load(text, yaml.BaseLoader)
+        items = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         return None
-    return tuple(found) if isinstance(found, list) and all(isinstance(part, str) for part in found) else None
+    return tuple(items) if isinstance(items, list) and all(isinstance(part, str) for part in items) else None
 
 
 def _boolean(text: str) -> bool:
@@ -264,29 +264,29 @@ _EXPLAINED = (OptionType.DURATION, OptionType.LIST)
 """Types whose reader says what is wrong with a text."""
 
 
-def option_text(option: Option | None, given: Any, key: str) -> str:
+def option_text(option: Option | None, value: Any, key: str) -> str:
     """The text of an option's value that Python code gives: of a text, a number, a boolean or a timedelta.
 
     Args:
         option: the row of the table; None for a key of somebody else, whose values are texts.
-        given: the value.
+        value: the value.
         key: the key that the user wrote.
 
     Raises:
         OptionError: OPT105, for another value, and for a duration that is a number without a unit.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, bool):
-        return str(given).lower()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
     is_duration = option is not None and option.type is OptionType.DURATION
-    if isinstance(given, timedelta) and is_duration:
-        return f"{given // timedelta(milliseconds=1)} ms"
-    if isinstance(given, int | float):
-        if is_duration and given:
-            raise OptionError("OPT105.unit", number=given, key=key)
-        return str(given)
-    raise OptionError("OPT105.class", given=repr(given)[:60], key=key, expected=option.expectation if option else None)
+    if isinstance(value, timedelta) and is_duration:
+        return f"{value // timedelta(milliseconds=1)} ms"
+    if isinstance(value, int | float):
+        if is_duration and value:
+            raise OptionError("OPT105.unit", number=value, key=key)
+        return str(value)
+    raise OptionError("OPT105.class", given=repr(value)[:60], key=key, expected=option.expectation if option else None)
 
 
 def parse_value(option: Option, text: str, key: str | None = None, place: Place | None = None) -> Any:
@@ -304,21 +304,21 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
             nothing.
     """
     name = key or option.key
-    shown, written = redacted_value(name, text), text
+    shown_text, original = redacted_value(name, text), text
     if option.type not in (OptionType.STRING, OptionType.LIST):
         text = resolved(text, name, place)
     value: Any
     if option.type is OptionType.ENUM:
-        folded = {v if option.exact else v.lower(): v for v in option.values}
-        value = folded.get(text if option.exact else text.lower())
+        values = {v if option.exact else v.lower(): v for v in option.values}
+        value = values.get(text if option.exact else text.lower())
         if value is None:
             raise OptionError(
                 "OPT105",
-                text=shown,
+                text=shown_text,
                 key=name,
                 place=place,
                 expected=option.expectation,
-                hint=nearest(shown, option.values),
+                hint=nearest(shown_text, option.values),
             )
         return value
     try:
@@ -326,16 +326,16 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     except (ValueError, re.error) as error:
         reason = (
             f": {error}"
-            if text == written and (isinstance(error, re.error) or (option.type in _EXPLAINED and str(error) != text))
+            if text == original and (isinstance(error, re.error) or (option.type in _EXPLAINED and str(error) != text))
             else ""
         )
         raise OptionError(
-            "OPT105.reason", text=shown, key=name, reason=reason, place=place, expected=option.expectation
+            "OPT105.reason", text=shown_text, key=name, reason=reason, place=place, expected=option.expectation
         ) from error
     if option.minimum is not None and value < option.minimum:
         raise OptionError(
             "OPT105.reason",
-            text=shown,
+            text=shown_text,
             key=name,
             reason=": it is too small",
             place=place,
@@ -354,8 +354,8 @@ def accepted_value(option: Option, text: str, key: str, place: Place | None = No
     """
     value = parse_value(option, text, key, place)
     if option.refused and value != option.default:
-        shown = redacted_value(key, text)
-        raise OptionError("OPT107", key=key, text=shown, refused=option.refused, place=place)
+        shown_text = redacted_value(key, text)
+        raise OptionError("OPT107", key=key, text=shown_text, refused=option.refused, place=place)
     return value
 
 
@@ -365,16 +365,16 @@ def match(key: str, table: Mapping[str, Option]) -> Option | None:
     if key in table:
         return table[key]
     parts = key.split(".")
-    if len(parts) > 2 and (found := table.get(f"{parts[0]}.#.{parts[-1]}")) is not None:
-        return found
+    if len(parts) > 2 and (option := table.get(f"{parts[0]}.#.{parts[-1]}")) is not None:
+        return option
     starts = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     return next((table[f"{start}.*"] for start in starts if f"{start}.*" in table), None)
 
 
 def list_of(options: Mapping[str, str], key: str) -> tuple[str, ...]:
     """The texts of a list among the options of a table; empty without the option. Raises OptionError OPT105."""
-    found: tuple[str, ...] = parse_value(Option(key, OptionType.LIST, ""), options[key]) if key in options else ()
-    return found
+    items: tuple[str, ...] = parse_value(Option(key, OptionType.LIST, ""), options[key]) if key in options else ()
+    return items
 
 
 OptionValues: TypeAlias = Mapping[str, Any]

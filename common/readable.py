@@ -118,12 +118,12 @@ def display_width(text: str) -> int:
 def fitted(text: str, width: int) -> str:
     """``text`` flush right in so many columns of a terminal; what is too long ends in ``...``."""
     if display_width(text) > width:
-        kept = ""
+        head = ""
         for c in text:
-            if display_width(kept + c) > width - 3:
+            if display_width(head + c) > width - 3:
                 break
-            kept += c
-        text = kept + "..."
+            head += c
+        text = head + "..."
     return " " * (width - display_width(text)) + text
 
 

@@ -102,10 +102,10 @@ def _parts(key: str, value: str) -> list[Span]:
 
 def _places(key: str, value: str) -> list[Span]:
     """Where passwords stand in the value of an option that is no secret as a whole, be they written as references."""
-    found = [match.span(1) for match in re.finditer(_LOGIN, value)]
+    spans = [match.span(1) for match in re.finditer(_LOGIN, value)]
     if re.search(_HOSTS, key):
-        found += [match.span(1) for match in re.finditer(_AT_HOST, value)]
-    return _merged(found + [_inside_quotes(m) for m in re.finditer(_PARAMETER, value) if _is_parameter(m[1])])
+        spans += [match.span(1) for match in re.finditer(_AT_HOST, value)]
+    return _merged(spans + [_inside_quotes(m) for m in re.finditer(_PARAMETER, value) if _is_parameter(m[1])])
 
 
 def _inside_quotes(match: re.Match[str]) -> Span:
@@ -135,12 +135,12 @@ def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
 def redacted(text: str) -> str:
     """A text, such as a statement, a plan or a message, without the values of secret options in it, and without what
     stands before the host of a URL."""
-    return _replaced(text, secret_spans(text), lambda found: HIDDEN)
+    return _replaced(text, secret_spans(text), lambda secret: HIDDEN)
 
 
 def masked(text: str) -> str:
     """The same with as many stars as characters, so that every other character stays where it is."""
-    return _replaced(text, secret_spans(text), lambda found: re.sub(r"[^\r\n]", "*", found))
+    return _replaced(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -163,8 +163,8 @@ def without_secrets(text: str, source: str) -> str:
 
 @lru_cache(maxsize=4)
 def _secrets_of(source: str) -> tuple[str, ...]:
-    found = {source[start:end] for start, end in secret_spans(source)}
-    return tuple(sorted({*found, *(text.replace("''", "'") for text in found)}, key=len, reverse=True))
+    secrets = {source[start:end] for start, end in secret_spans(source)}
+    return tuple(sorted({*secrets, *(text.replace("''", "'") for text in secrets)}, key=len, reverse=True))
 
 
 def secret_spans(text: str) -> list[Span]:
@@ -189,8 +189,10 @@ def _spans(text: str) -> Iterator[Span]:
         yield from ((start + first, start + last) for first, last in _parts(key, text[start:end]))
     yield from (match.span() for match in re.finditer(_USER, text) if match[0].strip(_REFERRED + ":"))
     for match in re.finditer(_PARAMETER, text):
-        quoted = match[2].lstrip("\\").startswith('"')
-        if _is_parameter(match[1]) and (quoted or re.search(_IN_URL, text[max(0, match.start() - 5) : match.start()])):
+        is_quoted = match[2].lstrip("\\").startswith('"')
+        if _is_parameter(match[1]) and (
+            is_quoted or re.search(_IN_URL, text[max(0, match.start() - 5) : match.start()])
+        ):
             span = _inside_quotes(match)
             if _REFERRED not in text[span[0] : span[1]]:
                 yield span

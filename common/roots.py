@@ -33,21 +33,21 @@ class Roots:
 
     folders: tuple[str, ...]
 
-    def require(self, real: str, shown: str, place: Place | None = None) -> None:
+    def require(self, real: str, shown_path: str, place: Place | None = None) -> None:
         """Raises GatewayError GW012 for a path that is not below a root.
 
         Args:
             real: as :func:`common.files.real_path` gives it.
-            shown: what it is called.
+            shown_path: what it is called.
             place: where it is written.
         """
         if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.folders):
-            raise outside(shown, place)
+            raise outside(shown_path, place)
 
 
-def outside(shown: str, place: Place | None = None) -> GatewayError:
-    """GW012, for a path that is called ``shown``."""
-    return GatewayError("GW012", path=shown, place=place)
+def outside(shown_path: str, place: Place | None = None) -> GatewayError:
+    """GW012, for a path that is called ``shown_path``."""
+    return GatewayError("GW012", path=shown_path, place=place)
 
 
 _thread = threading.local()
@@ -55,8 +55,8 @@ _thread = threading.local()
 
 def held() -> Roots | None:
     """The roots of this thread; None where it may go anywhere."""
-    found: Roots | None = getattr(_thread, "roots", None)
-    return found
+    roots: Roots | None = getattr(_thread, "roots", None)
+    return roots
 
 
 def hold(roots: Roots | None) -> None:

@@ -85,11 +85,11 @@ def unresolved(text: str, options: Mapping[str, str]) -> str:
         text: what is shown.
         options: with references. Raises as :func:`resolved`.
     """
-    shown = {key: value for key, value in options.items() if not is_secret(key)}
-    found = ((key, match[0]) for key, value in shown.items() for match in _REFERENCE.finditer(value))
-    known = {resolved(reference, key): reference for key, reference in found}
-    for value in sorted(known, key=len, reverse=True):
-        text = text.replace(value, known[value]) if len(value) > SHORT else text
+    plain_options = {key: value for key, value in options.items() if not is_secret(key)}
+    pairs = ((key, match[0]) for key, value in plain_options.items() for match in _REFERENCE.finditer(value))
+    references_by_value = {resolved(reference, key): reference for key, reference in pairs}
+    for value in sorted(references_by_value, key=len, reverse=True):
+        text = text.replace(value, references_by_value[value]) if len(value) > SHORT else text
     return text
 
 

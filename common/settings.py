@@ -335,14 +335,14 @@ def find_option(key: str, place: Place | None = None) -> Option | None:
     row = OPTIONS.get(current_key(key))
     if row is not None or key.startswith(PASSED_PREFIXES) or _no_effect(key) is not None:
         return row
-    renamed = _RENAMED.get(key)
-    hint = f"did you mean '{renamed}'?" if renamed else nearest(key, (*OPTIONS, *NO_EFFECT))
+    new_key = _RENAMED.get(key)
+    hint = f"did you mean '{new_key}'?" if new_key else nearest(key, (*OPTIONS, *NO_EFFECT))
     raise OptionError("OPT001", key=key, place=place, hint=hint)
 
 
-def text_of_option(key: str, given: Any) -> str:
+def text_of_option(key: str, setting: Any) -> str:
     """The text of a value that Python code gives for a key. Raises OptionError OPT105, as :func:`option_text`."""
-    return option_text(OPTIONS.get(current_key(key)), given, key)
+    return option_text(OPTIONS.get(current_key(key)), setting, key)
 
 
 def _no_effect(key: str) -> str | None:
@@ -421,20 +421,20 @@ class Configuration:
         for key, text in (options or {}).items():
             self.set(key, text)
 
-    def set(self, key: str, given: Any, place: Place | None = None) -> str | None:
+    def set(self, key: str, setting: Any, place: Place | None = None) -> str | None:
         """Sets an option; returns a note if it has no effect, or an older key. As in Flink, an older key has no effect
         where the option is set by its own.
 
         Args:
             key: Flink's, or one of ``spark.*``.
-            given: the text; or a number, a boolean, or a timedelta for a duration.
+            setting: the text; or a number, a boolean, or a timedelta for a duration.
             place: where the user wrote it.
 
         Raises:
             OptionError: OPT001 unknown key, OPT105 malformed value, OPT002 a value that cannot be honoured.
         """
         current = current_key(key)
-        text = text_of_option(key, given)
+        text = text_of_option(key, setting)
         if current != key:
             return self._set_older(key, current, text, place)
         note = self._set(key, text, place)
@@ -460,15 +460,15 @@ class Configuration:
             self._values[key] = text
             reason = _no_effect(key)
             return None if reason is None else f"the option '{key}' has no effect: {reason}"
-        parsed = parse_value(row, text, key, place)
-        if row.refused and parsed != row.default:
+        setting = parse_value(row, text, key, place)
+        if row.refused and setting != row.default:
             raise OptionError(
                 "OPT002", key=key, text=text, refused=row.refused, default_text=default_text(row), place=place
             )
         if key == "table.local-time-zone":
             _check_time_zone(text, place)
         self._values[key] = text
-        idle = row.no_effect if parsed != row.default else None
+        idle = row.no_effect if setting != row.default else None
         return f"the option '{key}' has no effect: {idle}" if idle else None
 
     def get(self, key: str, default: str | None = None) -> str | None:
@@ -510,8 +510,8 @@ class Configuration:
                 self.set(key, text)
             yield
         finally:
-            for given, text in options.items():
-                key = current_key(given)
+            for option_key, text in options.items():
+                key = current_key(option_key)
                 if self._values.get(key) == text:
                     self._values.pop(key)
                     self._older.pop(key, None)
@@ -541,5 +541,5 @@ def _near_zone(text: str) -> str | None:
     """The zone that was meant: of an offset the same one as Flink writes it."""
     import zoneinfo
 
-    meant = zone_id(text)
-    return f"did you mean '{meant}'" if meant is not None else nearest(text, zoneinfo.available_timezones())
+    zone = zone_id(text)
+    return f"did you mean '{zone}'" if zone is not None else nearest(text, zoneinfo.available_timezones())

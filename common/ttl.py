@@ -161,43 +161,43 @@ def format_ttl(ms: int) -> str:
 
 
 def _parse_text(text: str) -> int:
-    trimmed = text.strip(_JAVA_BLANK)
-    if not trimmed:
+    ttl_text = text.strip(_JAVA_BLANK)
+    if not ttl_text:
         raise PlanError("PLAN052", expected=TTL_FORM)
-    match = re.match(r"[0-9]*", trimmed)
+    match = re.match(r"[0-9]*", ttl_text)
     digits = match.group() if match else ""
     if not digits:
-        return _parse_iso(trimmed)
-    label = trimmed[len(digits) :].strip(_JAVA_BLANK).lower()
+        return _parse_iso(ttl_text)
+    label = ttl_text[len(digits) :].strip(_JAVA_BLANK).lower()
     size = _LABELS.get(label) if label else _NS_PER_MS
     if size is None:
-        what = f"the unit {_shorten(label)!r} of the TTL {_shorten(trimmed)!r} is not known"
+        what = f"the unit {_shorten(label)!r} of the TTL {_shorten(ttl_text)!r} is not known"
         if not label.replace("µ", "u").isalpha():
-            what = f"the TTL {_shorten(trimmed)!r} is not a whole number of one unit"
+            what = f"the TTL {_shorten(ttl_text)!r} is not a whole number of one unit"
         raise PlanError(
             "PLAN055",
             problem=what,
             units=", ".join(labels[0] for _, _, labels in _UNITS),
-            hint=_unit_hint(trimmed, label),
+            hint=_unit_hint(ttl_text, label),
         )
     if len(digits.lstrip("0")) > _MAX_DIGITS:
-        raise _overflow(trimmed)
-    return _bounded(int(digits.lstrip("0") or "0") * size, trimmed)
+        raise _overflow(ttl_text)
+    return _bounded(int(digits.lstrip("0") or "0") * size, ttl_text)
 
 
-def _parse_iso(trimmed: str) -> int:
-    match = _ISO.fullmatch(trimmed)
+def _parse_iso(ttl_text: str) -> int:
+    match = _ISO.fullmatch(ttl_text)
     parts = match.groups() if match else ()
     if not parts or parts[2] in ("T", "t") or all(parts[i] is None for i in (1, 3, 4, 5)):
-        code = "PLAN054" if re.match(r"-\s*[0-9]", trimmed) else "PLAN053"
-        raise PlanError(code, text=_shorten(trimmed), expected=TTL_FORM, hint=_no_duration_hint(trimmed))
-    if len(trimmed) > 4 * _MAX_DIGITS:
-        raise _overflow(trimmed)
+        code = "PLAN054" if re.match(r"-\s*[0-9]", ttl_text) else "PLAN053"
+        raise PlanError(code, text=_shorten(ttl_text), expected=TTL_FORM, hint=_no_duration_hint(ttl_text))
+    if len(ttl_text) > 4 * _MAX_DIGITS:
+        raise _overflow(ttl_text)
     sign, days, _, hours, minutes, seconds, fraction = parts
     ns = sum(int(n or 0) * size for n, (_, size, _) in zip((days, hours, minutes, seconds), _UNITS, strict=False))
     if fraction:
         ns += int(fraction.ljust(9, "0")) * (-1 if (seconds or "").startswith("-") else 1)
-    return _bounded(-ns if sign == "-" else ns, trimmed)
+    return _bounded(-ns if sign == "-" else ns, ttl_text)
 
 
 def _bounded(ns: int, text: str) -> int:
@@ -217,25 +217,25 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _no_duration_hint(trimmed: str) -> str | None:
-    if re.match(r"\+\s*[0-9]", trimmed):
-        return f"write it without the sign: {_shorten(trimmed[1:].strip())!r}"
-    return 'write "0 ms" for state that never expires' if trimmed.lower() in _NEVER_WORDS else None
+def _no_duration_hint(ttl_text: str) -> str | None:
+    if re.match(r"\+\s*[0-9]", ttl_text):
+        return f"write it without the sign: {_shorten(ttl_text[1:].strip())!r}"
+    return 'write "0 ms" for state that never expires' if ttl_text.lower() in _NEVER_WORDS else None
 
 
-def _unit_hint(trimmed: str, label: str) -> str | None:
+def _unit_hint(ttl_text: str, label: str) -> str | None:
     """What the writer most likely meant: a length Flink can say, else the nearest unit."""
     if label in ("us", "\u03bcs"):
         return "did you mean 'µs' or 'micros'?"
     total, pos = Fraction(0), 0
-    lowered = trimmed.lower().replace("µ", "u")
-    if len(trimmed) <= _MAX_DIGITS:
-        for term in _TERM.finditer(lowered):
+    lower_text = ttl_text.lower().replace("µ", "u")
+    if len(ttl_text) <= _MAX_DIGITS:
+        for term in _TERM.finditer(lower_text):
             size = _LABELS.get(term.group(2)) or _FOREIGN.get(term.group(2), 0) * _UNITS[0][1]
             if term.start() != pos or not size:
                 break
             total, pos = total + Fraction(term.group(1).replace("_", "")) * size, term.end()
-    if pos == len(lowered) and total and total.denominator == 1 and total % _NS_PER_MS == 0:
+    if pos == len(lower_text) and total and total.denominator == 1 and total % _NS_PER_MS == 0:
         ms = int(total) // _NS_PER_MS
         if ms <= MAX_TTL:
             return f"write {format_ttl(ms)!r}"

@@ -156,9 +156,9 @@ class LogicalType:
         if not self.nullable:
             out["nullable"] = False
         if self.root == "ROW":
-            told = ({} if f.description is None else {"description": f.description} for f in self.fields)
-            named = ({"name": f.name, "fieldType": f.type.to_json()} for f in self.fields)
-            out["fields"] = [field | more for field, more in zip(named, told, strict=True)]
+            descriptions = ({} if f.description is None else {"description": f.description} for f in self.fields)
+            names = ({"name": f.name, "fieldType": f.type.to_json()} for f in self.fields)
+            out["fields"] = [field | more for field, more in zip(names, descriptions, strict=True)]
         elif self.root == "ARRAY" or self.root == "MULTISET":
             out["elementType"] = self.children[0].to_json()
         elif self.root == "MAP":

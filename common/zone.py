@@ -61,11 +61,11 @@ def session_zone(text: str) -> str | None:
     Flink takes what ``java.util.TimeZone`` and ``java.time.ZoneId`` understand alike, so ``UTC+8``, ``+08:00`` and
     ``PST`` are none (``TableConfig.getLocalTimeZone``).
     """
-    found = zone_id(text)
+    zone = zone_id(text)
     offset = _OFFSET.fullmatch(text)
     if offset is None:
-        return found if text not in ("UT", "Z") else None
-    return found if offset[1] == "GMT" and offset[5] is None else None
+        return zone if text not in ("UT", "Z") else None
+    return zone if offset[1] == "GMT" and offset[5] is None else None
 
 
 @cache
@@ -163,5 +163,5 @@ def _machine_zone() -> str:
 def _installed_zone() -> str:
     """The zone of ``/etc/localtime`` when it was asked for first: Java, too, reads it once."""
     target = os.path.realpath("/etc/localtime")
-    _, found, name = target.partition("/zoneinfo/")
-    return name if found and Path(target).exists() and name not in ("Etc/UTC", "UCT", "Etc/UCT") else "UTC"
+    _, has_zoneinfo, name = target.partition("/zoneinfo/")
+    return name if has_zoneinfo and Path(target).exists() and name not in ("Etc/UTC", "UCT", "Etc/UCT") else "UTC"

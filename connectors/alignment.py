@@ -41,10 +41,10 @@ def check_alignment(options: Mapping[str, str], place: Place | None) -> None:
 
     Source: Flink's ``FactoryUtil.checkWatermarkOptions``.
     """
-    given = [key for key in (_GROUP, _DRIFT, _INTERVAL) if key in options]
-    for key, expected in ((_GROUP, "the name of a group"), (_DRIFT, "a duration such as '1 min'")):
-        if given and key not in given:
-            raise OptionError("OPT101", key=key, expectation=expected, user=f"the option '{given[0]}'", place=place)
+    keys = [key for key in (_GROUP, _DRIFT, _INTERVAL) if key in options]
+    for key, expectation in ((_GROUP, "the name of a group"), (_DRIFT, "a duration such as '1 min'")):
+        if keys and key not in keys:
+            raise OptionError("OPT101", key=key, expectation=expectation, user=f"the option '{keys[0]}'", place=place)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class PartWatermarks:
 
     def __init__(self, folder: AnyPath, sources: Collection[str]) -> None:
         self._path = folder / _MARKS
-        found = _content(self._path)
-        self._marks: dict[str, dict[str, int]] = {name: dict(found.get(name, {})) for name in sources}
+        content = _content(self._path)
+        self._marks: dict[str, dict[str, int]] = {name: dict(content.get(name, {})) for name in sources}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             there: list[AnyPath] = [*folder.glob("*.json")]
@@ -90,13 +90,13 @@ class PartWatermarks:
 
     def advance(self, parts: Parts) -> None:
         """Takes in the watermarks that a micro-batch has made. Raises CheckpointError CKPT001."""
-        changed = False
+        has_advanced = False
         for source, marks in parts.items():
-            known = self._marks.setdefault(source, {})
+            marks_of_source = self._marks.setdefault(source, {})
             for part, mark in marks.items():
-                changed |= mark > known.get(part, _NONE)
-                known[part] = max(mark, known.get(part, _NONE))
-        if changed:
+                has_advanced |= mark > marks_of_source.get(part, _NONE)
+                marks_of_source[part] = max(mark, marks_of_source.get(part, _NONE))
+        if has_advanced:
             _write(self._path, self._marks)
 
 
@@ -135,17 +135,17 @@ class Aligner:
     Args:
         alignment: of the source.
         idle_timeout: a part that has had no rows to read for so long holds nobody back, ms; 0 is never.
-        bounded: whether the source ends. Then nobody waits for a part that has come to its end.
+        is_bounded: whether the source ends. Then nobody waits for a part that has come to its end.
         clock: seconds.
     """
 
     def __init__(
-        self, alignment: Alignment, idle_timeout: int, bounded: bool, clock: Callable[[], float] = time.monotonic
+        self, alignment: Alignment, idle_timeout: int, is_bounded: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
         assert alignment.folder is not None
         self._alignment, self._folder = alignment, alignment.folder
         self._idle = idle_timeout / 1000
-        self._bounded = bounded
+        self._bounded = is_bounded
         self._clock = clock
         self._quiet: dict[str, float] = {}
         self._pace: dict[str, _Pace] = {}
@@ -165,11 +165,11 @@ class Aligner:
         self._quiet = {part: self._quiet.get(part, now) for part in at if part not in behind}
         marks = _content(self._folder / _MARKS)
         own = marks.get(self._alignment.source, {})
-        counted = {("", part): own.get(part, _NONE) for part in at if self._counts(part, behind, now)}
+        part_marks = {("", part): own.get(part, _NONE) for part in at if self._counts(part, behind, now)}
         # A bounded job ends when no source reads: nobody may wait for what a source has noted in an earlier run.
         if not self._bounded or self._noted is not None:
-            counted |= self._of_others(marks)
-        lowest = sorted(counted.items(), key=lambda one: one[1])[:2]
+            part_marks |= self._of_others(marks)
+        lowest = sorted(part_marks.items(), key=lambda one: one[1])[:2]
         out: dict[str, int] = {}
         for part, rows in behind.items():
             mark = own.get(part, _NONE)
@@ -179,8 +179,8 @@ class Aligner:
             if others is None:
                 out[part] = rows
             elif mark <= others + self._alignment.max_drift:
-                known = mark > _NONE and others > _NONE
-                out[part] = min(rows, pace.rows(others + self._alignment.max_drift - mark if known else None))
+                has_marks = mark > _NONE and others > _NONE
+                out[part] = min(rows, pace.rows(others + self._alignment.max_drift - mark if has_marks else None))
         return out
 
     def note(self, left: Mapping[str, int], at: Collection[str]) -> None:
@@ -195,10 +195,10 @@ class Aligner:
         """
         now = self._clock()
         parts = sorted(part for part in at if self._counts(part, left, now))
-        noted = {"group": self._alignment.group, "parts": parts}
-        if noted != self._noted:
-            _write(self._folder / f"{self._alignment.source}.json", noted)
-            self._noted = noted
+        content = {"group": self._alignment.group, "parts": parts}
+        if content != self._noted:
+            _write(self._folder / f"{self._alignment.source}.json", content)
+            self._noted = content
 
     def _counts(self, part: str, behind: Mapping[str, int], now: float) -> bool:
         """Whether others have to wait for a part."""
@@ -212,20 +212,20 @@ class Aligner:
         for path in self._folder.glob("*.json"):
             if path.name == _MARKS or path.stem == self._alignment.source:
                 continue
-            noted = _content(path)
-            if noted.get("group") == self._alignment.group:
-                known = marks.get(path.stem, {})
-                out |= {(path.stem, part): known.get(part, _NONE) for part in noted["parts"]}
+            content = _content(path)
+            if content.get("group") == self._alignment.group:
+                source_marks = marks.get(path.stem, {})
+                out |= {(path.stem, part): source_marks.get(part, _NONE) for part in content["parts"]}
         return out
 
 
 def _content(path: AnyPath) -> dict[str, Any]:
     """What a file of the folder has; nothing where there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _write(path: AnyPath, content: Mapping[str, Any]) -> None:

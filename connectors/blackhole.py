@@ -17,8 +17,8 @@ class Blackhole(Connector):
     roles = (Role.SINK,)
     sink_abilities = frozenset({"Partitioning"})
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
-        return asked - {RowKind.UPDATE_BEFORE}
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
+        return changelog_mode - {RowKind.UPDATE_BEFORE}
 
     def sink(self, table: SinkTable) -> Sink:
         return _Nothing()

@@ -173,7 +173,7 @@ class CatalogType(ABC):
 
 def catalog_values(
     kind: str,
-    known: Sequence[Option],
+    catalog_options: Sequence[Option],
     options: Mapping[str, str],
     place: Place | None = None,
     places: Mapping[str, Place] | None = None,
@@ -182,7 +182,7 @@ def catalog_values(
 
     Args:
         kind: the type of the catalog.
-        known: its options.
+        catalog_options: its options.
         options: as written, without ``type``.
         place: of the statement.
         places: of its options, by key.
@@ -191,15 +191,15 @@ def catalog_values(
         OptionError: OPT004, an option that there is not, or that is missing; OPT105, a value that cannot be read;
             OPT107, one that cannot be honoured.
     """
-    table, places = {option.key: option for option in known}, places or {}
-    values = {option.key: option.default for option in known if not option.key.endswith("*")}
+    table, places = {option.key: option for option in catalog_options}, places or {}
+    values = {option.key: option.default for option in catalog_options if not option.key.endswith("*")}
     for key, text in options.items():
         option, there = match(key, table), places.get(key, place)
         if option is None:
-            problem, expected = f"a catalog of type '{kind}' has no option '{key}'", one_of(["type", *table])
-            raise OptionError("OPT004", problem=problem, place=there, expected=expected, hint=nearest(key, table))
+            problem, keys = f"a catalog of type '{kind}' has no option '{key}'", one_of(["type", *table])
+            raise OptionError("OPT004", problem=problem, place=there, expected=keys, hint=nearest(key, table))
         values[key] = accepted_value(option, text, key, there)
-    for option in known:
+    for option in catalog_options:
         if option.required and option.key not in options:
             near = nearest(option.key, [key for key in options if key not in table])
             problem = f"a catalog of type '{kind}' needs the option '{option.key}'"

@@ -82,9 +82,9 @@ class ColumnPlan:
     parts: tuple[ColumnPlan, ...] = field(default=())
 
 
-def _allowed(declared: LogicalType, kind: str) -> list[str]:
+def _allowed(data_type: LogicalType, kind: str) -> list[str]:
     """Option names that a column of a type takes."""
-    root = declared.root
+    root = data_type.root
     if kind == "sequence":
         return ["kind", "start", "end"]
     out = ["kind", "null-rate"]
@@ -99,15 +99,15 @@ def _allowed(declared: LogicalType, kind: str) -> list[str]:
     return out
 
 
-def _parts(declared: LogicalType) -> list[tuple[str, LogicalType]]:
+def _parts(data_type: LogicalType) -> list[tuple[str, LogicalType]]:
     """Name in the option key and type of what a container holds."""
-    if declared.root == "ARRAY":
-        return [("element", declared.children[0])]
-    if declared.root == "MULTISET":
-        return [("element", declared.children[0])]
-    if declared.root == "MAP":
-        return [("key", declared.children[0]), ("value", declared.children[1])]
-    return [(f.name, f.type) for f in declared.fields]
+    if data_type.root == "ARRAY":
+        return [("element", data_type.children[0])]
+    if data_type.root == "MULTISET":
+        return [("element", data_type.children[0])]
+    if data_type.root == "MAP":
+        return [("key", data_type.children[0]), ("value", data_type.children[1])]
+    return [(f.name, f.type) for f in data_type.fields]
 
 
 class _Planner:
@@ -118,33 +118,33 @@ class _Planner:
         self.place = place
         self.known: list[str] = []
 
-    def number(self, text: str, key: str, declared: LogicalType) -> Any:
+    def number(self, text: str, key: str, data_type: LogicalType) -> Any:
         try:
-            if declared.root in _INTEGER_RANGES:
-                low, high = _INTEGER_RANGES[declared.root]
+            if data_type.root in _INTEGER_RANGES:
+                low, high = _INTEGER_RANGES[data_type.root]
                 value: Any = int(text)
                 if not low <= value <= high:
                     raise ValueError(text)
                 return value
-            return Decimal(text) if declared.root == "DECIMAL" else float(text)
+            return Decimal(text) if data_type.root == "DECIMAL" else float(text)
         except (ValueError, InvalidOperation) as error:
-            raise OptionError("OPT105", text=text, key=key, declared=declared.summary(), place=self.place) from error
+            raise OptionError("OPT105", text=text, key=key, declared=data_type.summary(), place=self.place) from error
 
-    def plan(self, declared: LogicalType, prefix: str) -> ColumnPlan:
-        if declared.root not in _SUPPORTED:
-            raise CatalogError("CAT102.generated", declared=declared.summary(), place=self.place)
+    def plan(self, data_type: LogicalType, prefix: str) -> ColumnPlan:
+        if data_type.root not in _SUPPORTED:
+            raise CatalogError("CAT102.generated", declared=data_type.summary(), place=self.place)
         kind = self.value(prefix, "kind")
-        names = _allowed(declared, kind)
+        names = _allowed(data_type, kind)
         self.known += [prefix + name for name in names]
         if kind == "sequence":
-            return ColumnPlan(declared, sequence=self.sequence(declared, prefix))
-        low, high = self.range(declared, prefix)
+            return ColumnPlan(data_type, sequence=self.sequence(data_type, prefix))
+        low, high = self.range(data_type, prefix)
         parts = (
-            tuple(self.plan(part, f"{prefix}{name}.") for name, part in _parts(declared))
-            if (declared.root in CONSTRUCTED)
+            tuple(self.plan(part, f"{prefix}{name}.") for name, part in _parts(data_type))
+            if (data_type.root in CONSTRUCTED)
             else ()
         )
-        if declared.root == "MULTISET":
+        if data_type.root == "MULTISET":
             parts += (ColumnPlan(INT, low=1, high=10),)
         rate = self.value(prefix, "null-rate")
         if not 0 <= rate <= 1:
@@ -156,10 +156,10 @@ class _Planner:
                 expected="a number from 0 to 1",
             )
         return ColumnPlan(
-            declared,
+            data_type,
             low=low,
             high=high,
-            length=self.length(declared, prefix),
+            length=self.length(data_type, prefix),
             variable=self.value(prefix, "var-len"),
             max_past=self.value(prefix, "max-past"),
             null_rate=rate,
@@ -171,9 +171,9 @@ class _Planner:
         key = prefix + name
         return parse_value(option, self.options[key], key, self.place) if key in self.options else option.default
 
-    def sequence(self, declared: LogicalType, prefix: str) -> tuple[int, int]:
-        if declared.root not in _SEQUENCES:
-            raise OptionError("OPT108", declared=declared.summary(), prefix=prefix, place=self.place)
+    def sequence(self, data_type: LogicalType, prefix: str) -> tuple[int, int]:
+        if data_type.root not in _SEQUENCES:
+            raise OptionError("OPT108", declared=data_type.summary(), prefix=prefix, place=self.place)
         ends = []
         for name in ("start", "end"):
             key = prefix + name
@@ -189,22 +189,22 @@ class _Planner:
                 ) from error
         if ends[1] < ends[0]:
             raise OptionError("OPT106", prefix=prefix, low="start", high="end", ends=ends, place=self.place)
-        if declared.root in _INTEGER_RANGES:
-            low, high = _INTEGER_RANGES[declared.root]
+        if data_type.root in _INTEGER_RANGES:
+            low, high = _INTEGER_RANGES[data_type.root]
             if ends[0] < low or ends[1] > high:
-                raise OptionError("OPT105.ends", ends=ends, type=declared, low=low, high=high, place=self.place)
+                raise OptionError("OPT105.ends", ends=ends, type=data_type, low=low, high=high, place=self.place)
         return ends[0], ends[1]
 
-    def range(self, declared: LogicalType, prefix: str) -> tuple[Any, Any]:
-        if declared.root not in _NUMBERS:
+    def range(self, data_type: LogicalType, prefix: str) -> tuple[Any, Any]:
+        if data_type.root not in _NUMBERS:
             return None, None
         limits: tuple[Any, Any]
-        if declared.root == "DECIMAL":
-            limits = Decimal(0), Decimal((0, (9,) * (declared.precision or 10), -(declared.scale or 0)))
+        if data_type.root == "DECIMAL":
+            limits = Decimal(0), Decimal((0, (9,) * (data_type.precision or 10), -(data_type.scale or 0)))
         else:
-            limits = _INTEGER_RANGES.get(declared.root) or _FLOAT_RANGES[declared.root]
+            limits = _INTEGER_RANGES.get(data_type.root) or _FLOAT_RANGES[data_type.root]
         ends: list[Any] = [
-            self.number(self.options[prefix + name], prefix + name, declared)
+            self.number(self.options[prefix + name], prefix + name, data_type)
             if prefix + name in self.options
             else default
             for name, default in zip(("min", "max"), limits, strict=True)
@@ -213,20 +213,25 @@ class _Planner:
             raise OptionError("OPT106", prefix=prefix, ends=ends, low="min", high="max", place=self.place)
         return ends[0], ends[1]
 
-    def length(self, declared: LogicalType, prefix: str) -> int:
-        wanted = self.value(prefix, "length")
-        if declared.root not in _LENGTHS:
-            return wanted if wanted is not None else _DEFAULT_SIZE
-        key, limit = prefix + "length", declared.length or 1
-        if wanted is not None and declared.root in ("CHAR", "BINARY"):
-            raise OptionError("OPT108.fixed_length", key=key, declared=declared.summary(), place=self.place)
-        if wanted is not None and wanted > limit:
+    def length(self, data_type: LogicalType, prefix: str) -> int:
+        own_length = self.value(prefix, "length")
+        if data_type.root not in _LENGTHS:
+            return own_length if own_length is not None else _DEFAULT_SIZE
+        key, limit = prefix + "length", data_type.length or 1
+        if own_length is not None and data_type.root in ("CHAR", "BINARY"):
+            raise OptionError("OPT108.fixed_length", key=key, declared=data_type.summary(), place=self.place)
+        if own_length is not None and own_length > limit:
             raise OptionError(
-                "OPT108.too_long", key=key, wanted=wanted, declared=declared.summary(), limit=limit, place=self.place
+                "OPT108.too_long",
+                key=key,
+                wanted=own_length,
+                declared=data_type.summary(),
+                limit=limit,
+                place=self.place,
             )
-        if declared.root in ("CHAR", "BINARY"):
+        if data_type.root in ("CHAR", "BINARY"):
             return limit
-        return min(_DEFAULT_LENGTH, limit) if wanted is None else int(wanted)
+        return min(_DEFAULT_LENGTH, limit) if own_length is None else int(own_length)
 
 
 def column_plans(
@@ -239,7 +244,7 @@ def column_plans(
             do not go with the column; CatalogError: CAT102, for a type that cannot be made.
     """
     planner = _Planner(options, place)
-    plans = tuple(planner.plan(declared, f"fields.{name}.") for name, declared in fields)
+    plans = tuple(planner.plan(data_type, f"fields.{name}.") for name, data_type in fields)
     for key in planner.options:
         if key not in planner.known:
             raise OptionError(

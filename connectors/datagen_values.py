@@ -66,22 +66,22 @@ def _series(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
     return series
 
 
-def _sequence(declared: LogicalType, rows: _Words, first: int) -> pl.Series:
+def _sequence(data_type: LogicalType, rows: _Words, first: int) -> pl.Series:
     numbers = pl.Series(rows.astype(np.int64) + first)
-    if declared.is_string:
+    if data_type.is_string:
         return numbers.cast(pl.String)
-    if declared.root == "DECIMAL":
+    if data_type.root == "DECIMAL":
         return build_series(
             "",
-            [fit_decimal(Decimal(n), declared.precision or 10, declared.scale or 0) for n in numbers.to_list()],
-            declared,
+            [fit_decimal(Decimal(n), data_type.precision or 10, data_type.scale or 0) for n in numbers.to_list()],
+            data_type,
         )
-    return numbers.cast(declared.polars())
+    return numbers.cast(data_type.polars())
 
 
 def _values(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
-    declared, words = plan.declared, _random(rows, salt)
-    root = declared.root
+    data_type, words = plan.declared, _random(rows, salt)
+    root = data_type.root
     if root == "BOOLEAN":
         return pl.Series((words & np.uint64(1)).astype(bool))
     if isinstance(plan.low, int):
@@ -89,7 +89,7 @@ def _values(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
     if isinstance(plan.low, float):
         share = _unit(words)
         values = plan.low * (1 - share) + plan.high * share
-        return pl.Series(values).cast(declared.polars())
+        return pl.Series(values).cast(data_type.polars())
     if isinstance(plan.low, Decimal):
         return _decimals(plan, words)
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
@@ -98,13 +98,13 @@ def _values(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
         return pl.Series([now // _DAY] * len(rows), dtype=pl.Int32).cast(pl.Date)
     if root == "TIME_WITHOUT_TIME_ZONE":
         return pl.Series([now % _DAY * 1_000_000] * len(rows), dtype=pl.Int64).cast(pl.Time)
-    if declared.is_timestamp:
+    if data_type.is_timestamp:
         past = (_unit(words) * plan.max_past).astype(np.int64)
-        return pl.Series((now - past) * _PER_MILLI[declared.time_unit()]).cast(declared.polars())
+        return pl.Series((now - past) * _PER_MILLI[data_type.time_unit()]).cast(data_type.polars())
     if root == "ROW":
         parts = [
             _series(part, rows, _salt(salt, i), now).alias(f.name)
-            for i, (part, f) in enumerate(zip(plan.parts, declared.fields, strict=True))
+            for i, (part, f) in enumerate(zip(plan.parts, data_type.fields, strict=True))
         ]
         return pl.DataFrame(parts).to_struct()
     return _collections(plan, rows, salt, now)
@@ -118,12 +118,12 @@ def _integers(plan: ColumnPlan, words: _Words) -> pl.Series:
 
 
 def _decimals(plan: ColumnPlan, words: _Words) -> pl.Series:
-    declared = plan.declared
-    scale = declared.scale or 0
+    data_type = plan.declared
+    scale = data_type.scale or 0
     low = int(plan.low.scaleb(scale, _WIDE))
     span = int(plan.high.scaleb(scale, _WIDE)) - low + 1
     values = [Decimal(low + int(w) * span // (1 << 64)).scaleb(-scale, _WIDE) for w in words.tolist()]
-    return build_series("", values, declared)
+    return build_series("", values, data_type)
 
 
 def _texts(plan: ColumnPlan, rows: _Words, salt: int) -> pl.Series:
@@ -137,9 +137,9 @@ def _texts(plan: ColumnPlan, rows: _Words, salt: int) -> pl.Series:
     lengths = np.full(count, length, np.int64)
     if plan.variable:
         lengths = (_random(rows, _salt(salt, -3)) % np.uint64(length)).astype(np.int64) + 1
-    kept = data[:, :length][np.arange(length) < lengths[:, None]]
+    letters = data[:, :length][np.arange(length) < lengths[:, None]]
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(letters))]
     array = pa.Array.from_buffers(pa.large_binary() if binary else pa.large_string(), count, buffers)
     series = pl.from_arrow(array)
     assert isinstance(series, pl.Series)

@@ -275,16 +275,16 @@ def _joined(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The frames of a file, put together up to :data:`_FRAME_BYTES`: what follows costs less for large ones."""
     import polars as pl
 
-    held: list[pl.DataFrame] = []
+    waiting: list[pl.DataFrame] = []
     size = 0.0
     for frame in frames:
-        held.append(frame)
+        waiting.append(frame)
         size += frame.estimated_size()
         if size >= _FRAME_BYTES:
-            yield pl.concat(held, rechunk=True)
-            held, size = [], 0.0
-    if held:
-        yield pl.concat(held, rechunk=True)
+            yield pl.concat(waiting, rechunk=True)
+            waiting, size = [], 0.0
+    if waiting:
+        yield pl.concat(waiting, rechunk=True)
 
 
 _FOR_EVER = 1 << 60
@@ -315,9 +315,9 @@ class _LookedUp(Lookup):
         files = sorted(table_files(self.path), key=lambda file: file.path.split("/"))
         stamp = tuple((file.path, file.version, file.size) for file in files)
         key = (self.path, repr(self.decoder), self.reload)
-        known = _loaded.get(key)
-        if known is not None and (known[1] == stamp or now - known[0] < self.reload):
-            return known[2]
+        cached = _loaded.get(key)
+        if cached is not None and (cached[1] == stamp or now - cached[0] < self.reload):
+            return cached[2]
         frames = [f for p in files for f in self.decoder.read(p.path)]
         if not frames:
             raise RunError("RUN025", name=self.name)
@@ -350,23 +350,24 @@ class _Folder(Sink):
         Staging.at(self.folder, self.uid).begin()
 
     def prepare(self, epoch: int) -> None:
-        expected, folder = self.ledger.expected(self.folder), f"the folder {shown(self.folder)}"
+        last_epoch, folder = self.ledger.expected(self.folder), f"the folder {shown(self.folder)}"
         staging = Staging.at(self.folder, self.uid)
 
-        def check(found: Mark | None) -> None:
+        def check(last_mark: Mark | None) -> None:
             def refuse(how: EpochOrder) -> RunError | None:
                 if how is not EpochOrder.LOST:
-                    return refusal(how, folder, found, epoch, expected)
+                    return refusal(how, folder, last_mark, epoch, last_epoch)
                 self.ledger.tell(
-                    f"{folder} has lost what this job wrote up to micro-batch {expected}; the job goes on with {epoch}"
+                    f"{folder} has lost what this job wrote up to micro-batch {last_epoch}; "
+                    f"the job continues with {epoch}"
                 )
                 self.ledger.noted = None
                 return None
 
             def others() -> str | None:
-                return written_before(folder, keyed=False) if staging.others() else None
+                return written_before(folder, has_key=False) if staging.others() else None
 
-            self.ledger.is_done(epoch, found, self.folder, refuse, others)
+            self.ledger.is_done(epoch, last_mark, self.folder, refuse, others)
 
         staging.clean(epoch, check)
 

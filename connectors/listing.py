@@ -87,15 +87,15 @@ def table_files(path: str, regex: str | None = None) -> list[FileEntry]:
     try:
         if local is not None:
             checked(local)
-            found = list(_local_files(absolute(local)))
+            entries = list(_local_files(absolute(local)))
         else:
             with reached():
-                found = _remote_files(path)
+                entries = _remote_files(path)
     except (OSError, ValueError) as error:
         if local is not None and isinstance(error, FileNotFoundError):
             return []
         raise _unlistable(path, error) from error
-    return found if regex is None else [entry for entry in found if matches(entry.path, regex)]
+    return entries if regex is None else [entry for entry in entries if matches(entry.path, regex)]
 
 
 def matches(path: str, regex: str) -> bool:
@@ -147,18 +147,18 @@ def _remote_files(path: str) -> list[FileEntry]:
         except FileNotFoundError:
             return []
         return list(_visible(url, inner, infos, {}))
-    committed = committed_epochs(fs, inner)
+    epochs = committed_epochs(fs, inner)
     strangers: set[str] = set()
     while True:
         infos = find_files(fs, inner)
         uids = {part[1] for name in infos if (part := _PART.fullmatch(posixpath.basename(name)))}
         # A sink that has begun since, or whose table is a folder further up: its files are listed again when it is
         # known what they were a part of before.
-        fresh = _found(fs, inner, uids - committed.keys() - strangers)
+        fresh = _found(fs, inner, uids - epochs.keys() - strangers)
         strangers |= uids - fresh.keys()
         if not fresh:
-            return list(_visible(url, inner, infos, committed))
-        committed |= fresh
+            return list(_visible(url, inner, infos, epochs))
+        epochs |= fresh
 
 
 def _walk(fs: Any, inner: str) -> Iterator[dict[str, Any]]:
@@ -170,18 +170,18 @@ def _walk(fs: Any, inner: str) -> Iterator[dict[str, Any]]:
             yield from _walk(fs, info["name"].rstrip("/"))
 
 
-def _visible(url: str, inner: str, infos: dict[str, Any], committed: dict[str, int]) -> Iterator[FileEntry]:
+def _visible(url: str, inner: str, infos: dict[str, Any], epochs: dict[str, int]) -> Iterator[FileEntry]:
     for name, info in infos.items():
         below = name[len(inner) :]
         if "/." in below or "/_" in below or name.endswith("/"):
             continue
-        if committed and (part := _PART.fullmatch(posixpath.basename(name))):
-            epoch = committed.get(part[1])
+        if epochs and (part := _PART.fullmatch(posixpath.basename(name))):
+            epoch = epochs.get(part[1])
             if epoch is not None and int(part[2]) > epoch:
                 continue
-        changed = modified(info)
-        version = info.get("ETag") or info.get("etag") or info.get("generation") or changed
-        yield FileEntry(url + below, int(info.get("size") or 0), changed, version)
+        changed_at = modified(info)
+        version = info.get("ETag") or info.get("etag") or info.get("generation") or changed_at
+        yield FileEntry(url + below, int(info.get("size") or 0), changed_at, version)
 
 
 def committed_epochs(fs: Any, folder: str) -> dict[str, int]:
@@ -213,12 +213,12 @@ def epoch_of(note: bytes) -> int:
 
 def _found(fs: Any, folder: str, uids: set[str]) -> dict[str, int]:
     """What sinks have committed to a folder, or to the nearest folder above it that they write to."""
-    found: dict[str, int] = {}
+    epochs: dict[str, int] = {}
     while uids and folder.strip("/"):
-        found |= {uid: epoch for uid, epoch in committed_epochs(fs, folder).items() if uid in uids}
-        uids = uids - found.keys()
+        epochs |= {uid: epoch for uid, epoch in committed_epochs(fs, folder).items() if uid in uids}
+        uids = uids - epochs.keys()
         folder = folder.rpartition("/")[0]
-    return found
+    return epochs
 
 
 def file_entries(path: str) -> list[FileEntry]:
@@ -227,10 +227,10 @@ def file_entries(path: str) -> list[FileEntry]:
     Raises:
         DataError: DATA104 when there is nothing at the path, DATA105 when it cannot be listed.
     """
-    found = table_files(path)
-    if not found and not _exists(path):
+    entries = table_files(path)
+    if not entries and not _exists(path):
         raise _missing(path)
-    return sorted(found, key=lambda e: natural_key(e.path))
+    return sorted(entries, key=lambda e: natural_key(e.path))
 
 
 def _exists(path: str) -> bool:
@@ -254,11 +254,12 @@ def _missing(path: str) -> DataError:
     return DataError("DATA104", path=path, place=Place(file=path), hint=nearest(name, siblings))
 
 
-def require_path(path: str, name: str, bounded: bool = True) -> None:
+def require_path(path: str, name: str, is_bounded: bool = True) -> None:
     """Checks that there is something at the path that the table ``name`` reads.
 
     Args:
-        bounded: whether it must be there now. On an object store, where no folder is empty, a folder to watch need not.
+        is_bounded: whether it must exist now. A folder to watch need not exist on an object store, which has no
+            empty folders.
 
     Raises:
         OptionError: OPT040.
@@ -269,7 +270,7 @@ def require_path(path: str, name: str, bounded: bool = True) -> None:
         there = os.path.exists(checked(local))
     elif scheme_of(path) in HADOOP:  # Spark lists it
         there = True
-    elif bounded:
+    elif is_bounded:
         there = _exists(path)
     else:
         there = True
@@ -317,4 +318,4 @@ def entries_in(text: bytes) -> list[FileEntry]:
     """The files in what :func:`listed` gave."""
     data = json.loads(text)
     root = data["root"]
-    return [FileEntry(root + below, size, modified) for below, size, modified in data["files"]]
+    return [FileEntry(root + below, size, modified_at) for below, size, modified_at in data["files"]]

@@ -188,16 +188,16 @@ class Partitioner:
             yield folder_of(partition, self.default_name), part.drop(names)
 
 
-def _value(name: str, text: str | None, declared: LogicalType, path: str) -> Any:
-    if text is None or declared.is_string:
+def _value(name: str, text: str | None, data_type: LogicalType, path: str) -> Any:
+    if text is None or data_type.is_string:
         return text
     from stateplan.functions.program import evaluate
 
     try:
-        return evaluate(_cast(Literal(STRING.not_null(), text), declared))
+        return evaluate(_cast(Literal(STRING.not_null(), text), data_type))
     except StateplanError:  # whatever a cast runs into: the text is no value of the type
         place = Place(file=path)
-        raise DataError("DATA106.folder", text=text, name=name, declared=declared.summary(), place=place) from None
+        raise DataError("DATA106.folder", text=text, name=name, declared=data_type.summary(), place=place) from None
 
 
 def _cast(value: Rex, target: LogicalType) -> Rex:

@@ -52,15 +52,15 @@ class Print(Connector):
     roles = (Role.SINK,)
     sink_abilities = frozenset({"Partitioning"})
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         mode = self.value(options, "changelog-mode")
-        return asked if mode is None else MODES[mode]
+        return changelog_mode if mode is None else MODES[mode]
 
     def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
         return options.get("changelog-mode") == "upsert-key-delete"
 
     def sink(self, table: SinkTable) -> Sink:
-        types = tuple(declared for _, declared in table.fields)
+        types = tuple(data_type for _, data_type in table.fields)
         return _Lines(types, table.options.get("print-identifier"), table.value("standard-error"))
 
 
@@ -96,7 +96,7 @@ def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str 
     from stateplan.common.values.codecs import codec
 
     prefix = f"{identifier}> " if identifier else ""
-    cells = [codec(declared).java(pl.col(column(i))).fill_null("null") for i, declared in enumerate(types)]
+    cells = [codec(data_type).java(pl.col(column(i))).fill_null("null") for i, data_type in enumerate(types)]
     body = (
         df.select(pl.concat_str(cells, separator=", ")).to_series()
         if cells

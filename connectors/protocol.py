@@ -77,14 +77,14 @@ class Table:
 
     def secret(self, key: str) -> Any:
         """The same with what references stand for. Raises as :func:`common.secrets.resolved` too."""
-        found = self.value(key)
-        return resolved(found, key) if isinstance(found, str) else found
+        text = self.value(key)
+        return resolved(text, key) if isinstance(text, str) else text
 
     def group(self, prefix: str) -> dict[str, str]:
         """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a
         row ``prefix*`` of the connector's options stands for. Raises as :func:`common.secrets.resolved`."""
-        found = {key: text for key, text in self.options.items() if key.startswith(prefix)}
-        return {key.removeprefix(prefix): resolved(text, key) for key, text in found.items()}
+        texts = {key: text for key, text in self.options.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): resolved(text, key) for key, text in texts.items()}
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class SourceTable(Table):
     @property
     def leaves_out(self) -> bool:
         """Whether fields of rows can be left out of what is read: :meth:`Format.leaves_out` of all its formats."""
-        given = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
-        formats = [(fmt, format_options(self.options, key)) for fmt, key in given if fmt is not None]
+        keyed_formats = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
+        formats = [(fmt, format_options(self.options, key)) for fmt, key in keyed_formats if fmt is not None]
         return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)
 
     def decoder(self) -> Decoder:
@@ -291,13 +291,13 @@ class RangeSource(Source[RangeSplit]):
     any_clock: bool = False
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[RangeSplit]]:
-        merged: list[AssignedSplit[RangeSplit]] = []
+        ranges: list[AssignedSplit[RangeSplit]] = []
         for row in sorted(batch.to_pylist(), key=lambda r: int(r["start"])):
-            if merged and merged[-1].split.stop == row["start"]:
-                merged[-1] = replace(merged[-1], split=replace(merged[-1].split, stop=row["stop"]))
+            if ranges and ranges[-1].split.stop == row["start"]:
+                ranges[-1] = replace(ranges[-1], split=replace(ranges[-1].split, stop=row["stop"]))
             else:
-                merged.append(AssignedSplit(RangeSplit(row["start"], row["stop"]), row["seq"], row["now"]))
-        return merged
+                ranges.append(AssignedSplit(RangeSplit(row["start"], row["stop"]), row["seq"], row["now"]))
+        return ranges
 
 
 class InstantSource(Source[InstantSplit]):
@@ -508,9 +508,9 @@ class Connector:
         """The row kinds that a table gives; asked without a format, or with :attr:`own_changes`."""
         return INSERT_ONLY
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
-        """The row kinds that a table takes of a query that gives ``asked``; asked as :meth:`source_mode`."""
-        return asked
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
+        """The row kinds that a table takes of a query that gives ``changelog_mode``; asked as :meth:`source_mode`."""
+        return changelog_mode
 
     def gives_key_deletes(self, options: Mapping[str, str]) -> bool:
         """Whether only the key is right in deleted rows that a table gives; asked as :meth:`source_mode`."""

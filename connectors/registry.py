@@ -144,14 +144,14 @@ class _Plugins(Generic[T]):
 
     def _load(self, point: EntryPoint, place: Place | None) -> T:
         try:
-            found = point.load()
-            made: T = found() if isinstance(found, type) else found
-            if not isinstance(made, self.base):
+            target = point.load()
+            plugin: T = target() if isinstance(target, type) else target
+            if not isinstance(plugin, self.base):
                 reason = f"{point.value} is no {self.base.__module__}.{self.base.__name__}"
-            elif getattr(made, "name", None) != point.name:
-                reason = f"{point.value} calls itself '{getattr(made, 'name', '')}'"
+            elif getattr(plugin, "name", None) != point.name:
+                reason = f"{point.value} calls itself '{getattr(plugin, 'name', '')}'"
             else:
-                return made
+                return plugin
         except Exception as error:  # whatever a package of somebody else does
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         package = _package(point)
@@ -161,11 +161,11 @@ class _Plugins(Generic[T]):
         """All that can be used, those of stateplan first."""
         for name in self.names():
             try:
-                found = self.find(name)
+                plugin = self.find(name)
             except OptionError:
                 continue
-            if found is not None:
-                yield found
+            if plugin is not None:
+                yield plugin
 
 
 def _package(point: EntryPoint) -> str:
@@ -339,13 +339,13 @@ def validate_table(
             its format cannot hold.
     """
     places = places or {}
-    connector, wanted = find_connector(options, places.get("connector", place)), _role(role)
-    _check_used_as(connector, wanted, place)
-    formats = _formats_of(connector, options, wanted, place, places)
-    checked = _Options(connector, wanted, options, formats, place, places)
-    notes = checked.check_each()
-    checked.check_together()
-    connector.check_role(options, wanted, place)
+    connector, table_role = find_connector(options, places.get("connector", place)), _role(role)
+    _check_used_as(connector, table_role, place)
+    formats = _formats_of(connector, options, table_role, place, places)
+    table_options = _Options(connector, table_role, options, formats, place, places)
+    notes = table_options.check_each()
+    table_options.check_together()
+    connector.check_role(options, table_role, place)
     if schema is not None:
         _check_schema(options, connector, formats, schema, place)
         both = formats[connector.format_key(options)], formats.get(connector.key_format or "")
@@ -353,17 +353,17 @@ def validate_table(
     return tuple(notes)
 
 
-def _check_used_as(connector: Connector, wanted: Role, place: Place | None) -> None:
+def _check_used_as(connector: Connector, table_role: Role, place: Place | None) -> None:
     """Raises CatalogError CAT101 for a connector that cannot be read, or not be written."""
-    if wanted in connector.roles:
+    if table_role in connector.roles:
         return
-    able = [c.name for c in _connectors.loadable() if wanted in c.roles]
-    verb, other = ("read", "write to") if wanted is Role.SOURCE else ("written to", "read")
+    able = [c.name for c in _connectors.loadable() if table_role in c.roles]
+    verb, other = ("read", "write to") if table_role is Role.SOURCE else ("written to", "read")
     raise CatalogError(
         "CAT101",
         name=connector.name,
         verb=verb,
-        role=wanted,
+        role=table_role,
         able=able,
         only=connector.roles[0],
         other=other,
@@ -372,14 +372,14 @@ def _check_used_as(connector: Connector, wanted: Role, place: Place | None) -> N
 
 
 def _formats_of(
-    connector: Connector, options: Mapping[str, str], wanted: Role, place: Place | None, places: Mapping[str, Place]
+    connector: Connector, options: Mapping[str, str], table_role: Role, place: Place | None, places: Mapping[str, Place]
 ) -> dict[str, Format | None]:
     """The formats of a table, by the option that names each. Raises as :func:`find_format`."""
-    named = connector.format_key(options)
-    formats = {named: find_format(options, wanted, places.get(named, place))}
+    format_key = connector.format_key(options)
+    formats = {format_key: find_format(options, table_role, places.get(format_key, place))}
     if connector.key_format is not None:
         there = places.get(connector.key_format, place)
-        formats[connector.key_format] = find_key_format(options, wanted, there)
+        formats[connector.key_format] = find_key_format(options, table_role, there)
     return formats
 
 
@@ -388,7 +388,7 @@ class _Options:
 
     Args:
         connector: of the table.
-        wanted: what it is used as.
+        table_role: what it is used as.
         options: as written.
         formats: of the table, by the option that names each.
         place: where the table, or its use, is written.
@@ -398,23 +398,23 @@ class _Options:
     def __init__(
         self,
         connector: Connector,
-        wanted: Role,
+        table_role: Role,
         options: Mapping[str, str],
         formats: Mapping[str, Format | None],
         place: Place | None,
         places: Mapping[str, Place],
     ) -> None:
         self.connector = connector
-        self.wanted = wanted
+        self.wanted = table_role
         self.options = options
         self.formats = formats
         self.place = place
         self.places = places
         self.format = formats[connector.format_key(options)]
         self.known: dict[str, Option] = {o.key: o for o in connector.options}
-        for key, found in formats.items():
-            if found is not None:
-                self.known |= {f"{key.removesuffix('format')}{found.name}.{o.key}": o for o in found.options}
+        for key, fmt in formats.items():
+            if fmt is not None:
+                self.known |= {f"{key.removesuffix('format')}{fmt.name}.{o.key}": o for o in fmt.options}
 
     def check_each(self) -> list[str]:
         """Checks every option by itself; notes for the user. Raises OptionError OPT104, OPT105, OPT107, OPT124."""
@@ -436,20 +436,22 @@ class _Options:
 
     def _unknown(self, key: str, there: Place | None) -> OptionError:
         """An option that nobody knows, with those that are of use."""
-        fmt, known = self.format, self.known
+        fmt, known_options = self.format, self.known
         owner = f"connector '{self.connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
-        near = nearest(key, [*known, *(("format",) if fmt else ())])
-        useful = {k for k, o in known.items() if o.role in (self.wanted, Role.BOTH) and not (o.no_effect or o.refused)}
-        expected = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
-        return OptionError("OPT104", key=key, owner=owner, place=there, expected=expected, hint=near)
+        near = nearest(key, [*known_options, *(("format",) if fmt else ())])
+        useful = {
+            k for k, o in known_options.items() if o.role in (self.wanted, Role.BOTH) and not (o.no_effect or o.refused)
+        }
+        expectation = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
+        return OptionError("OPT104", key=key, owner=owner, place=there, expected=expectation, hint=near)
 
     def check_together(self) -> None:
         """Raises OptionError OPT106 for options that exclude each other, OPT101 for one that is missing."""
-        options, known = self.options, self.known
+        options, known_options = self.options, self.known
         for one, other in _exclusive(self.formats):
-            if all(k in options and parse_value(known[k], options[k], k) is not False for k in (one, other)):
+            if all(k in options and parse_value(known_options[k], options[k], k) is not False for k in (one, other)):
                 raise OptionError("OPT106.both", one=one, other=other, place=self.place)
-        for key, option in known.items():
+        for key, option in known_options.items():
             if option.required and key not in options:
                 raise OptionError(
                     "OPT101",
@@ -463,9 +465,9 @@ class _Options:
 
 def _exclusive(formats: Mapping[str, Format | None]) -> Iterator[tuple[str, str]]:
     """Pairs of options of the formats that a table cannot have both, by the option that names each format."""
-    for key, found in formats.items():
+    for key, fmt in formats.items():
         prefix = key.removesuffix("format")
-        for one, other in found.exclusive if found is not None else ():
+        for one, other in fmt.exclusive if fmt is not None else ():
             yield prefix + one, prefix + other
 
 
@@ -477,10 +479,10 @@ def _check_schema(
     place: Place | None,
 ) -> None:
     connector.check_schema(options, schema, place)
-    for key, found in formats.items():
-        held = connector.formatted_fields(options, schema, key)
-        if found is not None and held is not None:
-            found.check_columns(format_options(options, key), held, place)
+    for key, row_format in formats.items():
+        format_fields = connector.formatted_fields(options, schema, key)
+        if row_format is not None and format_fields is not None:
+            row_format.check_columns(format_options(options, key), format_fields, place)
     fmt = next(iter(formats.values()))
     for name, _ in schema:
         if name in connector.reserved:
@@ -510,10 +512,10 @@ def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
     return connector.source_mode(options) if fmt is None else fmt.source_mode(own)
 
 
-def sink_changelog_mode(options: Mapping[str, str], asked: ChangelogMode = RETRACT) -> ChangelogMode:
-    """The row kinds a table takes when it is written to, of a query that gives ``asked``."""
+def sink_changelog_mode(options: Mapping[str, str], changelog_mode: ChangelogMode = RETRACT) -> ChangelogMode:
+    """The row kinds a table takes when it is written to, of a query that gives ``changelog_mode``."""
     connector, fmt, own = _speaks(options, Role.SINK)
-    return connector.sink_mode(options, asked) if fmt is None else fmt.sink_mode(own, asked)
+    return connector.sink_mode(options, changelog_mode) if fmt is None else fmt.sink_mode(own, changelog_mode)
 
 
 def source_gives_key_deletes(options: Mapping[str, str]) -> bool:
@@ -549,5 +551,5 @@ def partitions_of(options: Mapping[str, str], partition_keys: Sequence[str]) -> 
 def default_partition(options: Mapping[str, str]) -> str:
     """What stands for NULL in the name of a partition of a table."""
     connector, key = find_connector(options), "partition.default-name"
-    named = any(option.key == key for option in connector.options)
-    return str(connector.value(options, key)) if named else "NULL"
+    has_option = any(option.key == key for option in connector.options)
+    return str(connector.value(options, key)) if has_option else "NULL"

@@ -41,10 +41,10 @@ _taken: ContextVar[list[Reject] | None] = ContextVar("rejects", default=None)
 @contextmanager
 def collecting() -> Iterator[list[Reject]]:
     """Collects what formats skip in this context."""
-    found: list[Reject] = []
-    token = _taken.set(found)
+    rejects: list[Reject] = []
+    token = _taken.set(rejects)
     try:
-        yield found
+        yield rejects
     finally:
         _taken.reset(token)
 
@@ -56,17 +56,17 @@ def is_collecting() -> bool:
 
 def reject(error: DataError, data: bytes) -> None:
     """Notes input that is skipped because of an error, whose place says where it is."""
-    taken = _taken.get()
-    if taken is not None:
+    rejects = _taken.get()
+    if rejects is not None:
         place = error.place or Place()
-        taken.append(Reject(error.message, data, place.file, place.line))
+        rejects.append(Reject(error.message, data, place.file, place.line))
 
 
-def pass_on(found: Iterable[Reject]) -> None:
+def pass_on(rejects: Iterable[Reject]) -> None:
     """Notes what was collected elsewhere."""
-    taken = _taken.get()
-    if taken is not None:
-        taken.extend(found)
+    collection = _taken.get()
+    if collection is not None:
+        collection.extend(rejects)
 
 
 ERRORS = ".errors.table"

@@ -129,7 +129,7 @@ class ReplayTable(InstantSource):
         """Of the frames."""
         import polars as pl
 
-        schema = {column(i): declared.polars() for i, (_, declared) in enumerate(self.columns)}
+        schema = {column(i): data_type.polars() for i, (_, data_type) in enumerate(self.columns)}
         return schema if schema and not self.changes else {**schema, KIND: pl.Int8()}
 
 

@@ -47,13 +47,13 @@ def index_of(
 ) -> ReplayIndex:
     """The index of the table ``key``, read when this process does not have it yet or a file has changed."""
     entries = tuple(file_entries(path))
-    found = _indexes.get(key)
-    if found is None or found.entries != entries:
-        found = _read(entries, schema, decoder)
+    index = _indexes.get(key)
+    if index is None or index.entries != entries:
+        index = _read(entries, schema, decoder)
         while len(_indexes) >= _KEPT_TABLES:
             _indexes.pop(next(iter(_indexes)))
-        _indexes[key] = found
-    return found
+        _indexes[key] = index
+    return index
 
 
 def _read(entries: tuple[FileEntry, ...], schema: Mapping[str, pl.DataType], decoder: StampedDecoder) -> ReplayIndex:

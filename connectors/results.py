@@ -34,15 +34,15 @@ class ResultChannel:
     """Frames of changes between a job, which puts them in, and one reader.
 
     Args:
-        buffered: rows that wait for the reader before the job has to.
+        buffer_rows: rows that wait for the reader before the job has to.
 
     Attributes:
         id: names it for the sink.
     """
 
-    def __init__(self, buffered: int = BUFFERED_ROWS) -> None:
+    def __init__(self, buffer_rows: int = BUFFERED_ROWS) -> None:
         self.id = secrets.token_hex(16)  # whoever knew it could write rows
-        self._buffered = buffered
+        self._buffered = buffer_rows
         self._frames: deque[pl.DataFrame] = deque()
         self._rows = self._bytes = 0
         self._changed = threading.Condition()

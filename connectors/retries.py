@@ -69,16 +69,16 @@ class Again:
         """
         import polars as pl
 
-        found = read(keys)
+        matches = read(keys)
         missing = keys.filter(pl.all_horizontal(pl.all().is_not_null())) if keys.columns else keys
         for _ in range(self.attempts):
-            missing = self._without_rows(missing, found, now)
+            missing = self._without_rows(missing, matches, now)
             if not missing.height:
                 break
             pause(self.delay)
             more = read(missing).join(missing, on=missing.columns, how="semi")
-            found = pl.concat([found.join(missing, on=missing.columns, how="anti"), more])
-        return found
+            matches = pl.concat([matches.join(missing, on=missing.columns, how="anti"), more])
+        return matches
 
     def _without_rows(self, keys: pl.DataFrame, rows: pl.DataFrame, now: int) -> pl.DataFrame:
         return keys.join(self.accepted(rows, now), on=keys.columns, how="anti") if keys.columns else keys.clear()

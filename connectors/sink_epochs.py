@@ -83,21 +83,21 @@ class EpochOrder(Enum):
     """It has none, and the job has written some."""
 
 
-def compare_epochs(found: Mark | None, hand: Mark, expected: int | None) -> EpochOrder:
+def compare_epochs(last_mark: Mark | None, hand: Mark, expected_epoch: int | None) -> EpochOrder:
     """Compares what a system has with what is written next.
 
     Args:
-        found: the last micro-batch that the system has; None for none.
+        last_mark: the last micro-batch that the system has; None for none.
         hand: the one that is about to be written.
-        expected: number of the last one that the checkpoint knows the system to have had; None for none.
+        expected_epoch: number of the last one that the checkpoint knows the system to have had; None for none.
     """
-    if found is None:
-        return EpochOrder.NEW if expected is None or expected < 0 else EpochOrder.LOST
-    if found.epoch > hand.epoch:
+    if last_mark is None:
+        return EpochOrder.NEW if expected_epoch is None or expected_epoch < 0 else EpochOrder.LOST
+    if last_mark.epoch > hand.epoch:
         return EpochOrder.AHEAD
-    if found.epoch < hand.epoch:
-        return EpochOrder.BEHIND if expected is not None and found.epoch < expected else EpochOrder.NEW
-    return EpochOrder.OTHER if found.input and hand.input and found.input != hand.input else EpochOrder.DONE
+    if last_mark.epoch < hand.epoch:
+        return EpochOrder.BEHIND if expected_epoch is not None and last_mark.epoch < expected_epoch else EpochOrder.NEW
+    return EpochOrder.OTHER if last_mark.input and hand.input and last_mark.input != hand.input else EpochOrder.DONE
 
 
 class Ledger:
@@ -134,13 +134,13 @@ class Ledger:
 
     def told(self) -> list[str]:
         """What is to be told since the last call."""
-        said, self._said = self._said, []
-        return said
+        sentences, self._said = self._said, []
+        return sentences
 
     def is_done(
         self,
         epoch: int,
-        found: Mark | None,
+        last_mark: Mark | None,
         place: str,
         refuse: Callable[[EpochOrder], StateplanError | None],
         others: Callable[[], str | None] = lambda: None,
@@ -149,7 +149,7 @@ class Ledger:
 
         Args:
             epoch: of the micro-batch.
-            found: the last one that the system has; None for none.
+            last_mark: the last one that the system has; None for none.
             place: of its table.
             refuse: the error for a standing other than NEW and DONE; None for one that is no error here, which counts
                 as NEW.
@@ -159,17 +159,17 @@ class Ledger:
         Raises:
             StateplanError: what ``refuse`` gives.
         """
-        how = compare_epochs(found, self.hand(epoch), self.expected(place))
+        how = compare_epochs(last_mark, self.hand(epoch), self.expected(place))
         error = None if how in (EpochOrder.NEW, EpochOrder.DONE) else refuse(how)
         if error is not None:
             raise error
-        if epoch == 0 and found is None and self.input and not self.asked:
+        if epoch == 0 and last_mark is None and self.input and not self.asked:
             sentence = others()
             if sentence is not None:
                 self.tell(sentence)
         self.asked = True
-        if found is not None:
-            self.note(place, found.epoch)
+        if last_mark is not None:
+            self.note(place, last_mark.epoch)
         return how is EpochOrder.DONE
 
 
@@ -181,11 +181,11 @@ class LedgerOwner:
         """On the driver: which micro-batch is in hand, and which one the system must have. A sink whose system notes
         micro-batches asks it in :meth:`prepare` or :meth:`commit`, and so refuses one that has other micro-batches than
         the checkpoint."""
-        made = self.__dict__.get("_ledger")
-        if not isinstance(made, Ledger):
-            made = Ledger()
-            object.__setattr__(self, "_ledger", made)  # sinks may be frozen
-        return made
+        ledger = self.__dict__.get("_ledger")
+        if not isinstance(ledger, Ledger):
+            ledger = Ledger()
+            object.__setattr__(self, "_ledger", ledger)  # sinks may be frozen
+        return ledger
 
     @property
     def noted(self) -> SinkEpoch | None:
@@ -202,39 +202,39 @@ def statement_of(uid: str) -> str:
     return uid.rpartition("-")[0]
 
 
-def is_of_other_checkpoint(found: str, uid: str) -> bool:
+def is_of_other_checkpoint(other_uid: str, uid: str) -> bool:
     """Whether an id is that of the sink ``uid`` with another checkpoint."""
-    return found != uid and statement_of(found) == statement_of(uid) != ""
+    return other_uid != uid and statement_of(other_uid) == statement_of(uid) != ""
 
 
-def written_before(what: str, keyed: bool) -> str:
+def written_before(what: str, has_key: bool) -> str:
     """What is told where a statement has written with another checkpoint, such as one that was removed.
 
     Args:
         what: it has written to, such as "the folder /data/out".
-        keyed: whether a row replaces the one with its key.
+        has_key: whether a row replaces the one with its key.
     """
     then = (
         "A row replaces the one with its key, and rows whose keys do not come again stay"
-        if keyed
+        if has_key
         else "Rows of the same input are there twice from now on, unless the earlier ones were removed"
     )
     return f"this statement has written to {what} with another checkpoint before. {then}"
 
 
-def refusal(how: EpochOrder, what: str, found: Mark | None, epoch: int, expected: int | None) -> RunError:
+def refusal(how: EpochOrder, what: str, last_mark: Mark | None, epoch: int, expected_epoch: int | None) -> RunError:
     """The error for a standing other than NEW and DONE, of a system without an error of its own.
 
     Args:
         how: the standing.
         what: is written to, such as "the folder /data/out".
-        found: the last micro-batch that it has.
+        last_mark: the last micro-batch that it has.
         epoch: of the micro-batch in hand.
-        expected: the last one that it must have.
+        expected_epoch: the last one that it must have.
     """
     code = {EpochOrder.AHEAD: "RUN002", EpochOrder.OTHER: "RUN002.other"}.get(how, "RUN002.behind")
-    last = "none" if found is None else found.epoch
-    return RunError(code, what=what, found=last, epoch=epoch, noted=expected)
+    last = "none" if last_mark is None else last_mark.epoch
+    return RunError(code, what=what, found=last, epoch=epoch, noted=expected_epoch)
 
 
 def _digest(place: str) -> str:

@@ -95,11 +95,11 @@ class Staging(ABC):
             What :meth:`commit` wants of them: their places within the folder.
         """
         name = part_name(self.uid, batch_id, part, extension)
-        placed = {posixpath.join(folder, name): data for folder, data in files.items()}
+        data_by_place = {posixpath.join(folder, name): data for folder, data in files.items()}
         with self._writing():
             if not self._exists(self._marker(batch_id)):
-                self._write_all({f"{self._batch(batch_id)}/{place}": data for place, data in placed.items()})
-        return list(placed)
+                self._write_all({f"{self._batch(batch_id)}/{place}": data for place, data in data_by_place.items()})
+        return list(data_by_place)
 
     def commit(self, batch_id: int, names: Sequence[str], read: str = "") -> None:
         """Makes the staged files of a micro-batch visible: all of them or, after a failure and :meth:`clean`, none.
@@ -117,9 +117,9 @@ class Staging(ABC):
         with self._writing():
             again = self._exists(self._marker(batch_id))
             if not again:
-                staged = self._staged(batch_id, names)
+                staged_names = self._staged(batch_id, names)
                 for name in names:
-                    if name not in staged:
+                    if name not in staged_names:
                         folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden)}/{batch_id}"
                         raise RunError("RUN152", path=shown(self.path), folder=folder, file=name)
                 self._decide(batch_id, json.dumps({"input": read, "files": list(names)}).encode())
@@ -193,10 +193,10 @@ class Staging(ABC):
         damaged."""
         marker = self._marker(batch_id)
         try:
-            found = json.loads(self._fs.cat_file(marker))
-            if isinstance(found, list):  # an earlier version wrote the files alone
-                found = {"input": "", "files": found}
-            return str(found["input"]), [str(name) for name in found["files"]]
+            decision = json.loads(self._fs.cat_file(marker))
+            if isinstance(decision, list):  # an earlier version wrote the files alone
+                decision = {"input": "", "files": decision}
+            return str(decision["input"]), [str(name) for name in decision["files"]]
         except (ValueError, KeyError, TypeError) as cause:
             raise RunError("RUN002.damaged", file=marker, why=cause) from cause
 
@@ -225,7 +225,7 @@ class Staging(ABC):
         """Those of ``names`` that are staged."""
 
     @abstractmethod
-    def _decide(self, batch_id: int, listed: bytes) -> None:
+    def _decide(self, batch_id: int, content: bytes) -> None:
         """Writes the marker of a batch, at once."""
 
     @abstractmethod
@@ -269,9 +269,9 @@ class _Moved(Staging):
     def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
         return {name for name in names if self._exists(f"{self._batch(batch_id)}/{name}")}
 
-    def _decide(self, batch_id: int, listed: bytes) -> None:
+    def _decide(self, batch_id: int, content: bytes) -> None:
         marker = self._marker(batch_id)
-        self._write(marker + ".tmp", listed)
+        self._write(marker + ".tmp", content)
         self._move(marker + ".tmp", marker)
 
     def _move(self, source: str, target: str) -> None:
@@ -280,11 +280,11 @@ class _Moved(Staging):
     def _finish(self, batch_id: int, again: bool) -> None:
         # All files were there before the marker was: what is not has been moved.
         for name in self._decided(batch_id)[1]:
-            staged = f"{self._batch(batch_id)}/{name}"
-            if self._exists(staged):
+            staged_file = f"{self._batch(batch_id)}/{name}"
+            if self._exists(staged_file):
                 if "/" in name:
                     self._make(posixpath.dirname(f"{self._folder}/{name}"))
-                self._move(staged, f"{self._folder}/{name}")
+                self._move(staged_file, f"{self._folder}/{name}")
         if self._exists(self._batch(batch_id)):
             self._remove([str(batch_id)])
 
@@ -310,9 +310,9 @@ class _Local(_Moved):
         return os.listdir(checked(self._hidden)) if os.path.exists(self._hidden) else []
 
     def _remove(self, entries: Iterable[str]) -> None:
-        hidden = checked(self._hidden)
+        hidden_folder = checked(self._hidden)
         for entry in entries:
-            path = f"{hidden}/{entry}"
+            path = f"{hidden_folder}/{entry}"
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             else:
@@ -344,8 +344,8 @@ class _Copied(Staging):
         return [path[len(self._hidden) + 1 :] for path in find_files(self._fs, self._hidden)]
 
     def _committers(self) -> Iterator[str]:
-        found = find_files(self._fs, f"{self._folder}/{COMMITTED}")
-        yield from (posixpath.basename(path).removesuffix(".json") for path in found)
+        markers = find_files(self._fs, f"{self._folder}/{COMMITTED}")
+        yield from (posixpath.basename(path).removesuffix(".json") for path in markers)
 
     def _remove(self, entries: Iterable[str]) -> None:
         paths = [f"{self._hidden}/{entry}" for entry in entries]
@@ -359,14 +359,14 @@ class _Copied(Staging):
         folder = self._batch(batch_id)
         return {path[len(folder) + 1 :] for path in find_files(self._fs, folder)}
 
-    def _decide(self, batch_id: int, listed: bytes) -> None:
-        self._write(self._marker(batch_id), listed)
+    def _decide(self, batch_id: int, content: bytes) -> None:
+        self._write(self._marker(batch_id), content)
 
     def _finish(self, batch_id: int, again: bool) -> None:
         names = self._decided(batch_id)[1]
         if again:  # what is staged no more is in its place
-            staged = self._staged(batch_id, names)
-            names = [name for name in names if name in staged]
+            staged_names = self._staged(batch_id, names)
+            names = [name for name in names if name in staged_names]
         self._fs.copy([f"{self._batch(batch_id)}/{n}" for n in names], [f"{self._folder}/{n}" for n in names])
         self._note(batch_id)
 

@@ -81,8 +81,8 @@ class AggregateFunction:
         if len(types) < self.min_operands or (self.max_operands >= 0 and len(types) > self.max_operands):
             raise wrong_count(self.name, len(types), self.signature, place)
         if "ANY" not in self.takes and any(family(t) not in self.takes for t in types):
-            shown = ", ".join(t.summary() for t in types)
-            raise SqlError("SQL203", name=self.name, types=shown, place=place, expected=self.signature)
+            type_texts = ", ".join(t.summary() for t in types)
+            raise SqlError("SQL203", name=self.name, types=type_texts, place=place, expected=self.signature)
         result = self.returns(types)
         if self.never_null:
             return result.not_null()

@@ -44,11 +44,11 @@ def _is_interval(rex: Rex) -> bool:
 
 
 def _wrong(name: str, operands: Sequence[Rex], place: Place | None) -> SqlError:
-    shown = ", ".join(o.type.summary() for o in operands)
+    type_texts = ", ".join(o.type.summary() for o in operands)
     return SqlError(
         "SQL203",
         name=name,
-        types=shown,
+        types=type_texts,
         place=place,
         expected="two numbers, a date or time and an interval, or two intervals of one kind",
     )
@@ -62,8 +62,8 @@ def _interval_merge(a: LogicalType, b: LogicalType) -> LogicalType:
     """``DAY(2)`` and ``HOUR`` give ``DAY(2) TO HOUR``."""
     order = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
     parts = [p for t in (a, b) for p in (t.resolution or "").split(" TO ")]
-    ranked = sorted(parts, key=lambda p: order.index(p.split("(")[0].strip()))
-    first, last = ranked[0], ranked[-1]
+    sorted_units = sorted(parts, key=lambda p: order.index(p.split("(")[0].strip()))
+    first, last = sorted_units[0], sorted_units[-1]
     same = first.split("(")[0] == last.split("(")[0]
     return LogicalType(a.root, resolution=first if same else f"{first} TO {last}")
 
@@ -77,8 +77,8 @@ def _sum(operands: Sequence[Rex], place: Place | None, name: str) -> Rex:
     if name == "+" and _is_interval(a) and _is_datetime(b):
         a, b = b, a
     if _is_datetime(a) and _is_interval(b):
-        zoned = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return _plain(name, (a, b), a.type.as_nullable(nullable), "BINARY" if zoned else "SPECIAL")
+        has_zone = a.type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return _plain(name, (a, b), a.type.as_nullable(nullable), "BINARY" if has_zone else "SPECIAL")
     if _is_interval(a) and a.type.root == b.type.root:
         return _plain(name, operands, _interval_merge(a.type, b.type).as_nullable(nullable))
     if name == "-" and _is_datetime(a) and _is_datetime(b):

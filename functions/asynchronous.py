@@ -36,12 +36,12 @@ def limits_of(options: Mapping[str, str]) -> AsyncLimits:
     older = options.get(f"{_PREFIX}buffer-capacity")
     if older is not None:  # what plans of Flink 1.19 and 2.0 call it
         options = {f"{_PREFIX}max-concurrent-operations": older, **options}
-    found = {key.removeprefix(_PREFIX): options.get(key, default) for key, default in ASYNC_OPTIONS.items()}
+    values = {key.removeprefix(_PREFIX): options.get(key, default) for key, default in ASYNC_OPTIONS.items()}
     return AsyncLimits(
-        concurrent=max(1, _number(found, "max-concurrent-operations")),
-        timeout=parse_ttl(found["timeout"]),
-        again=_number(found, "max-attempts") if found["retry-strategy"].upper() == "FIXED_DELAY" else 0,
-        delay=parse_ttl(found["retry-delay"]),
+        concurrent=max(1, _number(values, "max-concurrent-operations")),
+        timeout=parse_ttl(values["timeout"]),
+        again=_number(values, "max-attempts") if values["retry-strategy"].upper() == "FIXED_DELAY" else 0,
+        delay=parse_ttl(values["retry-delay"]),
     )
 
 

@@ -52,21 +52,21 @@ def row_item(row: LogicalType, index: Rex) -> RowField:
         SqlError: SQL203, for one that is no such constant, or means no field.
     """
     fields = {f.name: f for f in row.fields}
-    wanted = index.value if isinstance(index, Literal) else None
-    if isinstance(wanted, int) and not isinstance(wanted, bool) and 1 <= wanted <= len(row.fields):
-        return row.fields[wanted - 1]
-    if isinstance(wanted, str) and index.type.is_string and wanted in fields:
-        return fields[wanted]
-    shown = one_of([f"'{name}'" for name in fields])
-    hint = nearest(wanted, fields) if isinstance(wanted, str) else None
-    raise SqlError("SQL203.no_such_field", type=row, shown=shown, count=len(fields), hint=hint)
+    key = index.value if isinstance(index, Literal) else None
+    if isinstance(key, int) and not isinstance(key, bool) and 1 <= key <= len(row.fields):
+        return row.fields[key - 1]
+    if isinstance(key, str) and index.type.is_string and key in fields:
+        return fields[key]
+    names_text = one_of([f"'{name}'" for name in fields])
+    hint = nearest(key, fields) if isinstance(key, str) else None
+    raise SqlError("SQL203.no_such_field", type=row, shown=names_text, count=len(fields), hint=hint)
 
 
 def _item(operands: Sequence[Rex]) -> LogicalType:
     container = operands[0].type
     if container.root == "ROW":
-        found = row_item(container, operands[1]).type
-        return found.as_nullable(found.nullable or container.nullable)
+        element_type = row_item(container, operands[1]).type
+        return element_type.as_nullable(element_type.nullable or container.nullable)
     return VARIANT if container.root == "VARIANT" else container.children[-1].as_nullable()
 
 
@@ -164,10 +164,10 @@ def _entries(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _map_union(operands: Sequence[Rex]) -> LogicalType:
-    merged = common_type([o.type for o in operands])
-    if merged is None:
+    map_type = common_type([o.type for o in operands])
+    if map_type is None:
         raise SqlError("SQL203.mixed", what="the maps", types=[o.type for o in operands])
-    return merged
+    return map_type
 
 
 _A = "ARRAY"

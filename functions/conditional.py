@@ -22,10 +22,10 @@ def _mixing(name: str, types: Sequence[LogicalType]) -> SqlError:
 
 def _case_type(operands: Sequence[Rex]) -> LogicalType:
     values = [*operands[1:-1:2], operands[-1]]
-    merged = least_restrictive([v.type for v in values])
-    if merged is None:
+    result_type = least_restrictive([v.type for v in values])
+    if result_type is None:
         raise _mixing("CASE", [v.type for v in values])
-    return merged
+    return result_type
 
 
 def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
@@ -41,10 +41,10 @@ def _case(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 
 def _common(operands: Sequence[Rex], name: str) -> LogicalType:
-    merged = common_type([o.type for o in operands])
-    if merged is None or merged.root == "NULL":
+    result_type = common_type([o.type for o in operands])
+    if result_type is None or result_type.root == "NULL":
         raise _mixing(name, [o.type for o in operands])
-    return merged
+    return result_type
 
 
 def _coalesce_type(operands: Sequence[Rex]) -> LogicalType:
@@ -58,12 +58,12 @@ def _ifnull_type(operands: Sequence[Rex]) -> LogicalType:
 def _if_type(operands: Sequence[Rex]) -> LogicalType:
     """Numbers and texts give their least restrictive type; others the type of the first value."""
     types = [o.type for o in operands[1:]]
-    merged = least_restrictive(types)
-    if merged is None:
+    result_type = least_restrictive(types)
+    if result_type is None:
         raise _mixing("IF", types)
-    if family(merged) not in ("NUMERIC", "CHARACTER"):
-        merged = types[0]
-    return merged.as_nullable(any(o.type.nullable for o in operands))
+    if family(result_type) not in ("NUMERIC", "CHARACTER"):
+        result_type = types[0]
+    return result_type.as_nullable(any(o.type.nullable for o in operands))
 
 
 def _extreme_type(operands: Sequence[Rex]) -> LogicalType:

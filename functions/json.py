@@ -20,11 +20,11 @@ def _constructor(name: str, on_null: str) -> Rewrite:
     """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be left out."""
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
-        flagged = bool(operands) and operands[0].type.root == "SYMBOL"
-        values = operands[1:] if flagged else operands
+        has_flag = bool(operands) and operands[0].type.root == "SYMBOL"
+        values = operands[1:] if has_flag else operands
         if name == "JSON_OBJECT" and len(values) % 2:
             raise SqlError("SQL202.takes", name="JSON_OBJECT", what="(key, value) pairs", place=place)
-        flag = operands[0] if flagged else symbol("JSON_ON_NULL", on_null)
+        flag = operands[0] if has_flag else symbol("JSON_ON_NULL", on_null)
         return Call(STRING.not_null(), (flag, *values), f"${name}$1")
 
     return rewrite

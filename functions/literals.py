@@ -207,8 +207,8 @@ def unit_literal(unit: str, place: Place | None = None) -> Literal:
     """The unit of EXTRACT, FLOOR TO, CEIL TO, TIMESTAMPADD and TIMESTAMPDIFF. Raises SqlError SQL206."""
     name = unit.upper()
     if name not in TIME_UNITS:
-        expected, hint = ", ".join(TIME_UNITS), nearest(name, TIME_UNITS)
-        raise SqlError("SQL206", literal=f"the unit of time {unit!r:.40}", place=place, expected=expected, hint=hint)
+        units, hint = ", ".join(TIME_UNITS), nearest(name, TIME_UNITS)
+        raise SqlError("SQL206", literal=f"the unit of time {unit!r:.40}", place=place, expected=units, hint=hint)
     return symbol("TIME_UNIT_RANGE", name)
 
 

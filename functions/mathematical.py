@@ -46,8 +46,8 @@ def _rounded(operands: Sequence[Rex]) -> LogicalType:
     if len(operands) == 1:
         return decimal_round(t, 0).as_nullable(nullable)
     places = operands[1]
-    known = isinstance(places, Literal) and isinstance(places.value, int)
-    return (decimal_round(t, places.value) if known else t).as_nullable(nullable)  # type: ignore[attr-defined]
+    is_literal = isinstance(places, Literal) and isinstance(places.value, int)
+    return (decimal_round(t, places.value) if is_literal else t).as_nullable(nullable)  # type: ignore[attr-defined]
 
 
 def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:

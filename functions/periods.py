@@ -15,8 +15,8 @@ def _ends(start: Rex, end: Rex, place: Place | None) -> tuple[Rex, Rex]:
     """The earlier and the later end of a period, as Calcite's ``StandardConvertletTable.convertOverlaps`` has them."""
     if end.type.root.startswith("INTERVAL"):
         end = make_call("+", [start, end], place)
-    ordered = make_call("<=", [start, end], place)
-    return make_call("CASE", [ordered, start, end], place), make_call("CASE", [ordered, end, start], place)
+    is_ordered = make_call("<=", [start, end], place)
+    return make_call("CASE", [is_ordered, start, end], place), make_call("CASE", [is_ordered, end, start], place)
 
 
 def _overlaps(operands: Sequence[Rex], place: Place | None) -> Rex:

@@ -157,13 +157,13 @@ class TableSemantics:
 _EPOCH = datetime(1970, 1, 1)
 
 
-def time_of(millis: int, zoned: bool) -> datetime:
-    """An instant, ms since 1970, as a datetime, in UTC with ``zoned``; the nearest one that Python has."""
+def time_of(millis: int, has_zone: bool) -> datetime:
+    """An instant, ms since 1970, as a datetime, in UTC with ``has_zone``; the nearest one that Python has."""
     try:
-        found = _EPOCH + timedelta(milliseconds=millis)
+        moment = _EPOCH + timedelta(milliseconds=millis)
     except OverflowError:
-        found = datetime.max if millis > 0 else datetime.min
-    return found.replace(tzinfo=UTC) if zoned else found
+        moment = datetime.max if millis > 0 else datetime.min
+    return moment.replace(tzinfo=UTC) if has_zone else moment
 
 
 def millis_of(time: datetime | int) -> int:

@@ -145,8 +145,8 @@ class Program(FrozenDataclass):
             frame = frame.filter(condition.values[0])
         frame = self._randomized(frame, projection, now, piece)
         if projection.inputs is not None:
-            taken = [frame[source].alias(column(i)) for i, source in enumerate(projection.inputs)]
-            return pl.DataFrame([*taken, *(frame[name] for name in kind)])
+            input_columns = [frame[source].alias(column(i)) for i, source in enumerate(projection.inputs)]
+            return pl.DataFrame([*input_columns, *(frame[name] for name in kind)])
         extra: list[pl.Expr] = [c.condition.any().alias(f"{_CHECK}{i}") for i, c in enumerate(projection.checks)]
         if not (projection.anchored or kind):
             extra.append(pl.int_range(pl.len()).alias(_HEIGHT))
@@ -160,10 +160,10 @@ class Program(FrozenDataclass):
     def _verify(self, frame: pl.DataFrame, checks: tuple[Check, ...]) -> None:
         """Raises DataError for the first check that is TRUE on a row."""
         for check in checks:
-            shown = [v.alias(f"v{i}") for i, v in enumerate(check.values)]
-            failed = frame.filter(check.condition.fill_null(False))
-            if failed.height:
-                row = failed.head(1).select(shown).row(0) if shown else ()
+            value_columns = [v.alias(f"v{i}") for i, v in enumerate(check.values)]
+            wrong_rows = frame.filter(check.condition.fill_null(False))
+            if wrong_rows.height:
+                row = wrong_rows.head(1).select(value_columns).row(0) if value_columns else ()
                 values = ", ".join(_quoted(v) for v in row)
                 text = None if check.call is None else rex_text(check.call, self.names)
                 raise DataError(

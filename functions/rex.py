@@ -165,8 +165,8 @@ class TableArgument(Rex):
         }
 
 
-def _bad(what: str, expected: str) -> StateplanError:
-    return StateplanError("PLAN030", problem=what, expected=expected)
+def _bad(what: str, expectation: str) -> StateplanError:
+    return StateplanError("PLAN030", problem=what, expected=expectation)
 
 
 def rex_from_json(value: Any, depth: int = 0) -> Rex:
@@ -216,10 +216,10 @@ def _kind_of(value: dict[str, Any]) -> str:
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in _KEYS:
         raise _bad(f"unknown kind of row expression: {kind!r:.60}", "one of " + ", ".join(_KEYS))
-    unknown = value.keys() - _KEYS[kind]
-    if unknown:
+    unknown_keys = value.keys() - _KEYS[kind]
+    if unknown_keys:
         raise _bad(
-            f"unknown key {sorted(unknown)[0]!r} in a row expression of kind {kind}",
+            f"unknown key {sorted(unknown_keys)[0]!r} in a row expression of kind {kind}",
             "one of " + ", ".join(sorted(_KEYS[kind])),
         )
     return kind
@@ -266,11 +266,11 @@ def _call(value: dict[str, Any], ltype: LogicalType, depth: int) -> Call:
 def _table_argument(value: dict[str, Any], row: LogicalType, index: int) -> TableArgument:
     """A table argument from its JSON object. Raises StateplanError PLAN030."""
 
-    def read(key: str, fits: Callable[[Any], bool], expected: str) -> tuple[Any, ...]:
-        given = value.get(key, [])
-        if not isinstance(given, list) or not all(map(fits, given)):
-            raise _bad(f"{key} of a table is {given!r:.40}", expected)
-        return tuple(given)
+    def read(key: str, fits: Callable[[Any], bool], expectation: str) -> tuple[Any, ...]:
+        items = value.get(key, [])
+        if not isinstance(items, list) or not all(map(fits, items)):
+            raise _bad(f"{key} of a table is {items!r:.40}", expectation)
+        return tuple(items)
 
     keys, order = (
         read(key, lambda v: type(v) is int and v >= 0, "a list of positions") for key in ("partitionKeys", "orderKeys")

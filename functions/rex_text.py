@@ -67,13 +67,13 @@ def _literal_text(literal: Literal) -> str:
         return str(value)
     if root == "INTERVAL_DAY_TIME":
         return _interval_text(str(value))
-    quoted = "'" + str(value).replace("'", "''") + "'"
+    literal_text = "'" + str(value).replace("'", "''") + "'"
     prefix = {
         "DATE": "DATE ",
         "TIME_WITHOUT_TIME_ZONE": "TIME ",
         "TIMESTAMP_WITHOUT_TIME_ZONE": "TIMESTAMP ",
     }.get(root, "")
-    return prefix + quoted
+    return prefix + literal_text
 
 
 def _interval_text(value: str) -> str:
@@ -103,7 +103,7 @@ def _sarg_text(sarg: object) -> str:
 
 def _bound(bounds: object, side: str) -> tuple[object, bool] | None:
     """Value of one end of a range, and whether it belongs to the range; None for an open end."""
-    bound = bounds.get(side) if isinstance(bounds, dict) else None
-    if not isinstance(bound, dict) or "value" not in bound:
+    bound_json = bounds.get(side) if isinstance(bounds, dict) else None
+    if not isinstance(bound_json, dict) or "value" not in bound_json:
         return None
-    return bound["value"], bound.get("boundType") == "CLOSED"
+    return bound_json["value"], bound_json.get("boundType") == "CLOSED"

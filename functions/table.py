@@ -75,10 +75,10 @@ class ScalarFunction:
     @property
     def signature(self) -> str:
         """``SUBSTRING(<CHARACTER>, <INTEGER>[, <INTEGER>])``."""
-        shown = [f"<{t}>" for t in self.takes]
-        required = len(shown) - self.optional
-        text = ", ".join(shown[:required])
-        for extra in shown[required:]:
+        parameters = [f"<{t}>" for t in self.takes]
+        required_count = len(parameters) - self.optional
+        text = ", ".join(parameters[:required_count])
+        for extra in parameters[required_count:]:
             text += f"[{', ' if text else ''}{extra}]"
         return f"{self.name}({text}{', ...' if self.variadic else ''})"
 
@@ -86,24 +86,24 @@ class ScalarFunction:
         """Raises SqlError SQL201 (not supported), SQL202 (operand count) or SQL203 (operand types)."""
         if self.reason is not None:
             raise SqlError("SQL201", name=self.name, reason=self.reason, place=place)
-        required = len(self.takes) - self.optional
+        required_count = len(self.takes) - self.optional
         count = len(operands)
-        if count < required or (count > len(self.takes) and not self.variadic):
+        if count < required_count or (count > len(self.takes) and not self.variadic):
             raise wrong_count(self.name, count, self.signature, place)
         for index, operand in enumerate(operands):
-            wanted = self.takes[min(index, len(self.takes) - 1)]
+            parameter = self.takes[min(index, len(self.takes) - 1)]
             if operand.type.root == "NULL" and isinstance(operand, Literal):
                 if self.nulls:
                     continue
                 raise SqlError(
                     "SQL203.untyped", what=f"argument {index + 1} of {self.name}", place=place, expected=self.signature
                 )
-            if not accepts(wanted, operand):
-                shown = ", ".join(o.type.summary() for o in operands)
+            if not accepts(parameter, operand):
+                type_texts = ", ".join(o.type.summary() for o in operands)
                 raise SqlError(
                     "SQL203.operand",
                     name=self.name,
-                    types=shown,
+                    types=type_texts,
                     position=index + 1,
                     type=operand.type,
                     place=place,
@@ -111,9 +111,9 @@ class ScalarFunction:
                 )
 
 
-def wrong_count(name: str, count: int, expected: str, place: Place | None) -> SqlError:
+def wrong_count(name: str, count: int, expectation: str, place: Place | None) -> SqlError:
     """SQL202: a function does not take so many operands."""
-    return SqlError("SQL202", name=name, count=count, place=place, expected=expected)
+    return SqlError("SQL202", name=name, count=count, place=place, expected=expectation)
 
 
 _FAMILY_ROOTS = {
@@ -126,15 +126,15 @@ _FAMILY_ROOTS = {
 }
 
 
-def accepts(wanted: str, operand: Rex) -> bool:
-    """Whether ``operand`` is of one of the families in ``wanted``, such as ``NUMERIC|INTERVAL``.
+def accepts(parameter: str, operand: Rex) -> bool:
+    """Whether ``operand`` is of one of the families in ``parameter``, such as ``NUMERIC|INTERVAL``.
 
     ANY accepts all; INTEGER, INT, EXACT, DATETIME and INTERVAL are groups of types; LITERAL accepts constants only;
     JSON accepts what JSON is made of; others are families of :func:`functions.typerules.family` or type
     roots.
     """
     root = operand.type.root
-    for option in wanted.split("|"):
+    for option in parameter.split("|"):
         if option == "ANY" or option == root or option == family(operand.type):
             return True
         if root in _FAMILY_ROOTS.get(option, ()):

@@ -19,10 +19,10 @@ _SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
 def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
     """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
-    given = operands[0].type
-    if given.kind != "ROWTIME":
-        raise SqlError("SQL203.type", what="the argument of CURRENT_WATERMARK", type=given)
-    return LogicalType(given.root, precision=given.precision)
+    rowtime = operands[0].type
+    if rowtime.kind != "ROWTIME":
+        raise SqlError("SQL203.type", what="the argument of CURRENT_WATERMARK", type=rowtime)
+    return LogicalType(rowtime.root, precision=rowtime.precision)
 
 
 _ADD_UNITS = {

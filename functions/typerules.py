@@ -153,13 +153,13 @@ Merge = Callable[[LogicalType, LogicalType], LogicalType | None]
 
 def _folded(types: Sequence[LogicalType], merge: Merge) -> LogicalType | None:
     """All types merged in turn; nullable where one is, or is NULL."""
-    known = [t for t in types if t.root != "NULL"]
-    if not known:
+    known_types = [t for t in types if t.root != "NULL"]
+    if not known_types:
         return types[0] if types else None
-    result: LogicalType | None = known[0]
-    for t in known[1:]:
+    result: LogicalType | None = known_types[0]
+    for t in known_types[1:]:
         result = result and merge(result, t)
-    return result and result.as_nullable(any(t.nullable for t in types) or len(known) < len(types))
+    return result and result.as_nullable(any(t.nullable for t in types) or len(known_types) < len(types))
 
 
 def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
@@ -170,9 +170,9 @@ def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
         return _merge_numeric(a, b)
     if fa == fb and fa in ("CHARACTER", "BINARY"):
         length = max(a.length or 1, b.length or 1)
-        fixed = "CHAR" if fa == "CHARACTER" else "BINARY"
-        same_length = a.root == b.root == fixed and a.length == b.length
-        return replace(a, root=fixed if same_length else f"VAR{fixed}", length=length)
+        fixed_root = "CHAR" if fa == "CHARACTER" else "BINARY"
+        same_length = a.root == b.root == fixed_root and a.length == b.length
+        return replace(a, root=fixed_root if same_length else f"VAR{fixed_root}", length=length)
     if fa == fb and fa in ("TIMESTAMP", "TIME"):
         precision = max(a.precision or 0, b.precision or 0)
         keeps = a.kind == b.kind or (a.kind == "ROWTIME" and a.root == b.root and a.precision == precision)
@@ -183,10 +183,10 @@ def _merge(a: LogicalType, b: LogicalType) -> LogicalType | None:
         children = [least_restrictive([x, y]) for x, y in zip(a.children, b.children, strict=True)]
         return None if None in children else replace(a, children=tuple(c for c in children if c is not None))
     if a.root == b.root == "ROW" and len(a.fields) == len(b.fields):
-        merged = [(x.name, least_restrictive([x.type, y.type])) for x, y in zip(a.fields, b.fields, strict=True)]
-        if any(t is None for _, t in merged):
+        merged_fields = [(x.name, least_restrictive([x.type, y.type])) for x, y in zip(a.fields, b.fields, strict=True)]
+        if any(t is None for _, t in merged_fields):
             return None
-        return replace(a, fields=tuple(RowField(n, t) for n, t in merged if t is not None))
+        return replace(a, fields=tuple(RowField(n, t) for n, t in merged_fields if t is not None))
     return None
 
 

@@ -107,12 +107,12 @@ class UserFunction:
             RunError: RUN071, when it has none.
         """
         body = self.opened()
-        found: Callable[..., Any] | None = getattr(body, name, None)
-        if found is None and name == "eval" and callable(body):
-            found = body
-        if found is None:
+        method: Callable[..., Any] | None = getattr(body, name, None)
+        if method is None and name == "eval" and callable(body):
+            method = body
+        if method is None:
             raise RunError("RUN071", function=self.name, method=name, hint=self._where())
-        return found
+        return method
 
     def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """What ``method`` gives. Raises DataError DATA310 for an exception inside; errors with a code pass."""
@@ -135,13 +135,18 @@ class UserFunction:
 
         A ``TypeError`` of the call itself is what a wrong number of arguments looks like.
         """
-        shown = ", ".join(_shown(a) for a in arguments)
+        argument_texts = ", ".join(_shown(a) for a in arguments)
         where = f" by {self.operator}" if self.operator else ""
         return DataError(
-            "DATA310", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:300], shown=shown, where=where
+            "DATA310",
+            name=self.name,
+            cause_name=type(cause).__name__,
+            cause=str(cause)[:300],
+            shown=argument_texts,
+            where=where,
         )
 
-    def wrong_result(self, value: Any, wanted: LogicalType) -> DataError:
+    def wrong_result(self, value: Any, result_type: LogicalType) -> DataError:
         """The error for a result of another type."""
         where = f", called by {self.operator}" if self.operator else ""
         return DataError(
@@ -150,69 +155,73 @@ class UserFunction:
             shown=_shown(value),
             value_name=type(value).__name__,
             where=where,
-            expected=wanted.summary() + ("" if wanted.nullable else ", not NULL"),
+            expected=result_type.summary() + ("" if result_type.nullable else ", not NULL"),
         )
 
-    def wrong_rows(self, found: int | str, wanted: int) -> DataError:
+    def wrong_rows(self, row_count: int | str, expected_count: int) -> DataError:
         """The error for a column of another length."""
-        return DataError("DATA312", name=self.name, found=found, wanted=wanted)
+        return DataError("DATA312", name=self.name, found=row_count, wanted=expected_count)
 
-    def yielded(self, method: Callable[..., Any], arguments: Sequence[Any], told: Sequence[Any]) -> Sequence[Any]:
+    def yielded(
+        self, method: Callable[..., Any], arguments: Sequence[Any], shown_arguments: Sequence[Any]
+    ) -> Sequence[Any]:
         """The rows that ``method`` yields or returns for arguments, none of them a table.
 
         Args:
-            told: the arguments that the error shows.
+            shown_arguments: the arguments that the error shows.
 
         Raises:
             DataError: DATA310, for an exception inside.
         """
         try:
-            found = method(*arguments)
-            if found is None:
+            result = method(*arguments)
+            if result is None:
                 return ()
-            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
-                return (found,)
-            return list(found)
+            if isinstance(result, (str, bytes, dict, tuple)) or not hasattr(result, "__iter__"):
+                return (result,)
+            return list(result)
         except StateplanError:
             raise
         except Exception as cause:  # whatever a user's code raises
-            raise self.failed(cause, told) from cause
+            raise self.failed(cause, shown_arguments) from cause
 
-    def rows(self, arguments: Sequence[Any], method: str = "eval", told: Sequence[Any] | None = None) -> Iterator[Any]:
+    def rows(
+        self, arguments: Sequence[Any], method: str = "eval", shown_arguments: Sequence[Any] | None = None
+    ) -> Iterator[Any]:
         """The rows that ``method``, a table function's by default, gives for arguments.
 
         Args:
-            told: the arguments that the error shows; by default all.
+            shown_arguments: the arguments that the error shows; by default all.
 
         Raises:
             DataError: DATA310, for an exception inside.
         """
         try:
-            found = self.method(method)(*arguments)
-            if found is None:
+            result = self.method(method)(*arguments)
+            if result is None:
                 return
-            if isinstance(found, (str, bytes, dict, tuple)) or not hasattr(found, "__iter__"):
-                yield from _unpacked(found)
+            if isinstance(result, (str, bytes, dict, tuple)) or not hasattr(result, "__iter__"):
+                yield from _unpacked(result)
                 return
-            for part in [found] if _is_table(found) else found:
+            for part in [result] if _is_table(result) else result:
                 yield from _unpacked(part)
         except (DataError, RunError):
             raise
         except Exception as cause:  # whatever a user's code raises
-            raise self.failed(cause, arguments if told is None else told) from cause
+            raise self.failed(cause, arguments if shown_arguments is None else shown_arguments) from cause
 
 
-def _is_table(found: Any) -> bool:
+def _is_table(result: Any) -> bool:
     """Whether it is a pandas.DataFrame, or a Table or RecordBatch of PyArrow."""
-    return hasattr(found, "itertuples") or (hasattr(found, "to_pylist") and hasattr(found, "schema"))
+    return hasattr(result, "itertuples") or (hasattr(result, "to_pylist") and hasattr(result, "schema"))
 
 
-def _unpacked(found: Any) -> Iterable[Any]:
+def _unpacked(result: Any) -> Iterable[Any]:
     """The rows of a table, anything else as it is."""
-    if not _is_table(found):
-        return (found,)
+    if not _is_table(result):
+        return (result,)
     rows: Iterable[Any] = (
-        found.itertuples(index=False, name=None) if hasattr(found, "itertuples") else found.to_pylist()
+        result.itertuples(index=False, name=None) if hasattr(result, "itertuples") else result.to_pylist()
     )
     return rows
 

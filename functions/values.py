@@ -32,8 +32,8 @@ _PLAIN: dict[str, type] = {
 
 def python_values(series: pl.Series, t: LogicalType) -> list[Any]:
     """The values of a column, NULL as None."""
-    found, decode = series.to_list(), codec(t).decoder()
-    return found if decode is None else [None if v is None else decode(v) for v in found]
+    cells, decode = series.to_list(), codec(t).decoder()
+    return cells if decode is None else [None if v is None else decode(v) for v in cells]
 
 
 def column_of(values: Sequence[Any], t: LogicalType, function: UserFunction) -> pl.Series:
@@ -60,16 +60,16 @@ def column_of(values: Sequence[Any], t: LogicalType, function: UserFunction) -> 
     return pl.Series(out, dtype=t.polars(), strict=False)
 
 
-def row_cells(found: Any, function: UserFunction, row: LogicalType) -> Sequence[Any]:
+def row_cells(result: Any, function: UserFunction, row: LogicalType) -> Sequence[Any]:
     """The fields of a row that a function gave for ``row``. Raises DataError DATA311."""
     count = len(row.fields)
-    cells: Sequence[Any] = [found]
-    if isinstance(found, dict) and row.fields[0].type.root != "MAP":
-        cells = [found.get(f.name) for f in row.fields]
-    elif count > 1 or (isinstance(found, tuple) and row.fields[0].type.root != "ROW"):
-        if not isinstance(found, (tuple, list)) or len(found) != count:
-            raise function.wrong_result(found, row)
-        cells = found
+    cells: Sequence[Any] = [result]
+    if isinstance(result, dict) and row.fields[0].type.root != "MAP":
+        cells = [result.get(f.name) for f in row.fields]
+    elif count > 1 or (isinstance(result, tuple) and row.fields[0].type.root != "ROW"):
+        if not isinstance(result, (tuple, list)) or len(result) != count:
+            raise function.wrong_result(result, row)
+        cells = result
     if function.vector == "general":
         return cells
     return [plain_value(c, f.type) for c, f in zip(cells, row.fields, strict=True)]

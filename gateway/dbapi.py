@@ -113,15 +113,15 @@ def _translated(error: StateplanError) -> Error:
     """The error of PEP 249 for an error of ours."""
     kind = _FAMILIES.get(error.code.rstrip("0123456789"), DatabaseError)
     if error.code == "RUN164":
-        kind = next((found for start, found in _OF_JAVA if re.match(start, error.message)), kind)
+        kind = next((error_class for start, error_class in _OF_JAVA if re.match(start, error.message)), kind)
     return _as(kind, error)
 
 
 def _as(kind: type[Error], error: StateplanError) -> Error:
-    made = kind(str(error))
-    made.code = error.code
-    made.__cause__ = error
-    return made
+    raised_error = kind(str(error))
+    raised_error.code = error.code
+    raised_error.__cause__ = error
+    return raised_error
 
 
 # types
@@ -446,25 +446,25 @@ class Cursor:
         With ``changelog`` it waits for one row, and gives those that are there. Raises as :meth:`fetchone`.
         """
         self._require_result()
-        wanted = self.arraysize if size is None else size
-        while len(self._rows) < wanted and self._statement is not None:
+        count = self.arraysize if size is None else size
+        while len(self._rows) < count and self._statement is not None:
             before = len(self._rows)
             self._fetch()
             if self._session.changelog and before and len(self._rows) == before:
                 break
-        taken = [self._rows.popleft() for _ in range(min(wanted, len(self._rows)))]
-        self._rownumber += len(taken)
-        return taken
+        rows = [self._rows.popleft() for _ in range(min(count, len(self._rows)))]
+        self._rownumber += len(rows)
+        return rows
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left. Of a query without an end, it never returns. Raises as :meth:`fetchone`."""
         self._require_result()
         while self._statement is not None:
             self._fetch()
-        taken = list(self._rows)
+        rows = list(self._rows)
         self._rows.clear()
-        self._rownumber += len(taken)
-        return taken
+        self._rownumber += len(rows)
+        return rows
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self

@@ -40,10 +40,10 @@ class AccessCheck:
         """In a worker: raises a StateplanError for what this machine does not reach."""
         if self.folder is not None:
             try:
-                known = json.loads((self.folder / FACTS).read_text())["id"]
+                checkpoint_id = json.loads((self.folder / FACTS).read_text())["id"]
             except (OSError, ValueError, KeyError, TypeError):
-                known = None
-            if known != self.checkpoint:
+                checkpoint_id = None
+            if checkpoint_id != self.checkpoint:
                 raise CheckpointError("CKPT008", folder=self.folder)
         with holding(self.roots):
             for name, source in self.sources:

@@ -74,8 +74,8 @@ class Limit:
 
     def size(self, record: BatchMetrics, state: State) -> int:
         """How many rows or bytes a state has."""
-        found = record.state.get(state.key[0])
-        values = [] if found is None else found.rows if self.unit == "rows" else found.bytes
+        state_size = record.state.get(state.key[0])
+        values = [] if state_size is None else state_size.rows if self.unit == "rows" else state_size.bytes
         return values[state.key[1]] if state.key[1] < len(values) else 0
 
     def used(self, record: BatchMetrics) -> int:
@@ -165,16 +165,18 @@ class Budget:
 
     def _advice(self, state: State) -> str:
         ttl = self.ttl(state.key)
-        told = "it never expires" if ttl == NEVER else f"its TTL is {format_ttl(ttl)}"
+        current = "it never expires" if ttl == NEVER else f"its TTL is {format_ttl(ttl)}"
         uses = self.observed().all_uses(*state.key)
         if not uses.total:
-            return f"{told}, and no use of its rows was seen"
-        needed = uses.ttl_for(uses.total // _MISSED)
-        return f"{told}; 99.99% of {uses.total:,} uses found a row younger than {ago(needed, 0)} (see state advise)"
+            return f"{current}, and no use of its rows was seen"
+        needed_ttl = uses.ttl_for(uses.total // _MISSED)
+        return (
+            f"{current}; 99.99% of {uses.total:,} uses found a row younger than {ago(needed_ttl, 0)} (see state advise)"
+        )
 
     def _shorten(self, limit: Limit, record: BatchMetrics, used: int) -> None:
         """Asks for shorter TTLs of the states of a limit, in proportion, not below their floors."""
-        wanted: dict[Key, tuple[State, int, int]] = {}
+        changes: dict[Key, tuple[State, int, int]] = {}
         for state in limit.states:
             since = self._shortened.get(state.key)
             ttl = self.ttl(state.key)
@@ -183,26 +185,28 @@ class Budget:
             span = ttl if ttl != NEVER else record.time - min((r.time for r in self.recent), default=record.time)
             short = max(state.floor, int(span * _ROOM * limit.amount / used))
             if outlives(ttl, short):
-                wanted[state.key] = state, ttl, short
-        if not wanted:
+                changes[state.key] = state, ttl, short
+        if not changes:
             return
         try:
-            with editing(self.folder) as known:
-                for key, (_, _, short) in wanted.items():
-                    if key in known:
-                        known[key] = replace(known[key], asked=Asked(short, time.time_ns() // 1_000_000, WHO))
+            with editing(self.folder) as record_of_ttls:
+                for key, (_, _, short) in changes.items():
+                    if key in record_of_ttls:
+                        record_of_ttls[key] = replace(
+                            record_of_ttls[key], asked=Asked(short, time.time_ns() // 1_000_000, WHO)
+                        )
         except CheckpointError as error:
             self.tell(f"state budget: TTLs cannot be shortened: {error.message}")
             return
-        for key, (state, ttl, short) in wanted.items():
+        for key, (state, ttl, short) in changes.items():
             self._shortened[key] = record.batch
             was = "never" if ttl == NEVER else format_ttl(ttl)
             uses = self.observed().all_uses(*key)
-            missed = (
+            cost = (
                 f", which would have missed {uses.missed(short):,} of {uses.total:,} uses so far" if uses.total else ""
             )
             floor = " (the floor that the plan allows)" if short == state.floor else ""
             self.tell(
                 f"state budget: {limit.label} has {limit.words(used)} of {limit.words(limit.amount)}, so the TTL of "
-                f"{state.selector} is shortened from {was} to {format_ttl(short)}{floor}{missed}; results may miss rows"
+                f"{state.selector} is shortened from {was} to {format_ttl(short)}{floor}{cost}; results may miss rows"
             )

@@ -68,10 +68,10 @@ class Forecaster:
             return None
         figure = "bytes_read" if self._files else "rows_in"
         if self._virtual:
-            done = float(batches)
+            amount_done = float(batches)
         else:
-            done = self._sum(figure, before) + self._sum(figure, now) * self._finished(before, now)
-        share = done / self._total
+            amount_done = self._sum(figure, before) + self._sum(figure, now) * self._finished(before, now)
+        share = amount_done / self._total
         if share >= 1:
             return None
         size = int(self._total) if self._files else None

@@ -54,10 +54,10 @@ class Clock:
 
     def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
-        made = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
-        self.made[place, self.part] = made
+        watermark = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
+        self.made[place, self.part] = watermark
         for key in marks_of(pipeline, self.part):
-            self.marks[key] = max(self.marks.get(key, NO_WATERMARK), made)
+            self.marks[key] = max(self.marks.get(key, NO_WATERMARK), watermark)
 
     def seen(self, place: int) -> int:
         """The largest watermark made at a place of the part that the rows come from."""

@@ -86,19 +86,19 @@ class Blob(NamedTuple):
         return b"".join((_HEAD.pack(self.input, self.now, kind, len(seq)), seq, *body))
 
     @staticmethod
-    def unpacked(slot: int, packed: bytes) -> Blob:
+    def unpacked(slot: int, data: bytes) -> Blob:
         """What :meth:`packed` was made of."""
-        number, now, kind, length = _HEAD.unpack_from(packed)
+        number, now, kind, length = _HEAD.unpack_from(data)
         start = _HEAD.size + length
         content: Content
         if kind == _ROWS:
-            [height] = _HEIGHT.unpack_from(packed, start)
-            content = Rows(height, packed[start + _HEIGHT.size :])
+            [height] = _HEIGHT.unpack_from(data, start)
+            content = Rows(height, data[start + _HEIGHT.size :])
         elif kind == _WATERMARK:
-            content = PartWatermark.unpacked(packed[start:])
+            content = PartWatermark.unpacked(data[start:])
         else:
             content = Touch()
-        return Blob(slot, number, packed[_HEAD.size : start].decode(), now, content)
+        return Blob(slot, number, data[_HEAD.size : start].decode(), now, content)
 
 
 def rows_of(blobs: Iterable[Blob]) -> list[Rows]:
@@ -156,9 +156,9 @@ def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tup
     if counts.max() == frame.height:
         yield int(owner[0]), frame
         return
-    ordered = rows_at(frame, np.argsort(owner, kind="stable"))
+    sorted_rows = rows_at(frame, np.argsort(owner, kind="stable"))
     start = 0
     for group in np.flatnonzero(counts):
         size = int(counts[group])
-        yield int(group), ordered.slice(start, size)
+        yield int(group), sorted_rows.slice(start, size)
         start += size

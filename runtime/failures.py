@@ -34,23 +34,23 @@ def known_error(failure: BaseException) -> StateplanError | None:
     if isinstance(failure, StateplanError):
         return failure
     chain = list(links(failure))
-    coded = next((link for link in chain if isinstance(link, StateplanError)), None) or next(
-        (found for link in chain if (found := find_encoded(text_of(link)))), None
+    coded_link = next((link for link in chain if isinstance(link, StateplanError)), None) or next(
+        (encoded_error for link in chain if (encoded_error := find_encoded(text_of(link)))), None
     )
-    if coded is not None:
-        return coded
+    if coded_link is not None:
+        return coded_link
     of_spark = any(map(is_of_spark, chain))
-    gone = jvm_loss_behind(failure) if of_spark else jvm_loss()
-    if gone is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
-        return gone
-    said = next((text for link in chain if (text := text_of(link))), "")
-    what = f"{type(failure).__name__}: {reason(said)}" if said else type(failure).__name__
-    if any(isinstance(link, MemoryError) for link in chain) or "OutOfMemoryError" in said:
+    jvm_error = jvm_loss_behind(failure) if of_spark else jvm_loss()
+    if jvm_error is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
+        return jvm_error
+    first_text = next((text for link in chain if (text := text_of(link))), "")
+    what = f"{type(failure).__name__}: {reason(first_text)}" if first_text else type(failure).__name__
+    if any(isinstance(link, MemoryError) for link in chain) or "OutOfMemoryError" in first_text:
         return RunError("RUN096", what=what[:300])
     foreign = next((link for link in chain if _is_foreign(link)), None)
     if foreign is None:
         return None
-    full = full_disk(said, Path(tempfile.gettempdir()))
+    full = full_disk(first_text, Path(tempfile.gettempdir()))
     if full is not None:
         return full
     kind = kind_of(failure)
@@ -70,13 +70,13 @@ def as_error(failure: BaseException, brief: bool = False) -> StateplanError:
         failure: the exception.
         brief: whether BUG000 gives no more than its class: the text may be of somebody else's request.
     """
-    found = known_error(failure)
-    if found is None:
+    error = known_error(failure)
+    if error is None:
         name = type(failure).__name__
-        found = StateplanError("BUG000", what=name if brief else f"{name}: {failure}".splitlines()[0][:300])
-    if found is not failure and found.__cause__ is None:
-        found.__cause__ = failure
-    return found
+        error = StateplanError("BUG000", what=name if brief else f"{name}: {failure}".splitlines()[0][:300])
+    if error is not failure and error.__cause__ is None:
+        error.__cause__ = failure
+    return error
 
 
 @contextmanager
@@ -87,10 +87,10 @@ def coded_error() -> Iterator[None]:
     except StateplanError:
         raise
     except Exception as failure:
-        found = known_error(failure)
-        if found is None:
+        error = known_error(failure)
+        if error is None:
             raise
-        raise found from failure
+        raise error from failure
 
 
 def _is_foreign(failure: BaseException) -> bool:

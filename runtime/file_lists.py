@@ -54,7 +54,7 @@ class FileLists:
         markers: their folder.
         tasks: parallel tasks of a micro-batch.
         task_bytes: bytes of files for each of them, where the table says nothing else.
-        taken: gives the names of the markers that Spark has recorded for a micro-batch.
+        find_taken: gives the names of the markers that Spark has recorded for a micro-batch.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class FileLists:
         markers: Markers,
         tasks: int,
         task_bytes: int,
-        taken: Callable[[], Collection[str]] = tuple,
+        find_taken: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.name = name
         self.source = source
         self._markers = markers
         self._tasks = tasks
         self._task_bytes = task_bytes
-        self._find_taken = taken
+        self._find_taken = find_taken
         self._names = markers.names()
         digests = [_digests(entries_in(markers.content(name))) for name in self._names]
         self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
@@ -168,27 +168,27 @@ class FileLists:
 
 def _digests(files: Sequence[FileEntry]) -> _Digests:
     """What tells paths apart, in 16 bytes each."""
-    joined = b"".join(
+    content = b"".join(
         hashlib.blake2b(file.path.encode("utf-8", "surrogatepass"), digest_size=16).digest() for file in files
     )
-    return np.frombuffer(joined, "S16")
+    return np.frombuffer(content, "S16")
 
 
 class Watch:
     """Lists the files of sources again and again, in a thread of the driver.
 
     Args:
-        watched: the sources.
+        file_lists: the sources.
         fail: is told of an error, after which there is no further listing.
     """
 
-    def __init__(self, watched: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
+    def __init__(self, file_lists: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
         self._fail = fail
         self._roots = held()
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)
-            for lists in watched
+            for lists in file_lists
         ]
         for thread in self._threads:
             thread.start()

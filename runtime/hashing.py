@@ -41,8 +41,8 @@ def _hash_bytes(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
     lengths = offsets[1:] - offsets[:-1]
     out = lengths.astype(np.uint64) * _GOLDEN
     starts = offsets[:-1]
-    padded = np.concatenate([data, np.zeros(8, np.uint8)])
-    words = np.ndarray((len(padded) - 7,), "<u8", padded.data, strides=(1,))
+    padded_data = np.concatenate([data, np.zeros(8, np.uint8)])
+    words = np.ndarray((len(padded_data) - 7,), "<u8", padded_data.data, strides=(1,))
     position = 0
     active: npt.NDArray[np.int64] | None = None
     while True:
@@ -148,12 +148,12 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 @cache
 def _labels() -> npt.NDArray[np.int32]:
     """For each residue r of SLOT_CYCLE the smallest non-negative int whose Spark hash is congruent to r."""
-    found = np.full(SLOT_CYCLE, -1, np.int32)
+    label_of_slot = np.full(SLOT_CYCLE, -1, np.int32)
     candidates = np.arange(40 * SLOT_CYCLE, dtype=np.uint32)
     residues = np.mod(_murmur3_int(candidates).astype(np.int64), SLOT_CYCLE)
-    found[residues[::-1]] = candidates[::-1].astype(np.int32)
-    assert (found >= 0).all()
-    return found
+    label_of_slot[residues[::-1]] = candidates[::-1].astype(np.int32)
+    assert (label_of_slot >= 0).all()
+    return label_of_slot
 
 
 def slot_label(slot: int) -> int:

@@ -25,21 +25,21 @@ def between_calls() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    seen: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
-        seen.append(number)
+        signals.append(number)
 
     before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    held = {n: handler for n, handler in before.items() if callable(handler)}
-    for number in held:
+    handlers = {n: handler for n, handler in before.items() if callable(handler)}
+    for number in handlers:
         signal.signal(number, note)
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        for sent in seen:
-            if sent == signal.SIGINT:
+        for signal_number in signals:
+            if signal_number == signal.SIGINT:
                 raise KeyboardInterrupt
-            held[signal.SIGTERM](sent, None)
+            handlers[signal.SIGTERM](signal_number, None)

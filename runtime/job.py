@@ -74,7 +74,7 @@ class Job(ABC):
 
     Attributes:
         job_id: the same after a restart from the same checkpoint.
-        bounded: whether the job ends by itself.
+        is_bounded: whether the job ends by itself.
         checkpoint: the directory; None for a job without one.
         error: what made it fail; None otherwise.
         runs_in: names the Spark that it runs in, with which it dies; None without one.
@@ -82,9 +82,11 @@ class Job(ABC):
 
     runs_in: str | None = None
 
-    def __init__(self, job_id: str, bounded: bool, checkpoint: AnyPath | None, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, job_id: str, is_bounded: bool, checkpoint: AnyPath | None, on_progress: OnProgress | None
+    ) -> None:
         self.job_id = job_id
-        self.bounded = bounded
+        self.bounded = is_bounded
         self.checkpoint = checkpoint
         self.error: StateplanError | None = None
         self._on_progress = on_progress
@@ -164,10 +166,10 @@ class Job(ABC):
             while True:
                 left = 0.2 if deadline is None else deadline - time.monotonic()
                 with between_calls():
-                    ended = self._over.wait(max(0.0, min(0.2, left)))
+                    is_over = self._over.wait(max(0.0, min(0.2, left)))
                     if self._on_progress is not None:
                         self._on_progress(self.progress)
-                if ended:
+                if is_over:
                     if self.error is not None:
                         raise self.error
                     return True

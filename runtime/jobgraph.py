@@ -251,8 +251,8 @@ class JobGraph:
 
 def first_level(graph: JobGraph, source: int) -> int:
     """The level of the first operator that rows of a source reach; one behind the last when they reach none."""
-    reached = (t.operator for t in targets(graph.sources[source].pipeline) if isinstance(t, ToOperator))
-    return min((graph.operators[number].level for number in reached), default=graph.levels + 1)
+    operators = (t.operator for t in targets(graph.sources[source].pipeline) if isinstance(t, ToOperator))
+    return min((graph.operators[number].level for number in operators), default=graph.levels + 1)
 
 
 def natural_order(graph: JobGraph) -> tuple[int | None, ...]:

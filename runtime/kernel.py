@@ -176,9 +176,9 @@ class Step:
         return sum(rows.height for rows in self.late_rows)
 
 
-def left_out(frame: pl.DataFrame, kept: npt.NDArray[np.bool_]) -> pl.DataFrame:
+def left_out(frame: pl.DataFrame, is_kept: npt.NDArray[np.bool_]) -> pl.DataFrame:
     """The rows of a frame that were not kept."""
-    return frame[:0] if kept.all() else frame[np.flatnonzero(~kept)]
+    return frame[:0] if is_kept.all() else frame[np.flatnonzero(~is_kept)]
 
 
 def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | None:
@@ -440,17 +440,17 @@ def fetch_state(
     """
 
     def first(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
-        found = lookup(table, keys)
+        stored_rows = lookup(table, keys)
         if due is None or (table.due is None and table.alarm is None):
-            return found
+            return stored_rows
         rows = due(table)
-        if not found.height or not rows.height or not table.identity:
-            return found if found.height else rows
-        return pl.concat([found, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
+        if not stored_rows.height or not rows.height or not table.identity:
+            return stored_rows if stored_rows.height else rows
+        return pl.concat([stored_rows, rows]).unique(subset=list(table.identity), keep="first", maintain_order=True)
 
     state = [first(table, keys) for table, keys in zip(kernel.tables, kernel.first_keys(inputs), strict=True)]
     more = kernel.more_keys(inputs, state)
     return [
-        found if keys is None else lookup(table, keys)
-        for table, found, keys in zip(kernel.tables, state, more, strict=True)
+        stored_rows if keys is None else lookup(table, keys)
+        for table, stored_rows, keys in zip(kernel.tables, state, more, strict=True)
     ]

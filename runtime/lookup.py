@@ -69,23 +69,23 @@ def lookup_table(
     Raises:
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
-    table, pushed = with_abilities(source, source_table(source, session))
-    used = {row[i] for predicate, row in pushed for i in input_refs(predicate)}
+    table, predicates = with_abilities(source, source_table(source, session))
+    used = {row[i] for predicate, row in predicates for i in input_refs(predicate)}
     extra = sorted(i for i in used if isinstance(i, int) and i not in table.projection)
     if (extra and table.metadata) or any(isinstance(k, str) and k not in table.metadata for k in used):
         # What is added for a filter would not stand behind the fields: Flink applies such a filter again anyway.
-        pushed, extra = [], []
+        predicates, extra = [], []
     table = replace(table, projection=(*table.projection, *extra))
     read: list[int | str] = [*table.projection, *table.metadata]
     place = {c: i for i, c in enumerate(read)}
-    filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in pushed)
+    filters = tuple(remap(p, {i: place[row[i]] for i in input_refs(p)}) for p, row in predicates)
     if not table.connector.can_look_up:
         raise RunError("RUN026", name=table.name, connector=table.connector.name)
     lookup = table.connector.lookup(table)
-    accepted = _Accepted(filters, local_time_zone(session))
+    accepted_rows = _Accepted(filters, local_time_zone(session))
     if retry is not None:
-        lookup = lookup.retrying(Again(retry.max_attempts, retry.fixed_delay, accepted))
-    return LookupTable(table.name, lookup, accepted)
+        lookup = lookup.retrying(Again(retry.max_attempts, retry.fixed_delay, accepted_rows))
+    return LookupTable(table.name, lookup, accepted_rows)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class LookupTransform(Transform):
         """The rows with what they find; ``@row`` is the number of the row in ``frame``."""
         width = len(self.input_type.fields)
         names = columns(width)
-        found = [column(width + i) for i in range(len(self.found_type.fields))]
+        found_names = [column(width + i) for i in range(len(self.found_type.fields))]
         rows = frame.with_row_index(_ROW)
         asking = rows
         if self.before is not None:
@@ -139,22 +139,22 @@ class LookupTransform(Transform):
         right_keys = [f"{_KEY}{f}" for f, k in self.keys.items() if k.index is not None]
         if left_keys:
             pairs = zip(left_keys, right_keys, strict=True)
-            typed = [pl.col(n).cast(there.schema[r]).alias(f"@l{r}") for n, r in pairs]
-            both = asking.with_columns(typed).join(
+            typed_keys = [pl.col(n).cast(there.schema[r]).alias(f"@l{r}") for n, r in pairs]
+            both = asking.with_columns(typed_keys).join(
                 there, left_on=[f"@l{r}" for r in right_keys], right_on=right_keys, how="inner", maintain_order="left"
             )
         else:
             both = asking.join(there, how="cross")
-        both = both.select(_ROW, *names, *([KIND] if KIND in frame.columns else []), *found)
+        both = both.select(_ROW, *names, *([KIND] if KIND in frame.columns else []), *found_names)
         if self.rest is not None and both.height:
-            both = both.filter(self._holds(self.rest, both.select(*names, *found), now))
+            both = both.filter(self._holds(self.rest, both.select(*names, *found_names), now))
         deletes = self.upserts and KIND in frame.columns
         if not (self.outer or deletes):
             return both
         missing = rows.join(both.select(_ROW), on=_ROW, how="anti")
         if not self.outer:
             missing = missing.with_columns(pl.lit(RowKind.DELETE, dtype=pl.Int8).alias(KIND))
-        nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found]
+        nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found_names]
         return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 
     def _asked(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
@@ -162,13 +162,13 @@ class LookupTransform(Transform):
         table's columns; None when not needed."""
         pairs = [(f, k.index) for f, k in self.keys.items() if k.index is not None]
         types = [f.type.polars() for f in self.table_type.fields]
-        fixed = [self._constant(literal, types[f], now).alias(column(f)) for f, literal in self._constants()]
-        if not self.table.lookup.by_key or not (pairs or fixed):
+        constant_keys = [self._constant(literal, types[f], now).alias(column(f)) for f, literal in self._constants()]
+        if not self.table.lookup.by_key or not (pairs or constant_keys):
             return None
         if not pairs:
-            return pl.DataFrame(fixed)
-        asked = asking.select(pl.col(column(i)).cast(types[f]).alias(column(f)) for f, i in pairs).unique()
-        return asked.with_columns(pl.lit(value[0], value.dtype).alias(value.name) for value in fixed)
+            return pl.DataFrame(constant_keys)
+        key_frame = asking.select(pl.col(column(i)).cast(types[f]).alias(column(f)) for f, i in pairs).unique()
+        return key_frame.with_columns(pl.lit(value[0], value.dtype).alias(value.name) for value in constant_keys)
 
     def _constants(self) -> list[tuple[int, Rex]]:
         """The fields of the table that are asked for by a constant."""
@@ -189,8 +189,10 @@ class LookupTransform(Transform):
             rows = rows.filter(self._holds(self.condition, rows, now))
         width = len(self.input_type.fields)
         keys = [pl.col(column(f)).alias(f"{_KEY}{f}") for f, k in self.keys.items() if k.index is not None]
-        shown = rows if self.projection is None else CalcTransform(self.projection, None, self.time_zone)(rows, now)
-        out = shown.select(pl.col(n).alias(column(width + i)) for i, n in enumerate(shown.columns))
+        projected_rows = (
+            rows if self.projection is None else CalcTransform(self.projection, None, self.time_zone)(rows, now)
+        )
+        out = projected_rows.select(pl.col(n).alias(column(width + i)) for i, n in enumerate(projected_rows.columns))
         return pl.concat([out, rows.select(keys)], how="horizontal") if keys else out
 
     def _holds(self, condition: Rex, frame: pl.DataFrame, now: int) -> pl.Series:

@@ -58,9 +58,9 @@ class Markers:
         names = []
         for n, (text, content) in enumerate(zip(texts, contents or texts, strict=True), start=first):
             path = self.folder / f"{n:010d}_{text}"
-            hidden = self.folder / f".{path.name}"
-            hidden.write_text(content)
-            set_time(hidden, 1_000_000_000 + n)
-            rename(hidden, path.name)
+            hidden_file = self.folder / f".{path.name}"
+            hidden_file.write_text(content)
+            set_time(hidden_file, 1_000_000_000 + n)
+            rename(hidden_file, path.name)
             names.append(path.name)
         return names

@@ -50,13 +50,13 @@ def rocksdb_settings(options: Mapping[str, str]) -> dict[str, str]:
     return {f"{_ROCKSDB}boundedMemoryUsage": "true", f"{_ROCKSDB}maxMemoryUsageMB": str(mebibytes)}
 
 
-def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], shared: bool = True) -> CacheSettings:
+def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], is_shared: bool = True) -> CacheSettings:
     """The run cache of a job that starts.
 
     Args:
         options: of the session, checked.
         tell: is told when there is no folder for it.
-        shared: whether workers run on this machine. Otherwise each executor has a folder of its own, in
+        is_shared: whether workers run on this machine. Otherwise each executor has a folder of its own, in
             ``CACHE_DIR`` or among its temporary files, which Spark removes.
     """
     # Of each task, the operator's process and the sink's.
@@ -64,7 +64,7 @@ def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], shar
     folder: str | None = None
     parent = options.get(CACHE_DIR)
     limits = _size(options, CACHE_LIMIT) or None, _size(options, CACHE_RESERVE)
-    if not shared:
+    if not is_shared:
         return CacheSettings(None, memory, *limits, parent or "")
     try:
         folder = _folder(parent)

@@ -42,31 +42,33 @@ def read_fields(graph: ExecGraph, parts: Mapping[int, Stateful | Stateless]) -> 
         graph: the plan.
         parts: what nodes are translated to; those without are sources.
     """
-    found: dict[int, list[set[Path]]] = {n.id: [set() for _ in n.output_type.fields] for n in graph.nodes}
+    reads: dict[int, list[set[Path]]] = {n.id: [set() for _ in n.output_type.fields] for n in graph.nodes}
     for node in reversed(graph.nodes):
-        inputs = [found[i.id] for i in graph.inputs(node)]
-        part, after = parts.get(node.id), found[node.id]
+        inputs = [reads[i.id] for i in graph.inputs(node)]
+        part, after = parts.get(node.id), reads[node.id]
         if isinstance(part, Stateless) and isinstance(node, Calc):
             before = inputs[0]
-            for made, uses in zip(node.projection, after, strict=False):
-                if isinstance(made, InputRef):
-                    before[made.index] |= uses
+            for expression, uses in zip(node.projection, after, strict=False):
+                if isinstance(expression, InputRef):
+                    before[expression.index] |= uses
                 else:
-                    _note(made, before)
+                    _note(expression, before)
             if node.condition is not None:
                 _note(node.condition, before)
         elif isinstance(part, Stateless) and node.KEEPS_FIELDS and graph.consumers(node):
             fields = node.output_type.fields
-            for before, given in zip(inputs, graph.inputs(node), strict=True):
-                for kept, uses, left, came in zip(before, after, fields, given.output_type.fields, strict=True):
-                    kept |= uses if left.type.as_nullable() == came.type.as_nullable() else {WHOLE}
+            for before, input_node in zip(inputs, graph.inputs(node), strict=True):
+                for reads_of_column, uses, left, came in zip(
+                    before, after, fields, input_node.output_type.fields, strict=True
+                ):
+                    reads_of_column |= uses if left.type.as_nullable() == came.type.as_nullable() else {WHOLE}
             for ref in marked_refs(node):
                 inputs[ref.input or 0][ref.field].add(WHOLE)
         else:
             for before in inputs:
-                for kept in before:
-                    kept.add(WHOLE)
-    return found
+                for reads_of_column in before:
+                    reads_of_column.add(WHOLE)
+    return reads
 
 
 def _note(rex: Rex, columns: Sequence[set[Path]]) -> None:
@@ -74,18 +76,18 @@ def _note(rex: Rex, columns: Sequence[set[Path]]) -> None:
         columns[index].add(path)
 
 
-def prune_type(declared: LogicalType, paths: Collection[Path]) -> LogicalType:
+def prune_type(data_type: LogicalType, paths: Collection[Path]) -> LogicalType:
     """A row type without the texts that may be NULL and that no path leads to; one field stays in any case.
 
     Args:
-        declared: any type; one that is not a row stays as it is.
+        data_type: any type; one that is not a row stays as it is.
         paths: what is read of it.
     """
-    if declared.root != "ROW" or WHOLE in paths:
-        return declared
-    kept = []
-    for field in declared.fields:
+    if data_type.root != "ROW" or WHOLE in paths:
+        return data_type
+    fields = []
+    for field in data_type.fields:
         within = {path[1:] for path in paths if path[0] == field.name}
         if within or not (field.type.is_string and field.type.nullable):
-            kept.append(replace(field, type=prune_type(field.type, within)))
-    return replace(declared, fields=tuple(kept or declared.fields[:1]))
+            fields.append(replace(field, type=prune_type(field.type, within)))
+    return replace(data_type, fields=tuple(fields or data_type.fields[:1]))

@@ -34,28 +34,28 @@ class Notices:
         self.told.append(note)
         self._call(note)
 
-    def at_end(self, waiting: Mapping[str, int], kept: bool) -> None:
+    def at_end(self, waiting: Mapping[str, int], keeps_checkpoint: bool) -> None:
         """Bounded input has ended.
 
         Args:
             waiting: by operator uid, how much waits for the clock.
-            kept: whether it stays in a checkpoint.
+            keeps_checkpoint: whether it stays in a checkpoint.
         """
         for operator in self._operators:
-            awaited, count = operator.kernel.awaits, waiting.get(operator.uid, 0)
-            if awaited is None or not count:
+            pending, count = operator.kernel.awaits, waiting.get(operator.uid, 0)
+            if pending is None or not count:
                 continue
-            what = f"{count} {awaited.one if count == 1 else awaited.many}"
-            later = "; a run that goes on from this checkpoint may still emit them" if kept else ""
-            self._tell(f"{operator.name}: the input ended while {what}; {awaited.missing}{later}. {awaited.instead}")
+            what = f"{count} {pending.one if count == 1 else pending.many}"
+            later = "; a run that goes on from this checkpoint may still emit them" if keeps_checkpoint else ""
+            self._tell(f"{operator.name}: the input ended while {what}; {pending.missing}{later}. {pending.instead}")
 
     def look(self, counters: Mapping[str, Mapping[str, float]]) -> None:
         """Looks at the figures of the operators after a micro-batch."""
         for uid in [u for u in self._names if counters.get(u, {}).get("retractions_missed")]:
             name, count = self._names.pop(uid), int(counters[uid]["retractions_missed"])
-            found, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
+            noun, rows = ("retraction", "its row") if count == 1 else ("retractions", "their rows")
             self._tell(
-                f"{name}: {count} {found} found nothing, because the state of {rows} had expired or {rows} never "
+                f"{name}: {count} {noun} found nothing, because the state of {rows} had expired or {rows} never "
                 "arrived; results may contain outdated rows (reported once per operator)"
             )
         if not self._full and any(figures.get("cache_unwritten") for figures in counters.values()):

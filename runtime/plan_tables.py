@@ -44,13 +44,13 @@ Pushed: TypeAlias = tuple[Rex, list[int | str]]
 """A predicate, and the fields of the row it is over: physical ones by position, metadata by key."""
 
 
-def source_table(spec: DynamicTableSource, session: Mapping[str, str], started: int = 0) -> SourceTable:
+def source_table(spec: DynamicTableSource, session: Mapping[str, str], start_time: int = 0) -> SourceTable:
     """A table that is read, all its physical columns and no metadata.
 
     Args:
         spec: of the plan.
         session: options of the session.
-        started: when the job began, ms.
+        start_time: when the job began, ms.
 
     Raises:
         RunError: RUN021, a table without its options.
@@ -68,7 +68,7 @@ def source_table(spec: DynamicTableSource, session: Mapping[str, str], started: 
         tuple(table.partition_keys),
         _primary_key(table),
         tuple(range(len(fields))),
-        started=started,
+        started=start_time,
         key_format=find_key_format(options, Role.SOURCE),
         time_zone=local_time_zone(session),
     )
@@ -100,7 +100,7 @@ def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Field
         _primary_key(table),
         uid,
         any(isinstance(ability, Overwrite) for ability in spec.abilities),
-        tuple((key, declared) for key, (_, declared) in zip(keys, metadata, strict=True)),
+        tuple((key, data_type) for key, (_, data_type) in zip(keys, metadata, strict=True)),
         key_format=find_key_format(options, Role.SINK),
         time_zone=local_time_zone(session),
     )
@@ -121,21 +121,21 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
             return value.model_copy(update={"options": {**options, **new}}) if new else value
         if isinstance(value, PlanModel):
             before = dict(value)
-            found = {name: placed(part) for name, part in before.items()}
-            changed = {name: new for name, new in found.items() if new is not before[name]}
-            return value.model_copy(update=changed) if changed else value
+            new_values = {name: placed(part) for name, part in before.items()}
+            replacements = {name: new for name, new in new_values.items() if new is not before[name]}
+            return value.model_copy(update=replacements) if replacements else value
         if isinstance(value, tuple):
             items = tuple(map(placed, value))
             return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
         return value
 
-    changed = []
+    replacements = []
     for node in graph.nodes:
         before = own_values(node)
         after = {name: placed(value) for name, value in before.items()}
         if any(after[name] is not value for name, value in before.items()):
-            changed.append(node.replace(**after))
-    return graph.replace(changed) if changed else graph
+            replacements.append(node.replace(**after))
+    return graph.replace(replacements) if replacements else graph
 
 
 def _resolved(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTable, dict[str, str]]:
@@ -180,22 +180,27 @@ def _metadata_keys(spec: DynamicTableSource, table: SourceTable) -> tuple[str, .
 
     Source: Flink's ``DynamicSourceUtils.createRequiredMetadataColumns``.
     """
-    resolved = spec.table.resolved_table
-    columns = resolved.table_schema.columns if resolved is not None else ()
-    named = [c.metadata_key or c.name for c in columns if c.kind == "METADATA"]
-    known = list(metadata_columns(table.options)) if named else []
-    return tuple(sorted(dict.fromkeys(named), key=lambda key: known.index(key) if key in known else len(known)))
+    resolved_table = spec.table.resolved_table
+    columns = resolved_table.table_schema.columns if resolved_table is not None else ()
+    metadata_names = [c.metadata_key or c.name for c in columns if c.kind == "METADATA"]
+    metadata_order = list(metadata_columns(table.options)) if metadata_names else []
+    return tuple(
+        sorted(
+            dict.fromkeys(metadata_names),
+            key=lambda key: metadata_order.index(key) if key in metadata_order else len(metadata_order),
+        )
+    )
 
 
 def _metadata_types(spec: DynamicTableSource) -> dict[str, LogicalType]:
     """The types of the metadata that a scan may read: what its source produces, else what the columns declare."""
-    resolved = spec.table.resolved_table
-    columns = resolved.table_schema.columns if resolved is not None else ()
+    resolved_table = spec.table.resolved_table
+    columns = resolved_table.table_schema.columns if resolved_table is not None else ()
     types = {c.metadata_key or c.name: c.type for c in columns if c.kind == "METADATA"}
     for ability in spec.abilities:
         if isinstance(ability, ReadingMetadata) and ability.metadata_keys:
-            produced = ability.produced_type.fields[-len(ability.metadata_keys) :]
-            types |= {key: f.type for key, f in zip(ability.metadata_keys, produced, strict=True)}
+            produced_fields = ability.produced_type.fields[-len(ability.metadata_keys) :]
+            types |= {key: f.type for key, f in zip(ability.metadata_keys, produced_fields, strict=True)}
     return types
 
 
@@ -288,8 +293,8 @@ def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> 
 def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
         what = f"column {path[0]}" if path else "no column"
-        expected = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expected)
+        expectation = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
+        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expectation=expectation)
     if len(path) > 1:
         raise _error("PLAN035.part_of_column", pointer)
 
@@ -301,6 +306,6 @@ def _check_refs(rex: Rex, width: int, pointer: str) -> None:
 
 
 def _error(
-    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
+    code: str, pointer: str, *, expectation: str | None = None, hint: str | None = None, **values: object
 ) -> PlanError:
-    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
+    return PlanError(code, place=Place(pointer=pointer), expected=expectation, hint=hint, **values)

@@ -51,16 +51,16 @@ class Readers:
         marks = ((n, self._times[reader.uid].watermark) for n, reader in enumerate(self.readers))
         return {number: mark for number, mark in marks if mark > NO_WATERMARK}
 
-    def end(self, batch: int, told: Told) -> None:
+    def end(self, batch: int, marks_of_batch: Told) -> None:
         """Takes in the watermarks of a micro-batch."""
-        blobs = list(told)
+        blobs = list(marks_of_batch)
         for number, reader in enumerate(self.readers):
             marks = [b.content for b in blobs if b.input == number and isinstance(b.content, PartWatermark)]
             if marks:
-                received = ((0, mark) for mark in marks)
+                marks_received = ((0, mark) for mark in marks)
                 now = max(blob.now for blob in blobs if blob.input == number)
                 time = self._times[reader.uid]
-                time.advance(received, (reader.channels,), now, reader.idle_timeout, reader.idle_timeouts)
+                time.advance(marks_received, (reader.channels,), now, reader.idle_timeout, reader.idle_timeouts)
 
 
 @dataclass
@@ -88,9 +88,9 @@ class KeptReaders(Readers):
         super().__init__(readers)
         self._path = folder / _FILE
         self._kept: list[_Kept] = []
-        wanted = {reader.uid for reader in readers}.intersection(before)
-        if wanted and next_batch > 0:
-            self._kept = self._recalled(wanted)
+        known_uids = {reader.uid for reader in readers}.intersection(before)
+        if known_uids and next_batch > 0:
+            self._kept = self._recalled(known_uids)
             self._at(next_batch)
 
     @property
@@ -104,14 +104,14 @@ class KeptReaders(Readers):
             self._at(batch)
         return super().begin(batch)
 
-    def end(self, batch: int, told: Told) -> None:
+    def end(self, batch: int, marks_of_batch: Told) -> None:
         """As for all readers. Raises RunError RUN031, the disk is full; OSError."""
         if not self.readers:
             return
         began = _Kept(batch, copy.deepcopy(self._times))
-        super().end(batch, told)
+        super().end(batch, marks_of_batch)
         self._kept = [began, _Kept(batch + 1, copy.deepcopy(self._times))]
-        data = {str(kept.batch): {uid: time.to_json() for uid, time in kept.times.items()} for kept in self._kept}
+        data = {str(record.batch): {uid: time.to_json() for uid, time in record.times.items()} for record in self._kept}
         try:
             write_whole(self._path, json.dumps({"sum": _sum(data), **data}) + "\n")
         except OSError as error:
@@ -121,22 +121,22 @@ class KeptReaders(Readers):
         """Goes to the begin of a micro-batch. Raises CheckpointError CKPT005, nothing is known of it."""
         if not self._kept:
             return
-        known = [kept for kept in self._kept if kept.batch <= batch]
-        if not known:
+        earlier_records = [record for record in self._kept if record.batch <= batch]
+        if not earlier_records:
             raise _damaged(self._path, f"it does not know micro-batch {batch}")
-        for uid in self._times.keys() & known[-1].times.keys():
-            self._times[uid] = copy.deepcopy(known[-1].times[uid])
+        for uid in self._times.keys() & earlier_records[-1].times.keys():
+            self._times[uid] = copy.deepcopy(earlier_records[-1].times[uid])
 
-    def _recalled(self, wanted: set[str]) -> list[_Kept]:
+    def _recalled(self, uids: set[str]) -> list[_Kept]:
         try:
-            held = _held(self._path)
-            found = [
-                _Kept(int(batch), {uid: EventTime.from_json(times[uid]) for uid in wanted})
-                for batch, times in held.items()
+            content = _held(self._path)
+            records = [
+                _Kept(int(batch), {uid: EventTime.from_json(times[uid]) for uid in uids})
+                for batch, times in content.items()
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise _damaged(self._path, str(cause)) from cause
-        return sorted(found, key=lambda kept: kept.batch)
+        return sorted(records, key=lambda record: record.batch)
 
 
 def last_known(folder: AnyPath) -> int | None:
@@ -148,11 +148,11 @@ def last_known(folder: AnyPath) -> int | None:
 
 def _held(path: AnyPath) -> dict[str, dict[str, Any]]:
     """What the file says, by micro-batch. Raises OSError; ValueError, TypeError, AttributeError, it is damaged."""
-    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    known = held.pop("sum", None)
-    if known is not None and known != _sum(held):
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    checksum = content.pop("sum", None)
+    if checksum is not None and checksum != _sum(content):
         raise ValueError("its checksum is another one")
-    return held
+    return content
 
 
 def _sum(data: dict[str, Any]) -> int:

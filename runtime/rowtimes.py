@@ -61,18 +61,18 @@ def event_time_columns(
     Raises:
         PlanError: PLAN190, when the rows that a state keeps have no event time; PLAN191, when they have several.
     """
-    asking = {i: found for i, found in configs.items() if any(c.by_event_time for c in found)}
+    asking = {i: node_configs for i, node_configs in configs.items() if any(c.by_event_time for c in node_configs)}
     if not asking:
         return {}
     times: dict[int, tuple[int, ...]] = {}
     for node in graph.nodes:
         times[node.id] = _times(node, graph.inputs(node), times)
     out: dict[int, tuple[str | None, ...]] = {}
-    for number, found in asking.items():
+    for number, node_configs in asking.items():
         node = graph.node(number)
         inputs = graph.inputs(node)
         fields = [_chosen(source, times[source.id]) for source in inputs]
-        for slot, config in enumerate(found):
+        for slot, config in enumerate(node_configs):
             if config.by_event_time:
                 own = node.input_of_state(slot)
                 if len(fields[own]) != 1:
@@ -85,9 +85,9 @@ def event_time_type(graph: ExecGraph, node: ExecNode) -> str | None:
     """The root of the type of the time attribute that reaches a node: that of the nearest one in front of it."""
     inputs = list(graph.inputs(node))
     for source in inputs:
-        found = next((f.type.root for f in source.output_type.fields if f.type.kind == "ROWTIME"), None)
-        if found is not None:
-            return found
+        root = next((f.type.root for f in source.output_type.fields if f.type.kind == "ROWTIME"), None)
+        if root is not None:
+            return root
         inputs += graph.inputs(source)
     return None
 
@@ -102,27 +102,27 @@ def _times(node: ExecNode, inputs: Sequence[ExecNode], times: Mapping[int, tuple
     """The fields of a node's output that have the event time of a row."""
     fields = node.output_type.fields
     out = {i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"}
-    known = [times[source.id] for source in inputs]
+    input_times = [times[source.id] for source in inputs]
     if isinstance(node, Calc):
-        out |= {i for i, rex in enumerate(node.projection) if _is_time(rex, known[0])}
+        out |= {i for i, rex in enumerate(node.projection) if _is_time(rex, input_times[0])}
     elif isinstance(node, _PASSING):
-        out |= set(known[0])
+        out |= set(input_times[0])
     elif isinstance(node, Union):
-        out |= set(known[0]).intersection(*known[1:])
+        out |= set(input_times[0]).intersection(*input_times[1:])
     elif isinstance(node, _JOINING):
         offset = 0
-        for source, mine in zip(inputs, known, strict=True):
+        for source, mine in zip(inputs, input_times, strict=True):
             out |= {offset + i for i in mine if offset + i < len(fields)}
             offset += len(source.output_type.fields)
     return tuple(sorted(out))
 
 
-def _is_time(rex: Rex, known: Sequence[int]) -> bool:
+def _is_time(rex: Rex, time_fields: Sequence[int]) -> bool:
     """Whether an expression is a field with the time of a row, or that with another precision or without its being an
     attribute."""
     if isinstance(rex, Call) and rex.internal_name in _SAME_VALUE and len(rex.operands) == 1:
-        return rex.operands[0].type.root == rex.type.root and _is_time(rex.operands[0], known)
-    return isinstance(rex, InputRef) and rex.index in known
+        return rex.operands[0].type.root == rex.type.root and _is_time(rex.operands[0], time_fields)
+    return isinstance(rex, InputRef) and rex.index in time_fields
 
 
 def _error(graph: ExecGraph, node: ExecNode, slot: int, source: ExecNode, fields: Sequence[int]) -> PlanError:

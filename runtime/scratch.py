@@ -53,7 +53,7 @@ class JointScratch:
         self.folder = parent / f"{_PREFIX}{name}"
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self.folder / _LOCK, shared=True)
+            self._lock = FileLock(self.folder / _LOCK, is_shared=True)
             try:
                 self._lock.take(wait=5.0)
             except FileNotFoundError:  # removed in between
@@ -90,13 +90,13 @@ def sweep(folder: Path | None = None) -> list[Path]:
 
     A folder counts as left behind when its lock is there and nobody has it.
     """
-    removed = []
+    removed_roots = []
     with contextlib.suppress(OSError):
         for root in sorted((folder or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*")):
             with contextlib.suppress(OSError):
                 if _left_behind(root):
-                    removed.append(root)
-    return removed
+                    removed_roots.append(root)
+    return removed_roots
 
 
 def _left_behind(root: Path) -> bool:

@@ -80,13 +80,13 @@ class LateRows(FrozenDataclass):
 
     def _instants(self, values: pl.Series | None, height: int) -> pl.Series:
         """Values of the time attribute as TIMESTAMP_LTZ(3)."""
-        wanted = LATE_COLUMNS["row_time"]
+        time_type = LATE_COLUMNS["row_time"]
         if values is None:
-            return pl.Series([None] * height, dtype=wanted.polars())
+            return pl.Series([None] * height, dtype=time_type.polars())
         if self.instants:
-            return values.cast(wanted.polars())
+            return values.cast(time_type.polars())
         plain = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
-        cast = Call(wanted, (InputRef(plain, 0),), "$CAST$1", "SPECIAL")
+        cast = Call(time_type, (InputRef(plain, 0),), "$CAST$1", "SPECIAL")
         frame = pl.DataFrame([values.cast(plain.polars()).alias(column(0))])
         return CalcTransform((cast,), None, self.time_zone)(frame, 0)[column(0)]
 
@@ -105,18 +105,18 @@ class Errors:
     table: str
     columns: tuple[str, ...]
 
-    def of(self, found: Sequence[Reject]) -> pl.DataFrame:
+    def of(self, rejects: Sequence[Reject]) -> pl.DataFrame:
         """The rows of the sink's table."""
         values: dict[str, list[Any]] = {
-            "source_table": [self.table] * len(found),
-            "error_text": [r.error for r in found],
-            "message_text": [r.data.decode("utf-8", "replace") for r in found],
-            "message_bytes": [r.data for r in found],
-            "file_path": [r.file for r in found],
-            "line_number": [r.line for r in found],
-            "topic_name": [r.topic for r in found],
-            "partition_number": [r.partition for r in found],
-            "offset_number": [r.offset for r in found],
+            "source_table": [self.table] * len(rejects),
+            "error_text": [r.error for r in rejects],
+            "message_text": [r.data.decode("utf-8", "replace") for r in rejects],
+            "message_bytes": [r.data for r in rejects],
+            "file_path": [r.file for r in rejects],
+            "line_number": [r.line for r in rejects],
+            "topic_name": [r.topic for r in rejects],
+            "partition_number": [r.partition for r in rejects],
+            "offset_number": [r.offset for r in rejects],
         }
         types = {name: ERROR_COLUMNS[name].polars() for name in self.columns}
         return pl.DataFrame([pl.Series(column(i), values[n], types[n]) for i, n in enumerate(self.columns)])

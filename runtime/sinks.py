@@ -49,10 +49,10 @@ class Left:
         """The bytes. Raises OSError, also where some are missing."""
         with self.path.open("rb") as file:
             file.seek(self.start)
-            found = file.read(self.size)
-        if len(found) < self.size:
+            content = file.read(self.size)
+        if len(content) < self.size:
             raise OSError(f"{self.path} has been cut off")
-        return found
+        return content
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Packed:
     size: int
 
     @staticmethod
-    def of(made: bytes) -> Packed:
-        return Packed(pa.compress(made, codec="lz4", asbytes=True), len(made))
+    def of(content: bytes) -> Packed:
+        return Packed(pa.compress(content, codec="lz4", asbytes=True), len(content))
 
     def read(self) -> bytes:
         """The bytes."""
-        found: bytes = pa.decompress(self.data, self.size, codec="lz4", asbytes=True)
-        return found
+        content: bytes = pa.decompress(self.data, self.size, codec="lz4", asbytes=True)
+        return content
 
 
 Report = tuple[int, str, int, bytes | Left | Packed]
@@ -97,7 +97,7 @@ def write_sinks(
     batch_id: int,
     slots: Sequence[int],
     counters: TaskCounters = UNCOUNTED,
-    shared: Path | None = None,
+    shared_folder: Path | None = None,
     roots: Roots | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` over the final blobs of micro-batch ``batch_id``.
@@ -105,15 +105,15 @@ def write_sinks(
     Args:
         sinks: all of the job.
         slots: those of the sinks; what has another one is for the driver.
-        shared: a folder that the driver reads; None where workers may be on other machines.
+        shared_folder: a folder that the driver reads; None where workers may be on other machines.
         roots: of the job.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         hold(roots)
-        done = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), counters), shared)
-        if done:
-            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(done)], pa.binary())], names=["reports"])
+        sink_reports = _handed_over(write_blobs(sinks, batch_id, slots, blobs_of(batches), counters), shared_folder)
+        if sink_reports:
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(sink_reports)], pa.binary())], names=["reports"])
 
     return run
 
@@ -138,68 +138,68 @@ def write_blobs(
                 out += [(number, "", 0, blob.packed()) for blob in group]
                 continue
             writer, table, uid = sinks[number]
-            started = time.perf_counter()
+            start_time = time.perf_counter()
             size = 0
             for seq, height, data in _parts(list(group), writer.ordered):
-                made = b""
+                output = b""
                 if data:
                     part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
                     try:
-                        made = writer.write(decode(data), batch_id, part)
+                        output = writer.write(decode(data), batch_id, part)
                     except StateplanError as error:
                         raise error.within(f"table {table}") from error
                     size += sum(map(len, data))
-                out.append((number, seq, height, made))
-            spent = 1000 * (time.perf_counter() - started)
-            counters.add(uid, {"bytes_in": size, "sink_ms": spent, "busy_ms": spent})
+                out.append((number, seq, height, output))
+            milliseconds = 1000 * (time.perf_counter() - start_time)
+            counters.add(uid, {"bytes_in": size, "sink_ms": milliseconds, "busy_ms": milliseconds})
         yield from out
 
     return list(rows())
 
 
-def _handed_over(done: list[Report], shared: Path | None) -> list[Report]:
-    """The reports of a task without what it hands over, where that is much: it is left in a file in ``shared``, because
+def _handed_over(sink_reports: list[Report], shared_folder: Path | None) -> list[Report]:
+    """The reports of a task. Large outputs are in a file in ``shared_folder``, because
     the JVM, through which reports come, copies it several times. Where there is no file it is compressed."""
-    if sum(len(made) for *_, made in done if isinstance(made, bytes)) < _LARGE:
-        return done
-    if shared is not None:
+    if sum(len(output) for *_, output in sink_reports if isinstance(output, bytes)) < _LARGE:
+        return sink_reports
+    if shared_folder is not None:
         left: list[Report] = []
-        path = shared / uuid.uuid4().hex
+        path = shared_folder / uuid.uuid4().hex
         try:
             with path.open("wb") as file:
-                for number, seq, height, made in done:
-                    assert isinstance(made, bytes)
-                    left.append((number, seq, height, Left(path, file.tell(), len(made)) if made else made))
-                    file.write(made)
+                for number, seq, height, output in sink_reports:
+                    assert isinstance(output, bytes)
+                    left.append((number, seq, height, Left(path, file.tell(), len(output)) if output else output))
+                    file.write(output)
             return left
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
     return [
-        (number, seq, height, Packed.of(made) if isinstance(made, bytes) and made else made)
-        for number, seq, height, made in done
+        (number, seq, height, Packed.of(output) if isinstance(output, bytes) and output else output)
+        for number, seq, height, output in sink_reports
     ]
 
 
-def _parts(blobs: list[Blob], ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
+def _parts(blobs: list[Blob], is_ordered: bool) -> Iterator[tuple[str, int, list[bytes]]]:
     """(what orders it, rows, their frames) of each part that a sink writes: one for each blob, or one of all."""
-    for some in [[blob] for blob in blobs] if ordered else [blobs]:
+    for some in [[blob] for blob in blobs] if is_ordered else [blobs]:
         rows = rows_of(some)
         yield some[0].seq, sum(r.height for r in rows), [r.data for r in rows if r.data]
 
 
 def for_driver(reports: Iterable[Report]) -> list[Blob]:
     """What is for the driver among the reports."""
-    return [Blob.unpacked(0, _read(made)) for number, _, _, made in reports if number == FOR_DRIVER]
+    return [Blob.unpacked(0, _read(output)) for number, _, _, output in reports if number == FOR_DRIVER]
 
 
-def _read(made: bytes | Left | Packed) -> bytes:
-    return made if isinstance(made, bytes) else made.read()
+def _read(output: bytes | Left | Packed) -> bytes:
+    return output if isinstance(output, bytes) else output.read()
 
 
-def reports(packed: Iterable[bytes]) -> list[Report]:
+def reports(report_blobs: Iterable[bytes]) -> list[Report]:
     """The reports of all tasks, from what each of them gave."""
-    return [report for some in packed for report in pickle.loads(some)]
+    return [report for some in report_blobs for report in pickle.loads(some)]
 
 
 @dataclass

@@ -108,26 +108,26 @@ class _SourceTask(Generic[T]):
         if self.reads:
             self._count()
 
-    def _read(self, assigned: AssignedSplit[Any]) -> Iterator[T]:
+    def _read(self, assigned_split: AssignedSplit[Any]) -> Iterator[T]:
         """Sends the rows of a split on, frame by frame."""
         self.reads = True
-        split = assigned.split
-        started, before, size = time.perf_counter(), bytes_taken(), split.byte_count
+        split = assigned_split.split
+        start_time, before, size = time.perf_counter(), bytes_taken(), split.byte_count
         self._begin_part(split)
         rows = 0
         for number, (frame, rejects) in enumerate(_frames(self.source, split)):
             read = time.perf_counter()
-            blobs = self._delivered(assigned, number, frame, rejects, rows)
+            blobs = self._delivered(assigned_split, number, frame, rejects, rows)
             rows += frame.height
             out = self.pack(blobs) if blobs else None
-            self.figures["read_ms"] += 1000 * (read - started)
+            self.figures["read_ms"] += 1000 * (read - start_time)
             self.figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
             if size:
                 self.figures["bytes_read"] = self.size + min(size, bytes_taken() - before)
             self.batch.counters.so_far(self.source.uid, self.figures)
             if out is not None:
                 yield out
-            started = time.perf_counter()
+            start_time = time.perf_counter()
         self.size += size
         if self.size:
             self.figures["bytes_read"] = self.size
@@ -142,7 +142,7 @@ class _SourceTask(Generic[T]):
             name_part(self.source.pipeline, self.clock)
 
     def _delivered(
-        self, assigned: AssignedSplit[Any], number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
+        self, assigned_split: AssignedSplit[Any], number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
     ) -> list[Blob]:
         """The blobs of a frame.
 
@@ -152,15 +152,15 @@ class _SourceTask(Generic[T]):
             before: rows of the split in front of it.
         """
         count_rows(self.figures, "rows_out", frame)
-        seq = f"{assigned.seq}\0{number:08d}"
+        seq = f"{assigned_split.seq}\0{number:08d}"
         try:
-            blobs = list(deliver(self.graph, self.source.pipeline, frame, assigned.now, seq, self.clock))
+            blobs = list(deliver(self.graph, self.source.pipeline, frame, assigned_split.now, seq, self.clock))
         except DataError as error:
-            _locate(error, self.graph, self.source, frame, assigned, before)
+            _locate(error, self.graph, self.source, frame, assigned_split, before)
             raise
         if rejects and self.source.errors is not None:
             rows = self.source.errors.of(rejects)
-            blobs += side_blobs(self.graph, self.source.errors.sink, rows, assigned.now, seq, self.clock)
+            blobs += side_blobs(self.graph, self.source.errors.sink, rows, assigned_split.now, seq, self.clock)
         self.figures["rows_in"] += frame.height
         self.rows_of[self.clock.part] += frame.height
         self.figures["bytes_out"] += sum(blob.size for blob in blobs)
@@ -219,18 +219,20 @@ def _frames(source: SourceSpec, split: Split) -> Iterator[tuple[pl.DataFrame, li
         yield from ((frame, []) for frame in frames)
         return
     while True:
-        with collecting() as found:
+        with collecting() as rejects:
             frame = next(frames, None)
         if frame is not None:
-            yield frame, found
+            yield frame, rejects
         else:
-            if found:
-                yield pl.DataFrame(), found
+            if rejects:
+                yield pl.DataFrame(), rejects
             return
 
 
 def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
     """The watermarks of the parts of an aligned source, as figures."""
     places = {id(t) for t in pipeline.transforms if t.aligned}
-    made = {part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK}
-    return {f"{PART_WATERMARK}{part}": value for part, value in made.items()}
+    watermarks = {
+        part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK
+    }
+    return {f"{PART_WATERMARK}{part}": value for part, value in watermarks.items()}

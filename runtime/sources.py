@@ -90,9 +90,9 @@ class Sources:
         """Milliseconds between micro-batches of an unbounded job."""
         from stateplan.common.ttl import parse_ttl
 
-        given = self._options.get("execution.checkpointing.interval")
-        if given:
-            return parse_ttl(given)
+        interval = self._options.get("execution.checkpointing.interval")
+        if interval:
+            return parse_ttl(interval)
         return min((s.reader.interval for s in self._graph.sources if s.reader.interval is not None), default=1000)
 
     def closing_frame(self, spark: SparkSession) -> DataFrame:
@@ -114,8 +114,8 @@ class Sources:
         if (self._markers / source.marks).is_dir():
             return True
         # What looks like a pattern, Spark cannot list where names have colons.
-        listed = has_pattern_signs(source.reader.path) or ends_with_files(self._graph)
-        return listed and self._spark.last_planned < 0
+        uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph)
+        return uses_listing and self._spark.last_planned < 0
 
     @property
     def ended(self) -> bool:
@@ -127,8 +127,8 @@ class Sources:
     def close(self) -> None:
         """Marks the end of bounded input: a query started after it gets one more micro-batch, at the time of the last
         instant of a replay, else now."""
-        played = instants(self._graph)
-        now = played[-1] if played else time.time_ns() // 1_000_000
+        replay_times = instants(self._graph)
+        now = replay_times[-1] if replay_times else time.time_ns() // 1_000_000
         markers = Markers(self._markers / CLOSING)
         markers.add(len(markers.names()), [str(now)])
 
@@ -153,9 +153,9 @@ class Sources:
             if isinstance(reader, FileSource) and self._is_listed(source):
                 self._lists[source.marks] = self._listed(source.name, reader, source.marks)
             if isinstance(reader, RangeSource) and reader.total is not None:
-                total, made = reader.total, self._made(source.marks)
-                parts = max(1, min(parallelism(self._options), total - made))
-                edges = [made + (total - made) * i // parts for i in range(parts + 1)]
+                total, marker_count = reader.total, self._made(source.marks)
+                parts = max(1, min(parallelism(self._options), total - marker_count))
+                edges = [marker_count + (total - marker_count) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
         self._end()
 
@@ -187,14 +187,14 @@ class Sources:
     def _align(self) -> None:
         """Tells aligned sources where they find each other. Raises CheckpointError CKPT001."""
         folder = self._markers / ALIGNMENT
-        aligned = []
+        aligned_sources = []
         for source in self._graph.sources:
             reader = source.reader
             if isinstance(reader, OffsetSource) and reader.alignment is not None:
                 reader.alignment = replace(reader.alignment, folder=folder)
-                aligned.append(reader.alignment.source)
-        if aligned:
-            self._aligned = PartWatermarks(folder, aligned)
+                aligned_sources.append(reader.alignment.source)
+        if aligned_sources:
+            self._aligned = PartWatermarks(folder, aligned_sources)
 
     def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
         """Tells aligned sources how far watermarks have come.
@@ -232,7 +232,7 @@ class Sources:
             paths = [path.rpartition(f"/{marks}/") for path in self._spark.files_read(last)]
         except (OSError, ValueError):  # of a damaged log, Spark's query tells
             return set(Markers(self._markers / marks).names())
-        return {name for _, found, name in paths if found}
+        return {name for _, is_match, name in paths if is_match}
 
     @property
     def _task_bytes(self) -> int:
@@ -240,9 +240,9 @@ class Sources:
 
     def start(self, fail: Callable[[StateplanError], None]) -> None:
         """Looks for new files from now on, where Spark does not. ``fail`` is told of what keeps it from that."""
-        watched = [lists for lists in self._lists.values() if not lists.source.bounded]
-        if watched:
-            self._watch = Watch(watched, fail)
+        unbounded_lists = [lists for lists in self._lists.values() if not lists.source.bounded]
+        if unbounded_lists:
+            self._watch = Watch(unbounded_lists, fail)
 
     def stop(self) -> None:
         """Looks for new files no more."""
@@ -253,15 +253,15 @@ class Sources:
         """One marker for each text, unless it is there."""
         markers = Markers(self._markers / name)
         markers.make()
-        known = markers.texts()
-        if known == texts[: len(known)]:
-            fresh = texts[len(known) :]
+        old_texts = markers.texts()
+        if old_texts == texts[: len(old_texts)]:
+            fresh = texts[len(old_texts) :]
         else:
-            late = [t for t in texts if t not in set(known)]
-            fresh = [t for t in late if not known or int(t.split("-")[0]) > int(known[-1].split("-")[0])]
+            late = [t for t in texts if t not in set(old_texts)]
+            fresh = [t for t in late if not old_texts or int(t.split("-")[0]) > int(old_texts[-1].split("-")[0])]
             if len(fresh) < len(late):
-                raise CheckpointError("CKPT020", late=next(t for t in late if t not in fresh), known=known[-1])
-        markers.add(len(known), fresh)
+                raise CheckpointError("CKPT020", late=next(t for t in late if t not in fresh), known=old_texts[-1])
+        markers.add(len(old_texts), fresh)
 
     def frame(self, spark: SparkSession, index: int) -> DataFrame:
         """The streaming frame of splits of source ``index``: columns of its reader's split, ``seq`` and ``now``."""
@@ -310,8 +310,8 @@ class Sources:
             if is_reached(reader.path)
             else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
         )
-        found = _loaded(files, source.name, reader.path)
-        return found.select(F.col("path"), seq.alias("seq"), _now_column(), *read)
+        file_frame = _loaded(files, source.name, reader.path)
+        return file_frame.select(F.col("path"), seq.alias("seq"), _now_column(), *read)
 
     def _rate(self, spark: SparkSession, reader: RangeSource, order: str) -> DataFrame:
         """Numbers without end."""

@@ -87,11 +87,11 @@ class Run:
             self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)
         try:
             self.sinks.prepare(batch_id, self.checkpoint.begin(batch_id, self.ttls, self.readers))
-            packed = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
+            report_blobs = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
-            done = reports(packed)
-            self.sinks.commit(done, batch_id)
-            self.readers.end(batch_id, for_driver(done))
+            sink_reports = reports(report_blobs)
+            self.sinks.commit(sink_reports, batch_id)
+            self.readers.end(batch_id, for_driver(sink_reports))
             record = self.metrics.end(batch_id)
             self.sources.advance(self.metrics.parts)
         except StateplanError as error:
@@ -235,26 +235,26 @@ def has_ended(query: StreamingQuery, run: Run, seconds: float) -> bool:
     from pyspark.errors import StreamingQueryException
 
     try:
-        ended = bool(query.awaitTermination(seconds))
-        if ended:
+        is_over = bool(query.awaitTermination(seconds))
+        if is_over:
             # With a timeout, Spark answers as soon as the query is over, while it is still registered.
             query.awaitTermination()
     except StreamingQueryException as failure:
         raise run.failure or explained(failure, run.checkpoint.spark, run.job.operators) from failure
-    if ended and run.failure is not None:
+    if is_over and run.failure is not None:
         raise run.failure
-    return ended
+    return is_over
 
 
 def _finish(query: StreamingQuery, run: Run, batches: int | None = None) -> None:
     """Waits for the end of a query, or stops it after so many micro-batches; stops it when interrupted."""
-    wanted = None if batches is None else run.metrics.batches + batches
-    ended = False
+    last_batch = None if batches is None else run.metrics.batches + batches
+    is_over = False
     try:
-        while not ended:
+        while not is_over:
             with between_calls():
-                ended = has_ended(query, run, 0.2)
-                if wanted is not None and run.metrics.batches >= wanted and not query.status["isTriggerActive"]:
+                is_over = has_ended(query, run, 0.2)
+                if last_batch is not None and run.metrics.batches >= last_batch and not query.status["isTriggerActive"]:
                     query.stop()
     except KeyboardInterrupt:
         query.stop()

@@ -151,12 +151,12 @@ def _place(submission: Submission, tweaks: Tweaks) -> _Place:
     elsewhere = runs_elsewhere(options, spark)
     remote = not default_file_system(options).startswith("file:")
     if elsewhere or remote or is_remote(options) or is_somebody_elses(options, spark):
-        spark = spark_of(options, tweaks=tweaks, given=spark)
+        spark = spark_of(options, tweaks=tweaks, own_session=spark)
         if elsewhere and not options.get(CHECKPOINT_DIR):
             raise CheckpointError("CKPT007", master=spark.sparkContext.master)
         if elsewhere or not is_ours(spark):
-            found = meet_executors(spark, options, submission.tell)
-            cores = found if elsewhere else None
+            executor_cores = meet_executors(spark, options, submission.tell)
+            cores = executor_cores if elsewhere else None
     if elsewhere or remote:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         graph = with_places(graph, lambda path: str(hadoop_path(path, options)) if remote else absolute(path))
@@ -212,18 +212,18 @@ def _parts(submission: Submission, place: _Place, checkpoint: Checkpoint) -> _Pa
             options,
             checkpoint.key_groups,
             job_id=checkpoint.id,
-            started=checkpoint.created,
+            start_time=checkpoint.created,
             secrets=submission.secrets,
         )
     )
-    served = tuple(reporters(options))
+    metric_reporters = tuple(reporters(options))
     environment = None if place.elsewhere else environment_of(graph)
     sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
     sources.prepare()
     record = None if checkpoint.temporary else SinkRecords(checkpoint.folder, checkpoint.id)
     sinks = SinkDriver(job.sinks, not place.elsewhere, record, tell)
     readers, ttls = checkpoint.readers(job), checkpoint.ttls(job, graph, tell)
-    return _Parts(job, sources, sinks, readers, ttls, served, environment)
+    return _Parts(job, sources, sinks, readers, ttls, metric_reporters, environment)
 
 
 def _session(
@@ -249,13 +249,13 @@ def _run(
     """What lives as long as the job: its parts, and those who watch it."""
     job, options, tell = parts.job, submission.options, submission.tell
     info = job_info(submission.graph, job, options, checkpoint.next_batch())
-    cache = cache_settings(options, tell, shared=not place.elsewhere)
+    cache = cache_settings(options, tell, is_shared=not place.elsewhere)
     counters = SparkCounters(spark, None if place.elsewhere else _live_folder())
     metrics = JobMetrics(info, counters, checkpoint, tell, submission.limits)
     budget = None
     if submission.limits is not None:
-        held, observed = parts.ttls.held, metrics.observed
-        budget = Budget(submission.limits, checkpoint.folder, held, metrics.recent, observed, tell)
+        ttl_of_state, state_uses = parts.ttls.held, metrics.observed
+        budget = Budget(submission.limits, checkpoint.folder, ttl_of_state, metrics.recent, state_uses, tell)
     return Run(
         spark=spark,
         job=job,
@@ -282,8 +282,8 @@ def _queries(submission: Submission, parts: _Parts, run: Run) -> Queries:
         tell(sentence)
     if run.checkpoint.resumed:
         tell(f"continuing from the checkpoint {run.checkpoint.folder}")
-    shipped = Shipped(run.job, run.cache, parts.environment)
-    return Queries(run, shipped, run.sources.trigger_interval(), submission.options.get("pipeline.name"))
+    shipment = Shipped(run.job, run.cache, parts.environment)
+    return Queries(run, shipment, run.sources.trigger_interval(), submission.options.get("pipeline.name"))
 
 
 def _begin(submission: Submission, parts: _Parts, queries: Queries) -> StreamingQuery:
@@ -304,8 +304,8 @@ def _begin(submission: Submission, parts: _Parts, queries: Queries) -> Streaming
 
 def _require_space(failure: OSError, options: Mapping[str, str]) -> None:
     """Raises RunError RUN031 if a job could not begin for want of disk space."""
-    given = options.get(CHECKPOINT_DIR)
-    folder = checkpoint_path(given, options) if given else Path(tempfile.gettempdir())
+    path = options.get(CHECKPOINT_DIR)
+    folder = checkpoint_path(path, options) if path else Path(tempfile.gettempdir())
     full = explain_full_disk(str(failure), SparkCheckpoint(folder), "")
     if full is not None:
         raise full from failure

@@ -27,13 +27,13 @@ class SparkJob(Job):
     checkpoint: AnyPath
 
     def __init__(self, query: StreamingQuery, queries: Queries, on_progress: OnProgress | None) -> None:
-        bounded = queries.run.job.bounded
-        super().__init__(str(query.id), bounded, queries.run.checkpoint.folder, on_progress)
+        is_bounded = queries.run.job.bounded
+        super().__init__(str(query.id), is_bounded, queries.run.checkpoint.folder, on_progress)
         self._query = query
         self._run = queries.run
         self.runs_in = queries.run.spark.sparkContext.applicationId
         self._queries = queries
-        self._to_end = bounded
+        self._to_end = is_bounded
         self._saving: _Saving | None = None
         self._ending = False
         self._begin()
@@ -105,10 +105,10 @@ class SparkJob(Job):
                     break
             if self.bounded and not self._stopped:
                 run = self._run
-                run.notices.at_end(run.metrics.waiting, kept=not run.checkpoint.temporary)
+                run.notices.at_end(run.metrics.waiting, keeps_checkpoint=not run.checkpoint.temporary)
         except Exception as failure:
-            known = failure if isinstance(failure, StateplanError) else None
-            error = jvm_loss(0.0 if known else 3.0) or known
+            coded_failure = failure if isinstance(failure, StateplanError) else None
+            error = jvm_loss(0.0 if coded_failure else 3.0) or coded_failure
             self._give_up_saving(error)
             if error is None or error is failure:
                 raise

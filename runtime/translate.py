@@ -72,7 +72,7 @@ def translate(
     key_groups: int,
     *,
     job_id: str = "",
-    started: int = 0,
+    start_time: int = 0,
     secrets: Secrets | None = None,
 ) -> JobGraph:
     """The job graph of a plan.
@@ -82,7 +82,7 @@ def translate(
         options: session options; give the TTL of states the plan says nothing about.
         key_groups: into which keyed state is split.
         job_id: tells the files of this job from those of others in the same folder.
-        started: when the job began, ms; generated timestamps refer to it.
+        start_time: when the job began, ms; generated timestamps refer to it.
         secrets: that references in the plan stand for. The job graph has them, so it is never written or shown.
 
     Raises:
@@ -101,7 +101,7 @@ def translate(
     event_times = event_time_columns(graph, nodes.ages)
     by_time = _by_event_time(nodes, event_times)
     graph.check_ways(lambda node: isinstance(node, Sink) or node.id in nodes.operators, "a pipeline")
-    return _Builder(nodes, sides, event_times, by_time, job_id, started).job(key_groups)
+    return _Builder(nodes, sides, event_times, by_time, job_id, start_time).job(key_groups)
 
 
 @dataclass(frozen=True)
@@ -168,15 +168,15 @@ def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
 def _keeping_versions(nodes: _Nodes) -> _Nodes:
     """Lets operators emit every version of a row where an operator behind them looks at its versions."""
     parts = dict(nodes.parts)
-    wanted: set[int] = set()
+    node_ids: set[int] = set()
     for node in reversed(nodes.graph.nodes):
         part, inputs = parts.get(node.id), nodes.graph.inputs(node)
         if isinstance(part, Stateful):
-            if node.id in wanted:
+            if node.id in node_ids:
                 parts[node.id] = replace(part, kernel=part.kernel.with_every_version())
-            wanted.update(inputs[i].id for i in part.kernel.versioned_inputs)
-        elif node.id in wanted:
-            wanted.update(i.id for i in inputs)
+            node_ids.update(inputs[i].id for i in part.kernel.versioned_inputs)
+        elif node.id in node_ids:
+            node_ids.update(i.id for i in inputs)
     return replace(nodes, parts=parts)
 
 
@@ -239,8 +239,8 @@ class _SideOutputs:
         if late is None:
             return part
         if isinstance(part, Stateful):
-            timed = part.kernel.by_event_time and not part.kernel.by_clock
-            return replace(part, before=with_split(part.before, late)) if timed else part
+            is_by_event_time = part.kernel.by_event_time and not part.kernel.by_clock
+            return replace(part, before=with_split(part.before, late)) if is_by_event_time else part
         if isinstance(node, LocalWindowAggregate) and node.windowing.is_rowtime:
             return replace(part, transforms=with_split(part.transforms, late))
         return part
@@ -262,7 +262,7 @@ class _Builder:
         sides: of the plan.
         event_times: see :func:`event_time_columns`.
         by_time: nodes to which watermarks go.
-        job_id, started: see :func:`translate`.
+        job_id, start_time: see :func:`translate`.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class _Builder:
         event_times: Mapping[int, tuple[str | None, ...]],
         by_time: Container[int],
         job_id: str,
-        started: int,
+        start_time: int,
     ) -> None:
         self.nodes = nodes
         self.sides = sides
@@ -280,7 +280,7 @@ class _Builder:
         self.event_times = event_times
         self.by_time = by_time
         self.job_id = job_id
-        self.started = started
+        self.started = start_time
         self.reads = read_fields(nodes.graph, nodes.parts)
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
         self.consumers = _consumers(nodes.graph)
@@ -344,13 +344,13 @@ class _Builder:
                 number = self.nodes.operators[consumer.id]
                 channel = self.channels[number, position]
                 self.channels[number, position] += 1
-                timed = consumer.id in self.by_time
-                to = ToOperator(number, position, tuple(columns(part.keys[position])), channel, timed)
+                is_by_time = consumer.id in self.by_time
+                to = ToOperator(number, position, tuple(columns(part.keys[position])), channel, is_by_time)
                 outputs.append(Pipeline(steps, (to,)) if steps else to)
                 continue
             after = self.pipeline(consumer)
-            merged = Pipeline((*steps, *after.transforms), after.outputs)
-            outputs.extend([merged] if merged.transforms else merged.outputs)
+            inner_pipeline = Pipeline((*steps, *after.transforms), after.outputs)
+            outputs.extend([inner_pipeline] if inner_pipeline.transforms else inner_pipeline.outputs)
         if len(outputs) == 1 and isinstance(outputs[0], Pipeline):
             return Pipeline((*first, *outputs[0].transforms), outputs[0].outputs)
         return Pipeline(first, tuple(outputs))
@@ -400,17 +400,19 @@ class _Builder:
             names = key.columns if key else ()
             of_key = {i for i, (name, _) in enumerate(read.fields) if name in names}
             filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
-        wanted: list[int | str] = [*read.projection, *read.metadata]
+        output_fields: list[int | str] = [*read.projection, *read.metadata]
         used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
-        told = [
+        known_filters = [
             remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))
         ]
-        read = replace(read, filters=tuple(told))
+        read = replace(read, filters=tuple(known_filters))
         more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
-        hidden = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
-        read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *hidden))
+        extra_metadata = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
+        read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *extra_metadata))
         reader = read.connector.source(self.without_unread(node, read, filters))
-        first = _filters(filters, wanted, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields])
+        first = _filters(
+            filters, output_fields, [*read.projection, *read.metadata], [f.type for f in node.output_type.fields]
+        )
         first = (*first, *self.watermarks(node))
         marks = INSTANTS if isinstance(reader, InstantSource) else f"{read.connector.name}-{_uid(node)}"
         pipeline = self.pipeline(node, first)
@@ -437,8 +439,8 @@ class _Builder:
         reads = list(zip(columns, self.reads[node.id], strict=False))
         abilities = node.scan_table_source.abilities
         watermarks = [(a.watermark_expr, columns) for a in abilities if isinstance(a, WatermarkPushDown)]
-        pushed = [*filters, *watermarks]
-        reads += [(row[index], {path}) for rex, row in pushed for index, path in read_paths(rex)]
+        expressions = [*filters, *watermarks]
+        reads += [(row[index], {path}) for rex, row in expressions for index, path in read_paths(rex)]
         paths: dict[int | str, set[Path]] = defaultdict(set)
         for place, of in reads:
             paths[place] |= of
@@ -454,8 +456,10 @@ class _Builder:
                 fields = node.output_type.fields
                 rowtime = next((i for i, f in enumerate(fields) if f.type.kind == "ROWTIME"), None)
                 name = "" if rowtime is None else fields[rowtime].name
-                aligned = _alignment(node, "") is not None
-                yield WatermarkTransform(ability.watermark_expr, rowtime, name, local_time_zone(self.options), aligned)
+                is_aligned = _alignment(node, "") is not None
+                yield WatermarkTransform(
+                    ability.watermark_expr, rowtime, name, local_time_zone(self.options), is_aligned
+                )
 
     def sink(self, node: ExecNode) -> SinkSpec:
         with self.graph.placing(node):
@@ -471,16 +475,16 @@ class _Builder:
 def _consumers(graph: ExecGraph) -> dict[int, list[tuple[ExecNode, int]]]:
     """The nodes behind each node, with the number of their input."""
     out: dict[int, list[tuple[ExecNode, int]]] = {node.id: [] for node in graph.nodes}
-    arrived: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for source, target in graph.edges:
-        out[source].append((graph.node(target), arrived[target]))
-        arrived[target] += 1
+        out[source].append((graph.node(target), counts[target]))
+        counts[target] += 1
     return out
 
 
 def _filters(
     filters: Sequence[Pushed],
-    wanted: Sequence[int | str],
+    output_fields: Sequence[int | str],
     read: Sequence[int | str],
     types: Sequence[LogicalType],
 ) -> tuple[Transform, ...]:
@@ -490,14 +494,14 @@ def _filters(
 
     Args:
         filters: predicates, each with the fields of the row it is over: those the source produced when it got it.
-        wanted: the fields of the output, of ``types``.
+        output_fields: the fields of the output, of ``types``.
         read: the fields that are read, at least these and those of the predicates.
     """
     if not filters:
         return ()
     terms = [remap(predicate, {i: read.index(row[i]) for i in input_refs(predicate)}) for predicate, row in filters]
     condition = terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name="$AND$1", syntax="BINARY")
-    refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, wanted, strict=True))
+    refs = tuple(InputRef(t, read.index(f)) for t, f in zip(types, output_fields, strict=True))
     return (CalcTransform(refs, condition),)
 
 

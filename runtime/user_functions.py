@@ -60,10 +60,10 @@ class Shipped:
                     raise RunError(
                         "RUN073", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
                     ) from cause
-            opened = getattr(self._body, "open", None)
-            if opened is not None:
+            open_method = getattr(self._body, "open", None)
+            if open_method is not None:
                 try:
-                    opened(FunctionContext())
+                    open_method(FunctionContext())
                 except Exception as cause:  # whatever a user's code raises
                     raise RunError(
                         "RUN074", name=self.name, cause_name=type(cause).__name__, cause=str(cause)[:200]
@@ -97,56 +97,56 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
         SqlError: SQL210 to SQL214, for a function that cannot be used.
         RunError: RUN072, for one that cannot be sent to other processes.
     """
-    packed: dict[int, Shipped] = {}
+    shipped_bodies: dict[int, Shipped] = {}
 
     def found(system: str | None, catalog: str | None, operator: str) -> UserFunction:
         function = lookup(system, catalog)
-        body = packed.get(id(function.body))
+        body = shipped_bodies.get(id(function.body))
         if body is None:
-            body = packed[id(function.body)] = Shipped(function.name, function.body)
+            body = shipped_bodies[id(function.body)] = Shipped(function.name, function.body)
         return replace(function, body=body, operator=operator)
 
-    changed = []
+    new_nodes = []
     for node in graph.nodes:
         if not any(map(_calls, own_values(node).values())):
             continue
         operator = node.label + _reading(graph, node)
         with graph.placing(node):
             fields = {name: _bound(value, found, operator) for name, value in own_values(node).items()}
-        changed.append(node.replace(**fields))
-    return graph.replace(changed) if changed else graph
+        new_nodes.append(node.replace(**fields))
+    return graph.replace(new_nodes) if new_nodes else graph
 
 
 def _reading(graph: ExecGraph, node: ExecNode) -> str:
     """The tables whose rows reach ``node``."""
     tables: dict[str, None] = {}
-    seen: set[int] = set()
+    node_ids: set[int] = set()
     stack = [node]
     while stack:
         current = stack.pop()
-        if current.id in seen:
+        if current.id in node_ids:
             continue
-        seen.add(current.id)
+        node_ids.add(current.id)
         if isinstance(current, TableSourceScan):
             tables[current.scan_table_source.table.summary] = None
         stack += reversed(graph.inputs(current))
     return f" over {', '.join(tables)}" if tables else ""
 
 
-def _bound(value: Any, found: Callable[[str | None, str | None, str], UserFunction], operator: str) -> Any:
+def _bound(value: Any, find_function: Callable[[str | None, str | None, str], UserFunction], operator: str) -> Any:
     if isinstance(value, Call):
-        operands = tuple(_bound(o, found, operator) for o in value.operands)
-        function = found(value.system_name, value.catalog_name, operator) if value.is_user_defined else None
+        operands = tuple(_bound(o, find_function, operator) for o in value.operands)
+        function = find_function(value.system_name, value.catalog_name, operator) if value.is_user_defined else None
         return replace(value, operands=operands, function=function)
     if isinstance(value, FieldAccess):
-        return replace(value, expr=_bound(value.expr, found, operator))
+        return replace(value, expr=_bound(value.expr, find_function, operator))
     if isinstance(value, AggCall):
         if value.internal_name is not None:
             return value
-        return value.with_user_function(found(value.system_name, value.catalog_name, operator))
+        return value.with_user_function(find_function(value.system_name, value.catalog_name, operator))
     if isinstance(value, PlanModel) and _calls(value):
-        fields = {n: _bound(part, found, operator) for n, part in dict(value).items()}
+        fields = {n: _bound(part, find_function, operator) for n, part in dict(value).items()}
         return value.model_copy(update=fields)
     if isinstance(value, tuple) and _calls(value):
-        return tuple(_bound(v, found, operator) for v in value)
+        return tuple(_bound(v, find_function, operator) for v in value)
     return value

@@ -84,7 +84,7 @@ class EventTime:
 
     def advance(
         self,
-        received: Iterable[tuple[int, PartWatermark]],
+        marks_received: Iterable[tuple[int, PartWatermark]],
         channels: Sequence[int],
         now: int,
         idle_timeout: int = 0,
@@ -96,7 +96,7 @@ class EventTime:
         input, its rows are not all late. A part that a micro-batch with rows of its channel does not name is gone.
 
         Args:
-            received: number of the input, and the watermark.
+            marks_received: number of the input, and the watermark.
             channels: number of channels per input.
             now: the micro-batch's time, ms.
             idle_timeout: a part without rows for so long does not hold back the others, ms; 0 is never.
@@ -104,27 +104,27 @@ class EventTime:
         """
         before = self.watermark
         self.since = now if self.since is None else self.since
-        ended: set[Channel] = set()
-        named: dict[Channel, dict[str, tuple[int, int]]] = {}
-        for number, mark in received:
+        ended_channels: set[Channel] = set()
+        named_parts: dict[Channel, dict[str, tuple[int, int]]] = {}
+        for number, mark in marks_received:
             key = number, mark.channel
             if mark.value == END_OF_TIME:
-                ended.add(key)
+                ended_channels.add(key)
                 continue
-            known, touched = self.parts.get(key, {}).get(mark.part, (NO_WATERMARK, now))
-            other, later = named.setdefault(key, {}).get(mark.part, (NO_WATERMARK, touched))
-            named[key][mark.part] = max(known, other, mark.value), now if mark.rows else later
-        self.parts.update(named)
+            last_value, touched_at = self.parts.get(key, {}).get(mark.part, (NO_WATERMARK, now))
+            other, later = named_parts.setdefault(key, {}).get(mark.part, (NO_WATERMARK, touched_at))
+            named_parts[key][mark.part] = max(last_value, other, mark.value), now if mark.rows else later
+        self.parts.update(named_parts)
         active: list[int] = []
         closing: list[int] = []
         for key in ((i, c) for i, count in enumerate(channels) for c in range(count)):
             parts = self.parts.get(key) or {"": (NO_WATERMARK, self.since)}
             wait = (idle_timeouts or {}).get(key, idle_timeout)
-            marks = [at for at, touched in parts.values() if not 0 < wait <= now - touched]
+            marks = [at for at, touched_at in parts.values() if not 0 < wait <= now - touched_at]
             if marks:
                 active.append(min(marks))
-            if key in ended or marks:
-                closing.append(END_OF_TIME if key in ended else min(marks))
+            if key in ended_channels or marks:
+                closing.append(END_OF_TIME if key in ended_channels else min(marks))
         self.watermark = max(before, min(active, default=before))
         return Watermark(before, max(self.watermark, min(closing, default=before)))
 

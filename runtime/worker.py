@@ -104,9 +104,9 @@ def run_operator(
     step = _Step(operator, group, now, _advance(spec, state, blobs, now))
     output = _stepped(spec, state, inputs, step, any(isinstance(b.content, Touch) for b in blobs))
     clock = Clock()
-    delivered = time.perf_counter()
+    delivered_at = time.perf_counter()
     out = list(deliver(batch.graph, spec.pipeline, output, now, step.seq, clock))
-    figures["deliver_ms"] = 1000 * (time.perf_counter() - delivered)
+    figures["deliver_ms"] = 1000 * (time.perf_counter() - delivered_at)
     yield from out
     yield from _late_blobs(batch.graph, spec, state, step, clock)
     if spec.event_time:
@@ -140,13 +140,13 @@ def _advance(spec: OperatorSpec, state: KeyedState, blobs: list[Blob], now: int)
 
 
 def _stepped(
-    spec: OperatorSpec, state: KeyedState, inputs: list[pl.DataFrame], step: _Step, touched: bool
+    spec: OperatorSpec, state: KeyedState, inputs: list[pl.DataFrame], step: _Step, touched_keys: bool
 ) -> pl.DataFrame:
     """The output of an operator that takes a step over its inputs; without rows and event time, it has none to take."""
     if spec.kernel.by_event_time or any(frame.height for frame in inputs):
         time_of_kernel = Watermark(NO_WATERMARK, step.now) if spec.kernel.by_clock else step.watermark
         return state.step(spec.kernel, inputs, step.now, spec.ttl, time_of_kernel, spec.fields)
-    if touched:
+    if touched_keys:
         state.sweep(step.now, spec.ttl)
     else:
         state.flush()
@@ -157,8 +157,8 @@ def _late_blobs(graph: JobGraph, spec: OperatorSpec, state: KeyedState, step: _S
     """The rows that came too late, for the sinks that ask for them."""
     for late, rows in zip(spec.late, state.late_rows, strict=False):
         if late is not None and rows.height:
-            found = late.of(rows, step.watermark.before)
-            yield from side_blobs(graph, late.sink, found, step.now, f"{step.seq}\0{late.input}", clock)
+            late_rows = late.of(rows, step.watermark.before)
+            yield from side_blobs(graph, late.sink, late_rows, step.now, f"{step.seq}\0{late.input}", clock)
 
 
 def step_operator(
@@ -221,8 +221,8 @@ def count_all(batch: MicroBatch, uid: str, figures: dict[str, float], clock: Clo
     count(uid, figures)
     for operator, late in clock.late.items():
         count(graph.operators[operator].uid, {"late_rows": late})
-    for sink, delivered in clock.delivered.items():
-        count(graph.sinks[sink].uid, {"rows_in": sum(delivered.values()), **delivered})
+    for sink, counts in clock.delivered.items():
+        count(graph.sinks[sink].uid, {"rows_in": sum(counts.values()), **counts})
 
 
 def _passed_on(spec: OperatorSpec, group: int, watermark: Watermark, clock: Clock) -> dict[Mark, int]:

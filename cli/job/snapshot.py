@@ -47,20 +47,20 @@ def await_job(
     Raises:
         CheckpointError, RunError: as :func:`open_job`.
     """
-    folder, told = checkpoint_path(checkpoint, options), False
+    folder, has_said = checkpoint_path(checkpoint, options), False
     deadline = time.monotonic() + seconds
     while True:
         try:
             return JobSnapshot(checkpoint, options)
         except RunError as error:
-            found = error
-        if found.code not in _NOT_YET or (folder.exists() and not folder.is_dir()):
-            raise found
+            last_error = error
+        if last_error.code not in _NOT_YET or (folder.exists() and not folder.is_dir()):
+            raise last_error
         if time.monotonic() >= deadline and running_writer(folder) is None:
-            raise found
-        if not told:
-            tell(f"waiting for a job to start: {found.message}")
-            told = True
+            raise last_error
+        if not has_said:
+            tell(f"waiting for a job to start: {last_error.message}")
+            has_said = True
         time.sleep(interval)
 
 

@@ -38,15 +38,19 @@ def _rows(operator: OperatorView, states: States) -> list[list[str]]:
     ]
     sizes = []
     for i, name in enumerate(info.states):
-        planned = states.get((info.id, i))
-        if state is None and planned is None:
+        planned_state = states.get((info.id, i))
+        if state is None and planned_state is None:
             continue
-        label, ttl = (planned.selector, planned.ttl_text) if planned else (f"{plain_name(operator)}.{name}", "")
+        label, ttl = (
+            (planned_state.selector, planned_state.ttl_text)
+            if planned_state
+            else (f"{plain_name(operator)}.{name}", "")
+        )
         cells = [""] * 4  # before the first micro-batch
         if state is not None:
             mark = "+" if state.partial else ""
-            expired = _count(totals, f"expired_rows.{i}")
-            cells = [f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired]
+            expired_rows = _count(totals, f"expired_rows.{i}")
+            cells = [f"{state.rows[i]:,}{mark}", bytes_text(state.bytes[i]) + mark, f"{state.runs[i]:,}", expired_rows]
         sizes.append((label, ttl, cells))
     if len(sizes) == 1:
         label, ttl, cells = sizes[0]
@@ -108,11 +112,11 @@ def line(view: JobView) -> str:
     """The look on one line."""
     operators = view.operators()
     read = sum(o.rows_in for o in operators if o.info.kind == "source")
-    written = sum(o.rows_in for o in operators if o.info.kind == "sink")
+    output_rate = sum(o.rows_in for o in operators if o.info.kind == "sink")
     states = [o.state for o in operators if o.state is not None]
     busy = max(operators, key=lambda o: o.busy, default=None)
     parts = [f"batch {view.last.batch} ({took(view.last.ms)})" if view.last else "no batch yet"]
-    parts += [f"{_rate(read)} rows/s in", f"{_rate(written)} rows/s out"]
+    parts += [f"{_rate(read)} rows/s in", f"{_rate(output_rate)} rows/s out"]
     parts += [f"{sum(sum(s.rows) for s in states):,} stored rows", bytes_text(sum(sum(s.bytes) for s in states))]
     if busy is not None and busy.busy:
         parts.append(f"busiest {plain_name(busy)}[{busy.info.id}] {_share(busy.busy)}")

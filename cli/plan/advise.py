@@ -39,9 +39,9 @@ def advise(
 
     share = parse_share(miss)
     check_plot(plot)
-    found = Session(console, settings(pairs), file).advise_plan(plan, share)
-    texts, data = tell(console, found, plot, plan)
+    advice = Session(console, settings(pairs), file).advise_plan(plan, share)
+    texts, data = tell(console, advice, plot, plan)
     if write:
-        data["diff"] = diff = set_in_plan(plan, found, settings(pairs), dry_run)
+        data["diff"] = diff = set_in_plan(plan, advice, settings(pairs), dry_run)
         texts.append(diff.rstrip("\n") or f"{plan} has the advised TTLs")
     console.show("\n\n".join(texts), data)

@@ -36,7 +36,7 @@ def diff(
     from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 
     sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
-    found = compare(*sides)
-    text = to_markdown(found, old, new) if output is ReportFormat.MARKDOWN else to_text(found)
-    console.show(text, to_json(found))
-    return EXIT_CODES[found.verdict] if exit_code else 0
+    differences = compare(*sides)
+    text = to_markdown(differences, old, new) if output is ReportFormat.MARKDOWN else to_text(differences)
+    console.show(text, to_json(differences))
+    return EXIT_CODES[differences.verdict] if exit_code else 0

@@ -111,27 +111,33 @@ class Arguments:
 
 
 @command()
-def lint(console: Console, given: Arguments) -> ExitCode:
+def lint(console: Console, arguments: Arguments) -> ExitCode:
     """Find TTLs that make results wrong and state that grows without bound."""
     from stateplan.plans.lint import choose, severities_of
 
-    given.check()
+    arguments.check()
     job = _Job(
         console,
-        settings(given.pairs),
-        choose(_words(given.select), _words(given.ignore)),
-        severities_of(_words(given.severity)),
-        _earlier(given.checkpoint, given.against),
-        _observed(given.checkpoint),
-        given.output,
+        settings(arguments.pairs),
+        choose(_words(arguments.select), _words(arguments.ignore)),
+        severities_of(_words(arguments.severity)),
+        _earlier(arguments.checkpoint, arguments.against),
+        _observed(arguments.checkpoint),
+        arguments.output,
     )
-    if given.suppress is not None:
-        return job.suppress(given.plans, given.suppress, given.operator, given.reason or "")
-    return job.lint(given.plans, fix=given.fix, diff=given.diff, show_fixes=given.show_fixes, strict=given.strict)
+    if arguments.suppress is not None:
+        return job.suppress(arguments.plans, arguments.suppress, arguments.operator, arguments.reason or "")
+    return job.lint(
+        arguments.plans,
+        fix=arguments.fix,
+        diff=arguments.diff,
+        show_fixes=arguments.show_fixes,
+        strict=arguments.strict,
+    )
 
 
-def _words(given: Sequence[str]) -> list[str]:
-    return [word.strip() for text in given for word in text.split(",")]
+def _words(texts: Sequence[str]) -> list[str]:
+    return [word.strip() for text in texts for word in text.split(",")]
 
 
 def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None:
@@ -189,8 +195,8 @@ class _Job:
                 self.console.warning(str(warning))
             current = document
             if fix or diff:
-                current, applied = linter.fix(document, self.session, against=self.against, rules=self.rules)
-                fixes += [(plan, a) for a in applied]
+                current, applied_fixes = linter.fix(document, self.session, against=self.against, rules=self.rules)
+                fixes += [(plan, a) for a in applied_fixes]
                 changes += changed_lines(document, current, plan)
                 if not diff and current.text != document.text:
                     current.write(plan, overwrite=True)
@@ -213,8 +219,8 @@ class _Job:
     def _fails(self, strict: bool) -> bool:
         from stateplan.plans.lint import Severity
 
-        found = [f for report in self.reports for f in report.findings]
-        return any(strict or f.severity is Severity.WARNING for f in found)
+        findings = [f for report in self.reports for f in report.findings]
+        return any(strict or f.severity is Severity.WARNING for f in findings)
 
     def _show(self, fixes: Sequence[tuple[str, Applied]], show_fixes: bool) -> None:
         from stateplan.plans.lint.output import summary, to_github, to_json, to_sarif, to_text
@@ -238,12 +244,12 @@ class _Job:
         from stateplan.plans import lint as linter
 
         linter.check_code(code)
-        done: list[tuple[str, PlanDocument, list[int]]] = []
+        edits: list[tuple[str, PlanDocument, list[int]]] = []
         for plan in plans:
             document = read_plan(plan)
             report = linter.lint(document, self.session, against=self.against, rules=linter.choose([code]))
-            found = [*report.findings, *(f for f, _ in report.suppressed)]
-            nodes = sorted({f.node_id for f in found if f.code == code})
+            findings = [*report.findings, *(f for f, _ in report.suppressed)]
+            nodes = sorted({f.node_id for f in findings if f.code == code})
             if selector is not None:
                 nodes = [n.id for n in linter.operators(document, selector) if n.id in nodes]
             if not nodes:
@@ -256,8 +262,8 @@ class _Job:
                 )
             for node_id in nodes:
                 document = linter.suppress(document, node_id, code, reason)
-            done.append((plan, document, nodes))
-        for plan, document, nodes in done:
+            edits.append((plan, document, nodes))
+        for plan, document, nodes in edits:
             document.write(plan, overwrite=True)
             names = ", ".join(document.graph.node(i).label for i in nodes)
             self.console.note(f"{plan}: {code} is suppressed at {names}")

@@ -67,14 +67,14 @@ def rebase(
 
     new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
     old = read_plan(base) if base is not None else None
-    done = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
-    _report(console, done, output)
-    if done.conflicts and not dry_run:
-        raise _undecided(done)
-    if strict and done.having("lost") and not dry_run:
-        raise _lost(done)
+    outcome = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
+    _report(console, outcome, output)
+    if outcome.conflicts and not dry_run:
+        raise _undecided(outcome)
+    if strict and outcome.having("lost") and not dry_run:
+        raise _lost(outcome)
     if target is not None and not dry_run:
-        write_plan(console, done.document, target, overwrite)
+        write_plan(console, outcome.document, target, overwrite)
         console.note(f"wrote {target}")
 
 
@@ -84,31 +84,34 @@ def _compiled(console: Console, options: dict[str, str], init: str | None, sql: 
     return Session(console, options, init).compiled(sql)
 
 
-def _report(console: Console, done: Rebase, output: ReportFormat) -> None:
+def _report(console: Console, outcome: Rebase, output: ReportFormat) -> None:
     from stateplan.plans.rebase.report import to_json, to_markdown, to_text
 
-    console.show((to_markdown if output is ReportFormat.MARKDOWN else to_text)(done), to_json(done))
-    lost = len(done.having("lost"))
-    if lost:
-        console.warning(f"{lost} {'edit is' if lost == 1 else 'edits are'} lost: see the report")
+    console.show((to_markdown if output is ReportFormat.MARKDOWN else to_text)(outcome), to_json(outcome))
+    lost_count = len(outcome.having("lost"))
+    if lost_count:
+        console.warning(f"{lost_count} {'edit is' if lost_count == 1 else 'edits are'} lost: see the report")
 
 
-def _lost(done: Rebase) -> Exception:
+def _lost(outcome: Rebase) -> Exception:
     from stateplan.common.errors import PlanError
 
-    lost = done.having("lost")
+    lost_edits = outcome.having("lost")
     return PlanError(
-        "PLAN154", count=len(lost), wording="edit is" if len(lost) == 1 else "edits are", place=lost[0].place
+        "PLAN154",
+        count=len(lost_edits),
+        wording="edit is" if len(lost_edits) == 1 else "edits are",
+        place=lost_edits[0].place,
     )
 
 
-def _undecided(done: Rebase) -> Exception:
+def _undecided(outcome: Rebase) -> Exception:
     from stateplan.common.errors import PlanError
 
-    count = len(done.conflicts)
+    count = len(outcome.conflicts)
     return PlanError(
         "PLAN153",
         count=count,
         wording="edit conflicts" if count == 1 else "edits conflict",
-        place=done.conflicts[0].place,
+        place=outcome.conflicts[0].place,
     )

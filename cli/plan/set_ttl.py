@@ -38,9 +38,9 @@ def set_ttl(
     from stateplan.plans.edit import plan_edit, to_json, to_text, write_edited
     from stateplan.plans.selector_text import parse_assignment
 
-    parsed = [parse_assignment(text) for text in assignments]
+    ttl_assignments = [parse_assignment(text) for text in assignments]
     document = read_plan(plan)
-    edit = plan_edit(document, parsed, settings(pairs))
+    edit = plan_edit(document, ttl_assignments, settings(pairs))
     where = plan if target is None else target
     text = to_text(edit).rstrip("\n")
     data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}

@@ -47,6 +47,6 @@ def try_plan(
     for text in sets:
         parts = [part.strip() for part in _BETWEEN.split(text)]
         variants.append(Variant(text.strip(), tuple(parse_assignment(part) for part in parts)))
-    found = Session(console, settings(pairs), file).try_plan(plan, variants, never)
-    write_plot(console, plot, lambda: to_svg(found), lambda: to_html(found))
-    console.show(to_text(found).rstrip("\n"), to_json(found))
+    trial = Session(console, settings(pairs), file).try_plan(plan, variants, never)
+    write_plot(console, plot, lambda: to_svg(trial), lambda: to_html(trial))
+    console.show(to_text(trial).rstrip("\n"), to_json(trial))

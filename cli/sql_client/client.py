@@ -93,14 +93,14 @@ class Client:
                 dialect is known.
             Quit: for QUIT and EXIT.
         """
-        found = [(piece, command_of(piece.text)) for piece in pieces(text, file)]
-        for piece, command in found:
+        commands = [(piece, command_of(piece.text)) for piece in pieces(text, file)]
+        for piece, command in commands:
             if command is None and self._check is not None:
                 try:
                     self._check(piece)
                 except StateplanError as error:
                     raise piece.placed(error)  # noqa: B904 - it is the same error
-        for piece, command in found:
+        for piece, command in commands:
             try:
                 if command is None:
                     self._run(piece.text, acknowledge)
@@ -149,10 +149,10 @@ class Client:
 
     def _interrupted(self, here: JobsHere | None) -> None:
         """Stops the job that a statement waits for."""
-        stopped = here.stop(here.since_mark()) if here is not None else []
-        for progress in stopped:
+        stopped_jobs = here.stop(here.since_mark()) if here is not None else []
+        for progress in stopped_jobs:
             self._console.finished(progress, "stopped")
-        if not stopped:
+        if not stopped_jobs:
             self._console.note("The statement was cancelled.")
 
     def _answer(self, first: ResultPage, result: Result, acknowledge: bool) -> None:
@@ -176,12 +176,12 @@ class Client:
 
     def _job(self, job_id: str) -> None:
         """A statement has started a job: it has ended already when ``table.dml-sync`` is set."""
-        waited = value(self.options(), "table.dml-sync")
+        waits = value(self.options(), "table.dml-sync")
         if self._progress is not None:
             self._console.finished(self._progress)
-        if not waited:
+        if not waits:
             self.jobs.started(job_id)
-        if not waited or isinstance(self._console, JsonConsole):
+        if not waits or isinstance(self._console, JsonConsole):
             self._console.show(f"Job ID: {job_id}", {"columns": ["job id"], "rows": [[job_id]]})
 
     def options(self) -> dict[str, str]:
@@ -230,10 +230,10 @@ class Client:
     def _objects(self, first: ResultPage, result: Result) -> None:
         columns = [column.name for column in first.columns]
         kinds = [column.type for column in first.columns]
-        told = False
+        has_output = False
         for page in result.pages(first):
-            if page.rows or (result.ended and not told):
-                told = True
+            if page.rows or (result.ended and not has_output):
+                has_output = True
                 rows = [[json_value(v, kind) for v, kind in zip(row, kinds, strict=True)] for _, row in page.rows]
                 ops = [kind.short for kind, _ in page.rows]
                 types = [str(kind) for kind in kinds]
@@ -290,9 +290,11 @@ def help_text(topic: str) -> str:
         own = [c for c in COMMANDS if c.word == topic.upper()]
         if own:
             return "".join(f"{c.usage}\n    {c.effect}\n" for c in own)
-        listed = found(topic)
-        parts = ("\n".join(s.lines) + f"\n\n  {without_markup(s.effect)}\n  Example: {s.example};\n" for s in listed)
-        return "\n".join(parts) if listed else f"There is no statement '{topic}'. HELP; lists all.\n"
+        statements = found(topic)
+        parts = (
+            "\n".join(s.lines) + f"\n\n  {without_markup(s.effect)}\n  Example: {s.example};\n" for s in statements
+        )
+        return "\n".join(parts) if statements else f"There is no statement '{topic}'. HELP; lists all.\n"
     width = max(len(c.usage) for c in COMMANDS) + 2
     commands = "".join(f"  {c.usage.ljust(width)}{c.effect}\n" for c in COMMANDS)
     names: Sequence[str] = [s.name for s in STATEMENTS]

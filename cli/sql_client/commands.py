@@ -43,7 +43,7 @@ def command_of(statement: str) -> tuple[str, str] | None:
     """The word of the client's command that a statement is, and its argument; None for one that the gateway runs.
     EXIT is QUIT."""
     for word, form in _FORMS.items():
-        found = form.fullmatch(statement)
-        if found is not None:
-            return word, found[1].replace("''", "'") if word == "SOURCE" else found[1].strip()
+        match = form.fullmatch(statement)
+        if match is not None:
+            return word, match[1].replace("''", "'") if word == "SOURCE" else match[1].strip()
     return None

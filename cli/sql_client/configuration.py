@@ -114,11 +114,11 @@ class Settings:
         Raises:
             OptionError: OPT411, it cannot be read; OPT412, it is not the YAML of a configuration.
         """
-        for found in _read(path):
-            if isinstance(found, Setting):
-                self.options[found.key] = found
+        for entry in _read(path):
+            if isinstance(entry, Setting):
+                self.options[entry.key] = entry
             else:
-                self.declarations.append(found)
+                self.declarations.append(entry)
         self.files.append(path)
 
     def define(self, options: Mapping[str, str]) -> None:
@@ -129,16 +129,16 @@ class Settings:
         """Raises OptionError, with the line of the file, for an option that there is not, and for a wrong value."""
         from stateplan.common.settings import Configuration
 
-        checked = Configuration()
+        configuration = Configuration()
         for setting in self.options.values():
-            checked.set(setting.key, setting.value, setting.place)
+            configuration.set(setting.key, setting.value, setting.place)
 
 
-def load(given: Sequence[str], options: Mapping[str, str], standard: bool = True) -> Settings:
+def load(files: Sequence[str], options: Mapping[str, str], standard: bool = True) -> Settings:
     """The settings of a session.
 
     Args:
-        given: configuration files of the command line, read last.
+        files: configuration files of the command line, read last.
         options: of ``-D``, which override every file.
         standard: whether to read the files of the machine, of the user and of the working directory too.
 
@@ -150,7 +150,7 @@ def load(given: Sequence[str], options: Mapping[str, str], standard: bool = True
         if path.exists():
             _check_owner(path)
             settings.read(path)
-    for name in given:
+    for name in files:
         settings.read(Path(name))
     settings.define(options)
     return settings
@@ -267,6 +267,6 @@ class _File:
                 place = replace(place, line=place.line + 1, column=indent + 1)
                 yield Declaration(item.value, section, place, True, indent)
             else:
-                quoted = item.style in ("'", '"')
+                is_quoted = item.style in ("'", '"')
                 whole = item.style in (None, "") and item.end_mark.line == first
-                yield Declaration(item.value, section, place, whole, item.start_mark.column + quoted)
+                yield Declaration(item.value, section, place, whole, item.start_mark.column + is_quoted)

@@ -41,11 +41,11 @@ class StatementHistory(History):
             text = self._file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return
-        found, old = _entries(text)
-        if old or len(found) > 2 * LENGTH:
-            found = found[-LENGTH:]
-            self._write(found)
-        yield from reversed(found)
+        statements, old = _entries(text)
+        if old or len(statements) > 2 * LENGTH:
+            statements = statements[-LENGTH:]
+            self._write(statements)
+        yield from reversed(statements)
 
     def store_string(self, string: str) -> None:
         """Adds a statement to the file."""
@@ -71,7 +71,7 @@ def _entry(statement: str) -> str:
 
 def _entries(text: str) -> tuple[list[str], bool]:
     """The statements of a file, and whether there are lines of older versions."""
-    found: list[str] = []
+    statements: list[str] = []
     lines: list[str] = []
     single: list[str] = []
     old = False
@@ -79,7 +79,7 @@ def _entries(text: str) -> tuple[list[str], bool]:
     def end() -> None:
         for waiting in (lines, single):
             if waiting:
-                found.append("\n".join(waiting))
+                statements.append("\n".join(waiting))
                 waiting.clear()
 
     for line in text.split("\n"):
@@ -96,4 +96,4 @@ def _entries(text: str) -> tuple[list[str], bool]:
         if is_complete("\n".join(single)):
             end()
     end()
-    return found, old
+    return statements, old

@@ -97,11 +97,11 @@ class JobsHere:
         """Stops all that statements of this client have started."""
         return self.stop(self._entries())
 
-    def wait(self, told: Callable[[Progress], None]) -> None:
+    def wait(self, on_progress: Callable[[Progress], None]) -> None:
         """Waits until all that statements of this client have started have ended.
 
         Args:
-            told: gets the figures of each that has finished.
+            on_progress: gets the figures of each that has finished.
 
         Raises:
             StateplanError: what the first one failed of.
@@ -113,7 +113,7 @@ class JobsHere:
             try:
                 if job is not None:
                     job.wait()
-                    told(job.progress)
+                    on_progress(job.progress)
                 elif entry.error is not None:
                     raise error_of_text(entry.error)
             except StateplanError as failure:

@@ -57,25 +57,27 @@ class StatementCompleter(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """What may stand at the cursor."""
         before = document.text_before_cursor
-        found = list(pieces(before))
-        last = found[-1] if found else None
+        statements = list(pieces(before))
+        last = statements[-1] if statements else None
         goes_on = last is not None and (not last.ended or (last.text.startswith("!") and not before.endswith("\n")))
-        written = before[last.start :] if last is not None and goes_on else ""
-        command = written.upper()
+        typed_text = before[last.start :] if last is not None and goes_on else ""
+        command = typed_text.upper()
         if command.startswith(("SOURCE '", "!")):
-            path = written[written.index("'") + 1 :] if "'" in written else written.split(" ")[-1].lstrip("!")
+            path = (
+                typed_text[typed_text.index("'") + 1 :] if "'" in typed_text else typed_text.split(" ")[-1].lstrip("!")
+            )
             yield from self._paths.get_completions(Document(path), complete_event)
             return
         if command.startswith("HELP "):
             yield from _names(command.removeprefix("HELP ").lstrip())
             return
-        if written.strip().isalpha() or not written.strip():
+        if typed_text.strip().isalpha() or not typed_text.strip():
             for own in COMMANDS:
-                if own.word.isalpha() and own.word.startswith(written.strip().upper()):
-                    yield Completion(own.word, -len(written.strip()))
-        word = written[1 + max(written.rfind(c) for c in _ENDS_WORD) :]
+                if own.word.isalpha() and own.word.startswith(typed_text.strip().upper()):
+                    yield Completion(own.word, -len(typed_text.strip()))
+        word = typed_text[1 + max(typed_text.rfind(c) for c in _ENDS_WORD) :]
         try:
-            candidates = self._candidates(_whole(written, document.text_after_cursor), len(written))
+            candidates = self._candidates(_whole(typed_text, document.text_after_cursor), len(typed_text))
         except StateplanError:
             return
         for candidate in candidates:
@@ -83,11 +85,11 @@ class StatementCompleter(Completer):
             yield Completion(name, -len(word))
 
 
-def _whole(written: str, after: str) -> str:
+def _whole(typed_text: str, after: str) -> str:
     """The statement that the cursor is in: tables after the cursor tell which columns there are before it."""
-    first = next(pieces(written + after), None)
-    end = len(written) if first is None else first.start + len(first.text)
-    return (written + after)[: max(len(written), end)]
+    first = next(pieces(typed_text + after), None)
+    end = len(typed_text) if first is None else first.start + len(first.text)
+    return (typed_text + after)[: max(len(typed_text), end)]
 
 
 def _shortened(candidate: str, word: str) -> str:
@@ -97,12 +99,12 @@ def _shortened(candidate: str, word: str) -> str:
     return parts[-1] if shorter and parts[-1].strip("`").lower().startswith(word.strip("`").lower()) else candidate
 
 
-def _names(begun: str) -> Iterable[Completion]:
+def _names(prefix: str) -> Iterable[Completion]:
     from stateplan.planner.dialect.grammar import STATEMENTS
 
     for name in [*(s.name for s in STATEMENTS), *(c.word for c in COMMANDS)]:
-        if name.startswith(begun):
-            yield Completion(name, -len(begun))
+        if name.startswith(prefix):
+            yield Completion(name, -len(prefix))
 
 
 class Prompt:
@@ -168,16 +170,16 @@ class Prompt:
 
     def confirm(self, question: str) -> bool:
         """Whether the user says yes; no is what Enter says."""
-        asked: PromptSession[str] = PromptSession(output=self._session.output, input=self._session.input)
+        session: PromptSession[str] = PromptSession(output=self._session.output, input=self._session.input)
         try:
-            return asked.prompt(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+            return session.prompt(f"{question} [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:
             return True
         except KeyboardInterrupt:
             return False
 
-    def _continuation(self, width: int, line: int, wrapped: int) -> AnyFormattedText:
-        text = "" if wrapped else f"{line + 1}> " if self._numbers else "> "
+    def _continuation(self, width: int, line: int, is_wrapped: int) -> AnyFormattedText:
+        text = "" if is_wrapped else f"{line + 1}> " if self._numbers else "> "
         return [("class:continuation", text.rjust(width))]
 
 

@@ -98,8 +98,12 @@ class CurrentRows:
     def page(self, start: int, count: int) -> list[Row]:
         """``count`` rows from row ``start`` on, from 0."""
         with self._lock:
-            gone = set(self._updated)
-            rows = (row for place, row in self._rows.items() if place not in gone) if gone else self._rows.values()
+            updated_places = set(self._updated)
+            rows = (
+                (row for place, row in self._rows.items() if place not in updated_places)
+                if updated_places
+                else self._rows.values()
+            )
             return list(islice(rows, start, start + count))
 
 

@@ -131,23 +131,23 @@ class ResultScreen:
             self._app.exit()
 
     async def _refresh_again_and_again(self) -> None:
-        ended = False
-        while not ended:
-            ended = self.finished
+        is_over = False
+        while not is_over:
+            is_over = self.finished
             self.refresh()
             self._app.invalidate()
-            waited = 0.0
-            while not ended and not self.finished and not self._is_due(waited):
+            wait_time = 0.0
+            while not is_over and not self.finished and not self._is_due(wait_time):
                 if self.error is not None:
                     self._leave()
                     return
                 await asyncio.sleep(_TICK)
-                waited += _TICK
+                wait_time += _TICK
 
-    def _is_due(self, waited: float) -> bool:
+    def _is_due(self, wait_time: float) -> bool:
         """Whether so many seconds after a refresh there is to be another one."""
         seconds = INTERVALS[self._interval][1]
-        return seconds is not None and waited >= seconds
+        return seconds is not None and wait_time >= seconds
 
     def refresh(self) -> None:
         """Shows the rows as they are now."""
@@ -221,8 +221,8 @@ class ResultScreen:
         before = None if self._changelog or self._at_end else self._before
         out: StyleAndTextTuples = []
         for i, (text, width) in list(enumerate(zip(texts, self._widths, strict=True)))[self._left :]:
-            changed = before is not None and (index >= len(before) or before[index][i] != row[i])
-            out += [("", " "), ("class:changed" if changed else "", fitted(text, width))]
+            is_changed = before is not None and (index >= len(before) or before[index][i] != row[i])
+            out += [("", " "), ("class:changed" if is_changed else "", fitted(text, width))]
         return out
 
     def _open_row(self, width: int) -> list[StyleAndTextTuples]:
@@ -232,8 +232,10 @@ class ResultScreen:
             lines.append([("bold", name), ("class:types", f" {kind}")])
             text = NULL if value is None else value
             for part in text.split("\n"):
-                shown = cell(part)
-                lines += ([("", f"  {shown[i : i + width - 2]}")] for i in range(0, max(1, len(shown)), width - 2))
+                cell_text = cell(part)
+                lines += (
+                    [("", f"  {cell_text[i : i + width - 2]}")] for i in range(0, max(1, len(cell_text)), width - 2)
+                )
         self._opened_from = max(0, min(self._opened_from, len(lines) - 1))
         return lines[self._opened_from :]
 
@@ -255,8 +257,8 @@ class ResultScreen:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         entering = Condition(lambda: self._entry is not None)
-        opened = Condition(lambda: self._opened is not None)
-        main = ~entering & ~opened
+        row_is_open = Condition(lambda: self._opened is not None)
+        main = ~entering & ~row_is_open
 
         def on(filter_: Any, call: Callable[[], None], *names: str) -> None:
             for name in names:
@@ -277,9 +279,9 @@ class ResultScreen:
             on(main, lambda: self._go(max(1, (self._page or self._pages) - 1)), "p", "P", "pageup")
             on(main, lambda: self._go(1), "home")
             on(main, lambda: self._go(0), "l", "L", "end")
-        on(opened, self._back, "q", "Q", "escape", "c-c", "enter")
-        on(opened, lambda: self._scroll_opened(-1), "up")
-        on(opened, lambda: self._scroll_opened(1), "down")
+        on(row_is_open, self._back, "q", "Q", "escape", "c-c", "enter")
+        on(row_is_open, lambda: self._scroll_opened(-1), "up")
+        on(row_is_open, lambda: self._scroll_opened(1), "down")
         on(entering, self._back, "escape", "c-c")
         on(entering, self._entered, "enter")
         on(entering, self._erase, "backspace")
@@ -314,9 +316,9 @@ class ResultScreen:
 
     def _change_interval(self, step: int) -> None:
         lowest = 0 if self._changelog else 1
-        changed = max(lowest, min(len(INTERVALS) - 1, self._interval + step))
-        if changed != self._interval:
-            self._interval = changed
+        new_interval = max(lowest, min(len(INTERVALS) - 1, self._interval + step))
+        if new_interval != self._interval:
+            self._interval = new_interval
             self.refresh()
 
     def _go(self, page: int) -> None:

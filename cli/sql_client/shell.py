@@ -105,13 +105,13 @@ class _Held(io.TextIOBase):
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
     """Keeps what jobs print while a result fills the screen, and prints it afterwards."""
-    held = _Held()
-    before, sys.stdout = sys.stdout, held
+    buffer = _Held()
+    before, sys.stdout = sys.stdout, buffer
     try:
         yield
     finally:
         sys.stdout = before
-        before.write(held.text())
+        before.write(buffer.text())
         before.flush()
 
 
@@ -218,8 +218,8 @@ class Shell:
         if not isinstance(self._client.jobs, JobsHere):
             self._console.note(f"{jobs} {run} on at the gateway")
             return True
-        kept = "a checkpoint directory keeps the state"
-        return self._prompt.confirm(f"{jobs} {run} in this process and {stop} when you leave; {kept}. Leave?")
+        condition = "a checkpoint directory keeps the state"
+        return self._prompt.confirm(f"{jobs} {run} in this process and {stop} when you leave; {condition}. Leave?")
 
 
 def _end_of(state: JobState) -> str:

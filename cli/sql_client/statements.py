@@ -75,18 +75,18 @@ def pieces(source: str, file: str | None = None) -> Iterator[Piece]:
     """
     position = 0
     while position < len(source):
-        skipped = _TOKEN.match(source, position)
-        assert skipped is not None
-        if skipped["blank"] or skipped["comment"] or skipped["other"] == ";":
-            position = skipped.end()
+        token = _TOKEN.match(source, position)
+        assert token is not None
+        if token["blank"] or token["comment"] or token["other"] == ";":
+            position = token.end()
             continue
         line = _LINE.match(source, position)
         if line is not None:
             yield Piece(line.group().rstrip(), source, position, True, file)
             position = line.end()
             continue
-        end, last, ended = _end(source, position)
-        yield Piece(source[position:last], source, position, ended, file)
+        end, last, is_ended = _end(source, position)
+        yield Piece(source[position:last], source, position, is_ended, file)
         position = end
 
 
@@ -114,8 +114,8 @@ def _end(source: str, start: int) -> tuple[int, int, bool]:
 
 def is_complete(text: str) -> bool:
     """Whether ``text`` holds a statement, and its last one has ended."""
-    found = list(pieces(text))
-    return bool(found) and found[-1].ended
+    statements = list(pieces(text))
+    return bool(statements) and statements[-1].ended
 
 
 def read_text(path: str, place: Place | None = None) -> str:

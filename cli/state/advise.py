@@ -46,15 +46,15 @@ def advise(
     reader = CheckpointReader.read(checkpoint, settings(pairs))
     reader.select(*selectors or [])
     console.status("starting Spark")
-    found = reader.advise(*selectors or [], miss=share)
-    texts, data = tell(console, found, plot)
+    advice = reader.advise(*selectors or [], miss=share)
+    texts, data = tell(console, advice, plot)
     if write is not None:
-        data["diff"] = diff = set_in_plan(write, found, settings(pairs), dry_run)
+        data["diff"] = diff = set_in_plan(write, advice, settings(pairs), dry_run)
         texts.append(diff.rstrip("\n") or f"{write} has the advised TTLs")
     if live:
         from stateplan.plans.live import ask
 
-        asked = ask(reader.snapshot.folder, found.assignments, write=not dry_run)
-        texts.append(asked.to_text().rstrip("\n") if asked.changes else "the job has the advised TTLs")
-        data["live"] = asked.to_json()
+        edit = ask(reader.snapshot.folder, advice.assignments, write=not dry_run)
+        texts.append(edit.to_text().rstrip("\n") if edit.changes else "the job has the advised TTLs")
+        data["live"] = edit.to_json()
     console.show("\n\n".join(texts), data)

@@ -110,48 +110,48 @@ class Arguments:
 
 
 @command()
-def read(console: Console, given: Arguments) -> None:
+def read(console: Console, arguments: Arguments) -> None:
     """Read the rows of a state, with their last access and expiry times."""
-    moment = instant(given.at)
-    if given.output is RowFormat.PARQUET and given.target is None:
+    moment = instant(arguments.at)
+    if arguments.output is RowFormat.PARQUET and arguments.target is None:
         raise typer.BadParameter("--format parquet requires --output FILE")
-    if given.overwrite and given.target is None:
+    if arguments.overwrite and arguments.target is None:
         raise typer.BadParameter("--overwrite requires --output FILE")
 
     from stateplan.plans.state import CheckpointReader
     from stateplan.plans.state.keys import parse_keys
     from stateplan.plans.state.output import Limited, check_target
 
-    most = given.most
-    if given.target is not None:
-        check_target(given.target, overwrite=given.overwrite)
-    reader = CheckpointReader.read(given.checkpoint, settings(given.pairs), batch=given.batch, at=moment)
-    state = reader.select_one(given.selector)
-    found = reader.table(state, given.table)
-    keys = parse_keys(given.key or [], list(found.labels.values()))
-    reader.request(state, given.table, keys)
+    most = arguments.most
+    if arguments.target is not None:
+        check_target(arguments.target, overwrite=arguments.overwrite)
+    reader = CheckpointReader.read(arguments.checkpoint, settings(arguments.pairs), batch=arguments.batch, at=moment)
+    state = reader.select_one(arguments.selector)
+    table = reader.table(state, arguments.table)
+    keys = parse_keys(arguments.key or [], list(table.labels.values()))
+    reader.request(state, arguments.table, keys)
     console.status("starting Spark")
     # One row more than wanted says whether there are more.
     schema, batches = reader.batches(
-        state.selector, table=given.table, keys=keys, expired=given.expired, limit=most + 1 if most else None
+        state.selector, table=arguments.table, keys=keys, expired=arguments.expired, limit=most + 1 if most else None
     )
     rows = Limited(batches, most)
-    _show(console, given, schema, rows)
+    _show(console, arguments, schema, rows)
     if rows.more:
         console.note(f"only the first {most:,} rows are shown; --limit 0 shows all")
-    others = [t.name for t in state.tables if t is not found]
-    if others and given.table is None:
+    others = [t.name for t in state.tables if t is not table]
+    if others and arguments.table is None:
         console.note(f"the state has more tables: --table {', '.join(others)}")
 
 
-def _show(console: Console, given: Arguments, schema: pa.Schema, rows: Limited) -> None:
+def _show(console: Console, arguments: Arguments, schema: pa.Schema, rows: Limited) -> None:
     """Writes rows where they are to go."""
     from stateplan.plans.state.output import json_lines, table_text, written
 
-    if given.target is not None:
-        count = written(given.target, given.chosen.value, schema, rows, overwrite=given.overwrite)
-        console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {given.target}")
-    elif given.chosen is RowFormat.JSON:
+    if arguments.target is not None:
+        count = written(arguments.target, arguments.chosen.value, schema, rows, overwrite=arguments.overwrite)
+        console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {arguments.target}")
+    elif arguments.chosen is RowFormat.JSON:
         for line in json_lines(rows):
             console.raw(line.encode("utf-8", "surrogatepass"))
     else:

@@ -31,15 +31,15 @@ def set_ttl(
     from stateplan.plans.selector_text import parse_assignment
     from stateplan.runtime.spark.hadoop import checkpoint_path
 
-    parsed = [parse_assignment(text) for text in assignments]
-    edit = ask(checkpoint_path(checkpoint, settings(pairs)), parsed, write=not dry_run)
-    awaited = any(change.awaited for change in edit.changes)
-    if awaited and edit.writer is None:
+    ttl_assignments = [parse_assignment(text) for text in assignments]
+    edit = ask(checkpoint_path(checkpoint, settings(pairs)), ttl_assignments, write=not dry_run)
+    is_pending = any(change.awaited for change in edit.changes)
+    if is_pending and edit.writer is None:
         console.note(f"no job is running on {checkpoint}; the next start applies the TTL")
     for change in edit.changes:
         if change.shorter and change.awaited:
             console.note(f"{change.label}: rows whose last access is older than the new TTL will expire")
-    if wait and awaited:
+    if wait and is_pending:
         console.status("waiting for a micro-batch")
         edit = wait_for(edit, timeout)
     console.show(edit.to_text().rstrip("\n"), {**edit.to_json(), "written": not dry_run})

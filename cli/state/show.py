@@ -69,8 +69,8 @@ def show(
         return
     reader.select(*selectors or [])
     console.status("starting Spark")
-    found = reader.show(*selectors or [], what_if=guesses)
-    console.show(to_text(found), to_json(found))
+    state_report = reader.show(*selectors or [], what_if=guesses)
+    console.show(to_text(state_report), to_json(state_report))
 
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
@@ -79,15 +79,19 @@ def draw(console: Console, reader: CheckpointReader, target: str, selectors: Seq
     from stateplan.plans.render.output import write_beside
     from stateplan.plans.state.history import to_svg
 
-    found = reader.history(*selectors)
-    text = to_svg(found, f"State of {reader.snapshot.folder.name}")
+    state_history = reader.history(*selectors)
+    text = to_svg(state_history, f"State of {reader.snapshot.folder.name}")
     if target == STREAM:
         console.raw(text.encode())
         return
     with tells_new_folder(console, target):
         write_beside(None, target, text)
-    last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in found.series]
+    last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in state_history.series]
     console.show(
-        f"{counted(len(found.series), 'state')} over {len(found.batches)} records, drawn to {target}",
-        {"file": target, "records": len(found.batches), "states": [{"selector": n, "storedRows": r} for n, r in last]},
+        f"{counted(len(state_history.series), 'state')} over {len(state_history.batches)} records, drawn to {target}",
+        {
+            "file": target,
+            "records": len(state_history.batches),
+            "states": [{"selector": n, "storedRows": r} for n, r in last],
+        },
     )

@@ -284,11 +284,11 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     if len(name) > 200:
         return None
     pool = list(dict.fromkeys(candidates))
-    folded = {c.lower(): c for c in pool}
-    hits = difflib.get_close_matches(name.lower(), list(folded), n=3, cutoff=0.6)
+    by_lower_case = {c.lower(): c for c in pool}
+    hits = difflib.get_close_matches(name.lower(), list(by_lower_case), n=3, cutoff=0.6)
     if not hits:
         return None
-    return "did you mean " + " or ".join(f"'{folded[h]}'" for h in hits) + "?"
+    return "did you mean " + " or ".join(f"'{by_lower_case[h]}'" for h in hits) + "?"
 
 
 def find_encoded(text: str) -> StateplanError | None:

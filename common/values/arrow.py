@@ -64,47 +64,48 @@ _PLAIN: dict[str, LogicalType] = {
 """Arrow types that are one word."""
 
 
-def logical_type(found: ArrowType, nullable: bool = True) -> LogicalType | None:
+def logical_type(source_type: ArrowType, nullable: bool = True) -> LogicalType | None:
     """The SQL type that holds all values of an Arrow type; None where there is none."""
-    made = _logical_type(found)
-    return None if made is None else made.as_nullable(nullable)
+    data_type = _logical_type(source_type)
+    return None if data_type is None else data_type.as_nullable(nullable)
 
 
-def _logical_type(found: ArrowType) -> LogicalType | None:
+def _logical_type(source_type: ArrowType) -> LogicalType | None:
     types = pa.types
-    if str(found) in _PLAIN:
-        return _PLAIN[str(found)]
-    if types.is_fixed_size_binary(found):
-        return LogicalType("BINARY", length=found.byte_width) if found.byte_width else None
-    if types.is_decimal(found):
-        fits = 1 <= found.precision <= 38 and 0 <= found.scale <= found.precision
-        return LogicalType("DECIMAL", precision=found.precision, scale=found.scale) if fits else None
-    if types.is_time(found):
-        return LogicalType("TIME_WITHOUT_TIME_ZONE", precision=_DIGITS[found.unit])
-    if types.is_timestamp(found):
-        root = "TIMESTAMP_WITHOUT_TIME_ZONE" if found.tz is None else "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        return LogicalType(root, precision=_DIGITS[found.unit])
-    if types.is_duration(found):
+    if str(source_type) in _PLAIN:
+        return _PLAIN[str(source_type)]
+    if types.is_fixed_size_binary(source_type):
+        return LogicalType("BINARY", length=source_type.byte_width) if source_type.byte_width else None
+    if types.is_decimal(source_type):
+        fits = 1 <= source_type.precision <= 38 and 0 <= source_type.scale <= source_type.precision
+        return LogicalType("DECIMAL", precision=source_type.precision, scale=source_type.scale) if fits else None
+    if types.is_time(source_type):
+        return LogicalType("TIME_WITHOUT_TIME_ZONE", precision=_DIGITS[source_type.unit])
+    if types.is_timestamp(source_type):
+        root = "TIMESTAMP_WITHOUT_TIME_ZONE" if source_type.tz is None else "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        return LogicalType(root, precision=_DIGITS[source_type.unit])
+    if types.is_duration(source_type):
         return LogicalType("INTERVAL_DAY_TIME", resolution="DAY(6) TO SECOND(3)")
-    if types.is_dictionary(found) or types.is_run_end_encoded(found):
-        return _logical_type(found.value_type)
-    if types.is_map(found):
-        key = logical_type(found.key_type, nullable=False)
-        value = logical_type(found.item_type, found.item_field.nullable)
+    if types.is_dictionary(source_type) or types.is_run_end_encoded(source_type):
+        return _logical_type(source_type.value_type)
+    if types.is_map(source_type):
+        key = logical_type(source_type.key_type, nullable=False)
+        value = logical_type(source_type.item_type, source_type.item_field.nullable)
         return None if key is None or value is None else LogicalType("MAP", children=(key, value))
-    if types.is_struct(found):
-        return _row(found)
-    if isinstance(found, pa.BaseExtensionType):
-        return _logical_type(found.storage_type)
-    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
-        element = logical_type(found.value_type, found.value_field.nullable)
+    if types.is_struct(source_type):
+        return _row(source_type)
+    if isinstance(source_type, pa.BaseExtensionType):
+        return _logical_type(source_type.storage_type)
+    if types.is_list(source_type) or types.is_large_list(source_type) or types.is_fixed_size_list(source_type):
+        element = logical_type(source_type.value_type, source_type.value_field.nullable)
         return None if element is None else LogicalType("ARRAY", children=(element,))
     return None
 
 
-def _row(found: ArrowType) -> LogicalType | None:
+def _row(source_type: ArrowType) -> LogicalType | None:
     fields = [
-        (found.field(i).name, logical_type(found.field(i).type, found.field(i).nullable)) for i in range(len(found))
+        (source_type.field(i).name, logical_type(source_type.field(i).type, source_type.field(i).nullable))
+        for i in range(len(source_type))
     ]
     names = {name for name, _ in fields}
     if not fields or len(names) < len(fields) or any(kind is None for _, kind in fields):
@@ -198,11 +199,11 @@ def _series(array: Any, t: LogicalType, name: str, zone: str) -> pl.Series:
         raise DataError("DATA340.null", name=name, type=t.summary())
     try:
         plain = _storage(array)
-        wanted = arrow_type(t)
-        if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(plain.type) and plain.type.tz is None:
+        target = arrow_type(t)
+        if pa.types.is_timestamp(target) and target.tz and pa.types.is_timestamp(plain.type) and plain.type.tz is None:
             plain = pc.assume_timezone(plain, zone, ambiguous="earliest", nonexistent="latest")
-        held = plain.type == wanted or (is_fine(t) and pa.types.is_timestamp(plain.type))
-        series = of_datetimes(pl.Series(pl.from_arrow(plain if held else pc.cast(plain, wanted))), t)
+        is_target = plain.type == target or (is_fine(t) and pa.types.is_timestamp(plain.type))
+        series = of_datetimes(pl.Series(pl.from_arrow(plain if is_target else pc.cast(plain, target))), t)
         return series if series.dtype == t.polars() else series.cast(t.polars())
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
@@ -223,31 +224,31 @@ def _storage(array: Any) -> Any:
 
 
 def arrow_column(
-    series: pl.Series, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marked: bool = False
+    series: pl.Series, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marks_nulls: bool = False
 ) -> Any:
     """A column as an Arrow array in one piece; see :func:`arrow_array`.
 
     Raises:
         DataError: DATA345, a TIMESTAMP(7) to (9) that Arrow does not have.
     """
-    return arrow_array(portable(series).rechunk().to_arrow(), t, leaf, marked)
+    return arrow_array(portable(series).rechunk().to_arrow(), t, leaf, marks_nulls)
 
 
-def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marked: bool = False) -> Any:
+def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marks_nulls: bool = False) -> Any:
     """An array as Polars gives it to Arrow in the shape of a SQL type: maps as maps, lists with 32-bit offsets.
 
     Args:
         array: in one piece.
         t: the type.
         leaf: converts an array of a type without parts.
-        marked: whether parts that cannot be NULL are marked so.
+        marks_nulls: whether parts that cannot be NULL are marked so.
     """
 
     def part(inner: Any, of: LogicalType) -> Any:
-        return arrow_array(inner, of, leaf, marked)
+        return arrow_array(inner, of, leaf, marks_nulls)
 
-    def field(name: str, made: Any, of: LogicalType) -> Any:
-        return pa.field(name, made.type, of.nullable or not marked)
+    def field(name: str, array_of_part: Any, of: LogicalType) -> Any:
+        return pa.field(name, array_of_part.type, of.nullable or not marks_nulls)
 
     mask = array.is_null() if array.null_count else None
     if t.root in ("MAP", "MULTISET"):
@@ -262,7 +263,7 @@ def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], A
         return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=shape, mask=mask)
     if t.root == "ROW":
         parts = [part(array.field(i), f.type) for i, f in enumerate(t.fields)]
-        fields = [field(f.name, made, f.type) for f, made in zip(t.fields, parts, strict=True)]
+        fields = [field(f.name, array_of_part, f.type) for f, array_of_part in zip(t.fields, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
     return leaf(_timestamps(array, t) if is_fine(t) else array, t)
 
@@ -300,7 +301,7 @@ def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[Logic
     chunks: list[list[Any]] = [[] for _ in types]
     for part in frame.iter_slices(_CHUNK):
         for i, t in enumerate(types):
-            chunks[i].append(arrow_column(part[column(i)], t, leaf, marked=True))
+            chunks[i].append(arrow_column(part[column(i)], t, leaf, marks_nulls=True))
     arrays = [pa.chunked_array(chunk, field.type) for chunk, field in zip(chunks, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 

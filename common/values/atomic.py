@@ -231,8 +231,8 @@ class _Decimal(Codec):
         """Rounded half up; NULL where it has too many digits, as in Flink."""
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
             raise NoValueError
-        rounded = Decimal(value).quantize(Decimal(1).scaleb(-self.scale), context=_CONSTANT)
-        return rounded if abs(rounded) < Decimal(10) ** (self.precision - self.scale) else None
+        decimal = Decimal(value).quantize(Decimal(1).scaleb(-self.scale), context=_CONSTANT)
+        return decimal if abs(decimal) < Decimal(10) ** (self.precision - self.scale) else None
 
     def constant(self, value: Any) -> Decimal:
         number = Decimal(str(value)).quantize(Decimal(1).scaleb(-self.scale), context=_CONSTANT)
@@ -454,13 +454,13 @@ class _Instant(_Timestamp):
         return (lambda count: to_datetime(count).replace(tzinfo=dt.UTC)) if self.fine else None
 
     def of_object(self, value: Any) -> Any:
-        found: dt.datetime = of_class(value, dt.datetime)
-        found = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
-        return of_datetime(found.replace(tzinfo=None)) if self.fine else found
+        instant: dt.datetime = of_class(value, dt.datetime)
+        instant = instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+        return of_datetime(instant.replace(tzinfo=None)) if self.fine else instant
 
     def constant(self, value: Any) -> Any:
-        found = super().constant(value)
-        return found if self.fine else found.replace(tzinfo=dt.UTC)
+        instant = super().constant(value)
+        return instant if self.fine else instant.replace(tzinfo=dt.UTC)
 
     def literal(self, value: Any) -> str:
         return super().literal(value if self.fine else value.astimezone(dt.UTC).replace(tzinfo=None))

@@ -16,13 +16,13 @@ Fraction = Callable[[pl.Expr, int], pl.Expr]
 """From a count below the second and its number of digits to ``.5``, or nothing."""
 
 
-def exact(shown: Callable[[str], pl.Expr], clock: str, digits: int) -> pl.Expr:
+def exact(formatter: Callable[[str], pl.Expr], clock: str, digits: int) -> pl.Expr:
     """A text with so many digits below the second, as CAST has them, given what writes a format."""
     if digits == 0:
-        return shown(clock)
+        return formatter(clock)
     if digits in (3, 6, 9):
-        return shown(f"{clock}%.{digits}f")
-    return shown(f"{clock}%.9f").str.head(digits - 9)
+        return formatter(f"{clock}%.{digits}f")
+    return formatter(f"{clock}%.9f").str.head(digits - 9)
 
 
 def first_digits(digits: int) -> Fraction:
@@ -32,17 +32,17 @@ def first_digits(digits: int) -> Fraction:
 
 def needed_digits(count: pl.Expr, width: int) -> pl.Expr:
     """As many digits as it takes, as Flink's JSON and CSV have them."""
-    shown = count.cast(pl.String).str.zfill(width).str.strip_chars_end("0")
-    return pl.when(count == 0).then(pl.lit("")).otherwise(pl.concat_str(pl.lit("."), shown))
+    digits = count.cast(pl.String).str.zfill(width).str.strip_chars_end("0")
+    return pl.when(count == 0).then(pl.lit("")).otherwise(pl.concat_str(pl.lit("."), digits))
 
 
 def grouped_digits(count: pl.Expr, width: int) -> pl.Expr:
     """As many groups of three digits as it takes, as Java has them."""
     text = count.cast(pl.String).str.zfill(width)
-    shown = text
-    for kept in range(width - 3, 0, -3):
-        shown = pl.when(count % 10 ** (width - kept) == 0).then(text.str.head(kept)).otherwise(shown)
-    return pl.when(count == 0).then(pl.lit("")).otherwise(pl.concat_str(pl.lit("."), shown))
+    digits = text
+    for length in range(width - 3, 0, -3):
+        digits = pl.when(count % 10 ** (width - length) == 0).then(text.str.head(length)).otherwise(digits)
+    return pl.when(count == 0).then(pl.lit("")).otherwise(pl.concat_str(pl.lit("."), digits))
 
 
 def _far_date(days: pl.Expr) -> pl.Expr:
@@ -52,9 +52,9 @@ def _far_date(days: pl.Expr) -> pl.Expr:
     of_era = days - era * 146_097
     of_cycle = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * of_cycle + of_cycle // 4 - of_cycle // 100)
-    shifted = (5 * of_year + 2) // 153
-    day = of_year - (153 * shifted + 2) // 5 + 1
-    month = pl.when(shifted < 10).then(shifted + 3).otherwise(shifted - 9)
+    month_index = (5 * of_year + 2) // 153
+    day = of_year - (153 * month_index + 2) // 5 + 1
+    month = pl.when(month_index < 10).then(month_index + 3).otherwise(month_index - 9)
     year = of_cycle + era * 400 + (month <= 2).cast(pl.Int64)
     digits = year.abs().cast(pl.String).str.zfill(4)
     sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+")).otherwise(pl.lit(""))

@@ -86,8 +86,8 @@ class _Map(Opaque):
         """In the order of a ``java.util.HashMap``."""
         entry = pl.element().struct
         key, value = self.key.java(entry.field("key")), self.value.java(entry.field("value"))
-        ordered = e.map_batches(self._hash_order, return_dtype=self.type.polars(), is_elementwise=True)
-        return _around(e, "{", self._entries(ordered, key, "=", value, "null").list.join(", "), "}")
+        entries = e.map_batches(self._hash_order, return_dtype=self.type.polars(), is_elementwise=True)
+        return _around(e, "{", self._entries(entries, key, "=", value, "null").list.join(", "), "}")
 
     def _hash_order(self, series: pl.Series) -> pl.Series:
         series = _last_of_each_key(series)
@@ -95,7 +95,7 @@ class _Map(Opaque):
             return series
         keys = series.to_frame("v").select(pl.col("v").list.eval(pl.element().struct.field("key")))["v"].to_list()
         long = self.key.type.root == "BIGINT"
-        order = [None if found is None else hash_map_order(found, long) for found in keys]
+        order = [None if keys_of_map is None else hash_map_order(keys_of_map, long) for keys_of_map in keys]
         return series.list.gather(pl.Series(order, dtype=pl.List(pl.UInt32)))
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
@@ -121,8 +121,8 @@ class _Map(Opaque):
     def decoder(self) -> Callable[[Any], Any]:
         key, value = self.key.decoder() or _same, self.value.decoder() or _same
 
-        def entries(found: Any) -> dict[Any, Any]:
-            pairs = ((e["key"], e["value"]) for e in found)
+        def entries(cells: Any) -> dict[Any, Any]:
+            pairs = ((e["key"], e["value"]) for e in cells)
             return {None if k is None else key(k): None if x is None else value(x) for k, x in pairs}
 
         return entries
@@ -179,14 +179,14 @@ class _Row(Opaque):
         return pl.when(e.is_not_null()).then(json_object([n for n, _ in fields], [v for _, v in fields], style))
 
     def null_keys(self, e: pl.Expr) -> pl.Expr | None:
-        found = [x for x in (part.null_keys(field) for part, field in self._fields(e)) if x is not None]
-        return pl.any_horizontal(found) if found else None
+        expressions = [x for x in (part.null_keys(field) for part, field in self._fields(e)) if x is not None]
+        return pl.any_horizontal(expressions) if expressions else None
 
     def decoder(self) -> Callable[[Any], Any]:
         names, decoders = self.names, [part.decoder() or _same for part in self.parts]
 
-        def row(found: Any) -> Row:
-            cells = [None if found[n] is None else d(found[n]) for n, d in zip(names, decoders, strict=True)]
+        def row(fields: Any) -> Row:
+            cells = [None if fields[n] is None else d(fields[n]) for n, d in zip(names, decoders, strict=True)]
             return Row.named(names, cells)
 
         return row
@@ -239,10 +239,10 @@ def plan_value(t: LogicalType, value: Any) -> Any:
     Raises:
         PlanError: PLAN079, for a value that does not fit the type, or a type without constants.
     """
-    found = codec(t)
-    if not found.atomic:
+    value_codec = codec(t)
+    if not value_codec.atomic:
         raise PlanError("PLAN079.unreadable_type", t=t.summary())
     try:
-        return found.constant(value)
+        return value_codec.constant(value)
     except (ValueError, ArithmeticError, TypeError, AttributeError) as cause:
         raise PlanError("PLAN079.not_of_type", value=value, t=t.summary()) from cause

@@ -99,8 +99,8 @@ def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None:
     """``value`` rounded half up to ``scale``; None when it then has more than ``precision`` digits, as in Flink."""
     if value and value.adjusted() > precision:
         return None
-    rounded = value.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
-    return rounded if not rounded or rounded.adjusted() < precision - scale else None
+    decimal = value.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    return decimal if not decimal or decimal.adjusted() < precision - scale else None
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
@@ -176,25 +176,25 @@ def parse_iso_time(text: str) -> int:
     return nanos
 
 
-def timestamp_parser(declared: LogicalType, standard: str) -> Callable[[str], int]:
+def timestamp_parser(data_type: LogicalType, standard: str) -> Callable[[str], int]:
     """A reader of timestamps of one type: counts of its unit since 1970, cut and not rounded.
 
     Args:
-        declared: TIMESTAMP or TIMESTAMP_LTZ; the latter's text ends in ``Z``.
+        data_type: TIMESTAMP or TIMESTAMP_LTZ; the latter's text ends in ``Z``.
         standard: ``SQL`` (a space between date and time) or ``ISO-8601`` (a ``T``; seconds may be left out).
     """
     separator, shape = (" ", _TIME) if standard == "SQL" else ("T", _ISO_TIME)
-    zoned = declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-    per_second = _PER_SECOND[declared.time_unit()]
+    has_zone = data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+    per_second = _PER_SECOND[data_type.time_unit()]
 
     def read(text: str) -> int:
         body = text
-        if zoned:
+        if has_zone:
             if not text.endswith("Z"):
                 raise ValueError(text)
             body = text[:-1]
-        date, found, time = body.partition(separator)
-        if not found:
+        date, separator_text, time = body.partition(separator)
+        if not separator_text:
             raise ValueError(text)
         nanos = parse_date(date, clamp=True) * 86400 * 10**9 + _nanos(shape.fullmatch(time), text)
         count = nanos * per_second // 10**9
@@ -209,30 +209,30 @@ _RAW = {"DATE": 32, "TIME_WITHOUT_TIME_ZONE": 64, "INTERVAL_DAY_TIME": 64}
 """Bits of a count; timestamps have 64, and those of nanoseconds 128."""
 
 
-def raw_dtype(declared: LogicalType) -> pl.DataType:
+def raw_dtype(data_type: LogicalType) -> pl.DataType:
     """The Polars type of raw values: as :meth:`LogicalType.polars`, with times and dates as the counts they are."""
     import polars as pl
 
-    if declared.is_timestamp:
-        return pl.Int128() if declared.time_unit() == "ns" else pl.Int64()
-    if declared.root in _RAW:
-        return pl.Int32() if _RAW.get(declared.root) == 32 else pl.Int64()
-    if declared.root == "ARRAY":
-        return pl.List(raw_dtype(declared.children[0]))
-    if declared.root in ("MAP", "MULTISET"):
-        value = raw_dtype(declared.children[1]) if declared.root == "MAP" else pl.Int32()
-        return pl.List(pl.Struct({"key": raw_dtype(declared.children[0]), "value": value}))
-    if declared.root == "ROW":
-        return pl.Struct({f.name: raw_dtype(f.type) for f in declared.fields})
-    return declared.polars()
+    if data_type.is_timestamp:
+        return pl.Int128() if data_type.time_unit() == "ns" else pl.Int64()
+    if data_type.root in _RAW:
+        return pl.Int32() if _RAW.get(data_type.root) == 32 else pl.Int64()
+    if data_type.root == "ARRAY":
+        return pl.List(raw_dtype(data_type.children[0]))
+    if data_type.root in ("MAP", "MULTISET"):
+        value = raw_dtype(data_type.children[1]) if data_type.root == "MAP" else pl.Int32()
+        return pl.List(pl.Struct({"key": raw_dtype(data_type.children[0]), "value": value}))
+    if data_type.root == "ROW":
+        return pl.Struct({f.name: raw_dtype(f.type) for f in data_type.fields})
+    return data_type.polars()
 
 
-def build_series(name: str, values: list[Any], declared: LogicalType) -> pl.Series:
+def build_series(name: str, values: list[Any], data_type: LogicalType) -> pl.Series:
     """A column of raw values in the column's own type."""
     import polars as pl
 
-    raw = pl.Series(name, values, dtype=raw_dtype(declared), strict=True)
-    return raw.cast(declared.polars()) if raw.dtype != declared.polars() else raw
+    raw = pl.Series(name, values, dtype=raw_dtype(data_type), strict=True)
+    return raw.cast(data_type.polars()) if raw.dtype != data_type.polars() else raw
 
 
 _EXPECTED = {
@@ -253,13 +253,13 @@ _EXPECTED = {
 }
 
 
-def describe(declared: LogicalType, standard: str = "SQL") -> str:
+def describe(data_type: LogicalType, standard: str = "SQL") -> str:
     """What a value of a type looks like, for error messages."""
-    if declared.root in INTEGER_BITS:
-        bits = INTEGER_BITS[declared.root]
+    if data_type.root in INTEGER_BITS:
+        bits = INTEGER_BITS[data_type.root]
         return f"a whole number from {-(1 << (bits - 1))} to {(1 << (bits - 1)) - 1}"
-    if declared.is_timestamp:
+    if data_type.is_timestamp:
         sample = "2024-01-31 12:34:56" if standard == "SQL" else "2024-01-31T12:34:56"
-        zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
+        zone = "Z" if data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
         return f"a timestamp such as {sample}{zone}"
-    return _EXPECTED.get(declared.root, f"a value of type {declared.summary()}")
+    return _EXPECTED.get(data_type.root, f"a value of type {data_type.summary()}")

@@ -218,11 +218,13 @@ def _with_exponent(negative: pl.Series, text: pl.Series) -> pl.Series:
     parts = pl.col("text").str.split_exact("e", 1).struct
     mantissa, power = parts.field("field_0"), parts.field("field_1").str.strip_prefix("+").cast(pl.Int64).fill_null(0)
     point = mantissa.str.find(".", literal=True).fill_null(mantissa.str.len_bytes())
-    padded = mantissa.str.replace(".", "", literal=True)
-    digits = padded.str.strip_chars_start("0")
-    exponent = power + point.cast(pl.Int64) - (padded.str.len_bytes() - digits.str.len_bytes()).cast(pl.Int64) - 1
-    kept = digits.str.strip_chars_end("0")
-    rest = pl.when(kept.str.len_bytes() > 1).then(kept.str.slice(1)).otherwise(pl.lit("0"))
+    all_digits = mantissa.str.replace(".", "", literal=True)
+    digits = all_digits.str.strip_chars_start("0")
+    exponent = power + point.cast(pl.Int64) - (all_digits.str.len_bytes() - digits.str.len_bytes()).cast(pl.Int64) - 1
+    significant = digits.str.strip_chars_end("0")
+    rest = pl.when(significant.str.len_bytes() > 1).then(significant.str.slice(1)).otherwise(pl.lit("0"))
     sign = pl.when(pl.col("negative")).then(pl.lit("-")).otherwise(pl.lit(""))
     frame = pl.DataFrame({"text": text, "negative": negative})
-    return frame.select(pl.concat_str(sign, kept.str.head(1), pl.lit("."), rest, pl.lit("E"), exponent)).to_series()
+    return frame.select(
+        pl.concat_str(sign, significant.str.head(1), pl.lit("."), rest, pl.lit("E"), exponent)
+    ).to_series()

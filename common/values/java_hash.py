@@ -63,8 +63,8 @@ def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
         table[slot(key)].insert(0, key)
         if count > len(table) * 3 // 4:
             before, table = table, [[] for _ in range(len(table) * 2)]
-            for moved in (key for chain in reversed(before) for key in chain):
-                table[slot(moved)].insert(0, moved)
+            for key_of_chain in (key for chain in reversed(before) for key in chain):
+                table[slot(key_of_chain)].insert(0, key_of_chain)
     return [key for chain in reversed(table) for key in chain]
 
 

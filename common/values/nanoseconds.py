@@ -90,9 +90,9 @@ def has_fine(t: LogicalType) -> bool:
 
 def _instead(dtype: Any, change: Callable[[Any], pl.DataType | None]) -> pl.DataType:
     """A Polars type with those within it that ``change`` gives another for."""
-    found = change(dtype)
-    if found is not None:
-        return found
+    new_dtype = change(dtype)
+    if new_dtype is not None:
+        return new_dtype
     if isinstance(dtype, pl.List):
         return pl.List(_instead(dtype.inner, change))
     if isinstance(dtype, pl.Struct):
@@ -106,13 +106,13 @@ STORED = pl.Decimal(38, 0)
 
 def stored_dtype(dtype: pl.DataType) -> pl.DataType:
     """The type of a column on its way to Arrow: :data:`STORED` in place of 128-bit numbers."""
-    return _instead(dtype, lambda found: STORED if found == pl.Int128 else None)
+    return _instead(dtype, lambda inner: STORED if inner == pl.Int128 else None)
 
 
 def with_counts(dtype: pl.DataType) -> pl.DataType:
     """A type with counts of nanoseconds in place of Polars' timestamps of them."""
     return _instead(
-        dtype, lambda found: pl.Int128() if isinstance(found, pl.Datetime) and found.time_unit == "ns" else None
+        dtype, lambda inner: pl.Int128() if isinstance(inner, pl.Datetime) and inner.time_unit == "ns" else None
     )
 
 
@@ -152,8 +152,8 @@ def _counted(e: pl.Expr, dtype: Any, t: LogicalType) -> pl.Expr:
 
 
 def _counted_fields(e: pl.Expr, dtype: Any, fields: Iterable[tuple[str, LogicalType]]) -> pl.Expr:
-    held = {f.name: f.dtype for f in dtype.fields}
-    return pl.struct([_counted(e.struct.field(name), held[name], t).alias(name) for name, t in fields])
+    dtypes = {f.name: f.dtype for f in dtype.fields}
+    return pl.struct([_counted(e.struct.field(name), dtypes[name], t).alias(name) for name, t in fields])
 
 
 def by_dtype(e: pl.Expr, dtype: Any) -> pl.Expr:

@@ -60,8 +60,8 @@ def _decimal(text: str) -> Decimal:
 
 
 def _bytes(text: str) -> bytes:
-    written = _HEX.fullmatch(text)
-    return bytes.fromhex(written[1]) if written else text.encode()
+    digits = _HEX.fullmatch(text)
+    return bytes.fromhex(digits[1]) if digits else text.encode()
 
 
 def _moment(text: str) -> dt.datetime:
@@ -69,21 +69,21 @@ def _moment(text: str) -> dt.datetime:
 
 
 def _duration(text: str) -> dt.timedelta:
-    found = _DAYS.fullmatch(text)
-    if found is None:
+    match = _DAYS.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    days, hours, minutes, seconds = map(int, found.groups()[1:5])
-    micros = int((found[6] or "").ljust(6, "0")[:6])
+    days, hours, minutes, seconds = map(int, match.groups()[1:5])
+    micros = int((match[6] or "").ljust(6, "0")[:6])
     size = dt.timedelta(days, seconds, micros, minutes=minutes, hours=hours)
-    return -size if found[1] == "-" else size
+    return -size if match[1] == "-" else size
 
 
 def _months(text: str) -> int:
-    found = _MONTHS.fullmatch(text)
-    if found is None:
+    match = _MONTHS.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    size = int(found[2]) * 12 + int(found[3])
-    return -size if found[1] == "-" else size
+    size = int(match[2]) * 12 + int(match[3])
+    return -size if match[1] == "-" else size
 
 
 _READERS: dict[str, Reader] = {

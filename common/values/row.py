@@ -81,10 +81,10 @@ class RowAccumulator:
     @classmethod
     def of(cls, row: Row) -> RowAccumulator:
         """The accumulator with the values and names of a row."""
-        made = cls()
-        object.__setattr__(made, "_names", row._names)  # noqa: SLF001 - rows of this module
-        object.__setattr__(made, "_values", list(row))
-        return made
+        accumulator = cls()
+        object.__setattr__(accumulator, "_names", row._names)  # noqa: SLF001 - rows of this module
+        object.__setattr__(accumulator, "_values", list(row))
+        return accumulator
 
     def row(self) -> Row:
         """Its values as a row."""

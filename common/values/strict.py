@@ -26,18 +26,18 @@ def checked(expr: pl.Expr, pattern: str) -> pl.Expr:
     return pl.when(expr.is_null() | expr.str.contains(rf"\A{pattern}\z")).then(expr).otherwise(pl.lit("?"))
 
 
-def strict_timestamp(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr:
+def strict_timestamp(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Expr:
     """``yyyy-MM-dd HH:mm:ss[.fraction]`` (``T`` for ISO-8601; TIMESTAMP_LTZ with ``Z``), cut to the type's unit."""
-    unit: Any = "us" if is_fine(declared) else declared.time_unit()
+    unit: Any = "us" if is_fine(data_type) else data_type.time_unit()
     separator = " " if standard == "SQL" else "T"
-    zone = "Z" if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
+    zone = "Z" if data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
     text = checked(expr, f"{_MONTH}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
     if zone:
         text = text.str.strip_suffix(zone)
-    parsed = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
-    if is_fine(declared):
-        return of_text(parsed, text)
-    return parsed.dt.replace_time_zone("UTC") if zone else parsed
+    instants = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
+    if is_fine(data_type):
+        return of_text(instants, text)
+    return instants.dt.replace_time_zone("UTC") if zone else instants
 
 
 def strict_date(expr: pl.Expr) -> pl.Expr:
@@ -58,43 +58,43 @@ def strict_bytes(expr: pl.Expr) -> pl.Expr:
     return checked(expr, _BASE64).str.decode("base64", strict=True)
 
 
-def _strict_decimal(expr: pl.Expr, declared: LogicalType) -> pl.Expr:
+def _strict_decimal(expr: pl.Expr, data_type: LogicalType) -> pl.Expr:
     """Plain decimals that fit, and whole numbers in the form ``1.2E+5``, which is how Flink writes multiples of 10."""
-    scale = declared.scale or 0
-    whole = (declared.precision or 10) - scale
+    scale = data_type.scale or 0
+    whole = (data_type.precision or 10) - scale
     scientific = expr.str.contains(r"\A-?[1-9](?:\.[0-9]{1,12})?E\+[0-9]{1,2}\z")
     number = pl.when(scientific).then(expr).otherwise(pl.lit("0")).cast(pl.Float64, strict=True)
     exact = (number.abs() < 10.0 ** min(whole, 15)) & (number == number.floor())
     text = pl.when(scientific & exact).then(number.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(expr)
     digits = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
     fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
-    return checked(text, digits + fraction).cast(declared.polars(), strict=True)
+    return checked(text, digits + fraction).cast(data_type.polars(), strict=True)
 
 
-def strict_value(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | None:
+def strict_value(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Expr | None:
     """The values of a column of text; None for a type that has no strict expression."""
-    root = declared.root
-    if declared.is_string:
+    root = data_type.root
+    if data_type.is_string:
         return expr
     if root in INTEGER_BITS:
         return (
             checked(expr, "-?[0-9]{1,19}")
             .str.to_integer(strict=True, dtype=pl.Int64)
-            .cast(declared.polars(), strict=True)
+            .cast(data_type.polars(), strict=True)
         )
     if root == "BOOLEAN":
         return expr.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
     if root in ("FLOAT", "DOUBLE"):
         number = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?"
-        return checked(expr, number).cast(declared.polars(), strict=True)
+        return checked(expr, number).cast(data_type.polars(), strict=True)
     if root == "DECIMAL":
-        return _strict_decimal(expr, declared)
+        return _strict_decimal(expr, data_type)
     if root == "DATE":
         return strict_date(expr)
     if root == "TIME_WITHOUT_TIME_ZONE":
-        return strict_time(expr, min(declared.precision or 0, 3))
-    if declared.is_timestamp:
-        return strict_timestamp(expr, declared, standard)
+        return strict_time(expr, min(data_type.precision or 0, 3))
+    if data_type.is_timestamp:
+        return strict_timestamp(expr, data_type, standard)
     if root in ("BINARY", "VARBINARY"):
         return strict_bytes(expr)
     return None

@@ -64,10 +64,10 @@ def _fraction(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise VariantError("an object has a name twice")
-    return found
+    return fields
 
 
 def _decoder(**hooks: Any) -> json.JSONDecoder:
@@ -90,12 +90,12 @@ def parse_variant(text: str, duplicates: bool = False) -> str:
         VariantError: it is no JSON, or larger than 16 MiB.
     """
     try:
-        found = variant_text(first_json(_DECODERS[duplicates], text))
+        variant = variant_text(first_json(_DECODERS[duplicates], text))
     except (ValueError, RecursionError, ArithmeticError) as cause:
         raise VariantError(str(cause)) from cause
-    if len(found) > _LARGEST:
+    if len(variant) > _LARGEST:
         raise VariantError("it is larger than 16 MiB")
-    return found
+    return variant
 
 
 class _Number(str):
@@ -116,14 +116,14 @@ def variant_part(value: str, key: str | int) -> str | None:
     Raises:
         VariantError: a name of what is no object, or a number of what is no array.
     """
-    found = _read(value)
+    content = _read(value)
     if isinstance(key, str):
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise VariantError("a name in brackets takes a field of an object")
-        return variant_text(found[key]) if key in found else None
-    if not isinstance(found, list):
+        return variant_text(content[key]) if key in content else None
+    if not isinstance(content, list):
         raise VariantError("a number in brackets takes an item of an array")
-    return variant_text(found[key - 1]) if 1 <= key <= len(found) else None
+    return variant_text(content[key - 1]) if 1 <= key <= len(content) else None
 
 
 _ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
@@ -151,5 +151,5 @@ def _plain(value: Decimal) -> str:
 
 
 def _string(text: str) -> str:
-    known = text.encode("utf-8", "replace").decode()
-    return _ESCAPED.sub(lambda m: "\\u" + m[0][2:].upper(), json.dumps(known, ensure_ascii=False))
+    valid_text = text.encode("utf-8", "replace").decode()
+    return _ESCAPED.sub(lambda m: "\\u" + m[0][2:].upper(), json.dumps(valid_text, ensure_ascii=False))

@@ -171,7 +171,7 @@ class Delta(Connector):
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
         return RETRACT if self.value(options, "readChangeFeed") else INSERT_ONLY
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return UPSERT
 
     def shared_location(self, options: Mapping[str, str]) -> bool | None:
@@ -244,7 +244,7 @@ class Delta(Connector):
             table.fields,
             table.projection,
             table.metadata,
-            bounded=self.is_bounded(table.options),
+            is_bounded=self.is_bounded(table.options),
             interval=table.value("updateCheckIntervalMillis"),
             start=Start(table.value(_AS_OF[0]), times[0], table.value(_STARTING[0]), times[1]),
             rules=Rules(*(table.value(key) for key in (*_REMOVING, "readChangeFeed"))),

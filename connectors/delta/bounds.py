@@ -34,17 +34,17 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or has_scheme(path)
 
 
-def file_path(written: str) -> str:
+def file_path(text: str) -> str:
     """The path of a file as the log writes it, without escapes: below the folder of the table, or absolute.
 
     Raises:
         ValueError: it leads out of the folder that it begins in.
     """
-    path = unquote(written)
+    path = unquote(text)
     if "\0" in path or ".." in path.split("/"):
-        raise ValueError(f"a path leads out of the folder of the table: {written!r}")
+        raise ValueError(f"a path leads out of the folder of the table: {text!r}")
     if has_scheme(path) and not path.partition(":")[2].startswith("/"):
-        raise ValueError(f"a URL is not absolute: {written!r}")
+        raise ValueError(f"a URL is not absolute: {text!r}")
     return path
 
 
@@ -80,23 +80,23 @@ def check_log(roots: Roots, uri: str, local: str | None, files: Any) -> None:
             continue
         if entry.base_name.endswith(".json"):
             with files.open_input_stream(entry.path) as stream:
-                found = list(_in_lines(stream.read()))
+                paths = list(_in_lines(stream.read()))
         elif entry.base_name.endswith(".parquet"):
-            found = list(_in_parquet(files, entry.path))
+            paths = list(_in_parquet(files, entry.path))
         else:
             continue
-        for path in found:
+        for path in paths:
             _check(roots, path)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known.add(mark)
 
 
-def _check(roots: Roots, written: str) -> None:
+def _check(roots: Roots, text: str) -> None:
     try:
-        path = file_path(written)
+        path = file_path(text)
     except ValueError:
-        raise GatewayError("GW012", path=shown(written)) from None
+        raise GatewayError("GW012", path=shown(text)) from None
     if is_absolute(path):
         below(roots, path)
 

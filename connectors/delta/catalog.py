@@ -82,8 +82,8 @@ class DeltaCatalog(ExternalCatalog):
 
     @property
     def _local(self) -> Path | None:
-        found = local_path(self._folder)
-        return None if found is None else Path(found)
+        path = local_path(self._folder)
+        return None if path is None else Path(path)
 
     @contextmanager
     def _disk(self, what: str) -> Iterator[None]:
@@ -110,18 +110,18 @@ class DeltaCatalog(ExternalCatalog):
         with self._disk("be read"):
             try:
                 with os.scandir(folder) as entries:
-                    found = [entry.name for entry in entries if entry.is_dir()]
+                    names = [entry.name for entry in entries if entry.is_dir()]
             except FileNotFoundError:
                 return {}
             except NotADirectoryError:
                 if not parts:
                     raise
                 return {}
-        return {name: folder.joinpath(name, _LOG).is_dir() for name in found if name[:1] not in ("_", ".")}
+        return {name: folder.joinpath(name, _LOG).is_dir() for name in names if name[:1] not in ("_", ".")}
 
     def databases(self) -> list[str]:
-        found = [name for name, is_table in self._folders().items() if not is_table]
-        return list(dict.fromkeys([self.default_database, *found, *sorted(self._made)]))
+        folders = [name for name, is_table in self._folders().items() if not is_table]
+        return list(dict.fromkeys([self.default_database, *folders, *sorted(self._made)]))
 
     def tables(self, database: str) -> list[str]:
         return [name for name, is_table in self._folders(database).items() if is_table]
@@ -141,15 +141,15 @@ class DeltaCatalog(ExternalCatalog):
             raise
 
     def table(self, database: str, name: str) -> ExternalTable | None:
-        opened = self._opened(database, name)
-        if opened is None:
+        delta_table = self._opened(database, name)
+        if delta_table is None:
             return None
         location = self._location(database, name)
-        facts = Facts.of(opened)
+        facts = Facts.of(delta_table)
         columns = []
         for column in facts.columns:
-            declared = column.declared
-            if declared is None:
+            data_type = column.declared
+            if data_type is None:
                 raise CatalogError(
                     "CAT117.type_of_column",
                     column=column.name,
@@ -159,7 +159,7 @@ class DeltaCatalog(ExternalCatalog):
                     connector=self.kind,
                 )
             comment = column.metadata.get("comment")
-            columns.append(ExternalColumn(column.name, declared, None if comment is None else str(comment)))
+            columns.append(ExternalColumn(column.name, data_type, None if comment is None else str(comment)))
         key = _primary_key(facts.configuration, [column.name for column in columns])
         return ExternalTable(
             tuple(columns),
@@ -167,7 +167,7 @@ class DeltaCatalog(ExternalCatalog):
             key,
             "PK_" + "_".join(key) if key else None,
             facts.partitions,
-            opened.metadata().description or None,
+            delta_table.metadata().description or None,
         )
 
     # what is made here
@@ -275,7 +275,7 @@ def _check_name(name: str) -> None:
 def _primary_key(properties: Mapping[str, str], columns: list[str]) -> tuple[str, ...]:
     """The primary key that a table was created with here; none when its columns are gone."""
     try:
-        found = [str(name) for name in json.loads(properties.get(_KEY, "[]"))]
+        names = [str(name) for name in json.loads(properties.get(_KEY, "[]"))]
     except ValueError:
         return ()
-    return tuple(found) if set(found) <= set(columns) else ()
+    return tuple(names) if set(names) <= set(columns) else ()

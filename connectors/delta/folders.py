@@ -29,19 +29,19 @@ def _asked(location: Location) -> list[Any]:
     command = [sys.executable, "-m", __name__]
     reason = f"no answer within {_SECONDS} s"
     try:
-        done = subprocess.run(command, input=request, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        process = subprocess.run(command, input=request, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        done = None
-    if done is not None and done.returncode == 0:
-        answer = json.loads(done.stdout)
+        process = None
+    if process is not None and process.returncode == 0:
+        answer = json.loads(process.stdout)
         if "error" not in answer:
-            found: list[Any] = answer["found"]
-            return found
+            entries: list[Any] = answer["found"]
+            return entries
         reason = answer["error"]
-    elif done is not None:
-        reason = (done.stderr.strip().splitlines() or ["the process that asks has ended"])[-1]
-    told = location.told(OSError(reason))
-    raise DataError("DATA452", name=location.name, path=shown(location.path), reason=told)
+    elif process is not None:
+        reason = (process.stderr.strip().splitlines() or ["the process that asks has ended"])[-1]
+    plain_reason = location.told(OSError(reason))
+    raise DataError("DATA452", name=location.name, path=shown(location.path), reason=plain_reason)
 
 
 def _answer(uri: str, options: dict[str, str]) -> list[tuple[str, bool]]:

@@ -139,13 +139,13 @@ class Log:
 
         with self.location.reaching():
             entries = self.files.get_file_info(FileSelector(_LOG, allow_not_found=True))
-        found = sorted(
+        versions = sorted(
             (int(name), int(entry.mtime_ns // 1_000_000))
             for entry in entries
             if (name := entry.base_name.removesuffix(".json")).isdigit() and entry.base_name.endswith(".json")
         )
         out: list[tuple[int, int]] = []
-        for version, stamp in found:
+        for version, stamp in versions:
             out.append((version, max(stamp, out[-1][1] + 1) if out else stamp))
         return out
 
@@ -166,10 +166,10 @@ class Log:
             raise DataError(
                 "DATA452", name=self.location.name, path=shown(self.location.path), reason=self.location.told(error)
             ) from None
-        made = self._commits[version] = self._parsed(version, data)
+        commit = self._commits[version] = self._parsed(version, data)
         while len(self._commits) > _KEPT:
             self._commits.popitem(last=False)
-        return made
+        return commit
 
     def gone(self, version: int) -> DataError:
         """DATA454: the log does not have a version any longer."""
@@ -213,11 +213,11 @@ class Log:
     def _file(self, action: Mapping[str, Any], version: int, stamp: int, rows: str) -> DataFile:
         stats = json.loads(action["stats"]) if action.get("stats") else {}
         partition = {key: value or None for key, value in (action.get("partitionValues") or {}).items()}
-        masked = action.get("deletionVector") is not None
+        is_masked = action.get("deletionVector") is not None
         path = self._path(action["path"])
         size = int(action.get("size") or 0)
         bounds = _bounds(partition, stats.get("minValues") or {}, stats.get("maxValues") or {})
-        return DataFile(path, size, partition, version, stamp, rows, stats.get("numRecords"), masked, bounds=bounds)
+        return DataFile(path, size, partition, version, stamp, rows, stats.get("numRecords"), is_masked, bounds=bounds)
 
     def snapshot(self, version: int) -> list[DataFile]:
         """The files that a version consists of, in the order of their paths.
@@ -227,25 +227,25 @@ class Log:
         """
         if self._snapshot is None or self._snapshot[0] != version:
             table = self.opened(version)
-            masked = "deletionVectors" in Facts.of(table).features
+            may_be_masked = "deletionVectors" in Facts.of(table).features
             stamp = self.commit(version).stamp if self.has(version) else 0
             import pyarrow as pa
 
             with self.location.reaching():
                 actions = pa.table(table.get_add_actions()).to_pylist()
-            files = [self._active(action, version, stamp, masked) for action in actions]
+            files = [self._active(action, version, stamp, may_be_masked) for action in actions]
             self._snapshot = version, sorted(files, key=lambda file: file.path)
         return self._snapshot[1]
 
-    def _path(self, written: str) -> str:
+    def _path(self, text: str) -> str:
         """The path of a file. Raises DataError DATA457."""
         try:
-            return file_path(written)
+            return file_path(text)
         except ValueError:
             place = Place(file=f"{shown(self.location.path).rstrip('/')}/{_LOG}")
-            raise DataError("DATA457.outside", name=self.location.name, file=shown(written), place=place) from None
+            raise DataError("DATA457.outside", name=self.location.name, file=shown(text), place=place) from None
 
-    def _active(self, action: Mapping[str, Any], version: int, stamp: int, masked: bool) -> DataFile:
+    def _active(self, action: Mapping[str, Any], version: int, stamp: int, may_be_masked: bool) -> DataFile:
         partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}
         return DataFile(
             self._path(action["path"]),
@@ -255,7 +255,7 @@ class Log:
             stamp,
             INSERT,
             action.get("num_records"),
-            masked,
+            may_be_masked,
             bounds=_bounds(partition, action.get("min") or {}, action.get("max") or {}),
         )
 

@@ -53,40 +53,42 @@ def _may(condition: Rex, fields: Fields, bounds: Bounds) -> bool:
 
 
 def _compared(column: InputRef, operator: str, literal: Literal, fields: Fields, bounds: Bounds) -> bool:
-    name, declared = fields[column.index]
-    wanted = _constant(literal, declared)
-    if wanted is None:
+    name, data_type = fields[column.index]
+    constant = _constant(literal, data_type)
+    if constant is None:
         return True
-    low, high = (_value(value, declared) for value in bounds.get(name, (None, None)))
+    low, high = (_value(value, data_type) for value in bounds.get(name, (None, None)))
     if high is not None and isinstance(high, datetime):
         high += _MILLISECOND
-    too_low = high is not None and (high < wanted if operator in ("=", ">=") else operator == ">" and high <= wanted)
-    too_high = low is not None and (low > wanted if operator in ("=", "<=") else operator == "<" and low >= wanted)
+    too_low = high is not None and (
+        high < constant if operator in ("=", ">=") else operator == ">" and high <= constant
+    )
+    too_high = low is not None and (low > constant if operator in ("=", "<=") else operator == "<" and low >= constant)
     return not (too_low or too_high)
 
 
-def _constant(literal: Literal, declared: LogicalType) -> Any:
+def _constant(literal: Literal, data_type: LogicalType) -> Any:
     """The value of a literal to compare values of a column with; None where it is of another kind."""
     root, value = literal.type.root, literal.value
-    if declared.root in _WHOLE and root in _WHOLE:
-        return _value(value, declared)
-    if (declared.root in _TEXT and root in _TEXT) or declared.root == root == "DATE":
-        return _value(value, declared)
-    return _value(value, declared) if declared.root == root == "TIMESTAMP_WITHOUT_TIME_ZONE" else None
+    if data_type.root in _WHOLE and root in _WHOLE:
+        return _value(value, data_type)
+    if (data_type.root in _TEXT and root in _TEXT) or data_type.root == root == "DATE":
+        return _value(value, data_type)
+    return _value(value, data_type) if data_type.root == root == "TIMESTAMP_WITHOUT_TIME_ZONE" else None
 
 
-def _value(value: Any, declared: LogicalType) -> Any:
+def _value(value: Any, data_type: LogicalType) -> Any:
     """A value of a plan or of statistics, typed or as text; None where it is not understood."""
     try:
-        if declared.root in _WHOLE:
+        if data_type.root in _WHOLE:
             return None if value is None or isinstance(value, bool) else int(value)
-        if declared.root in _TEXT:
+        if data_type.root in _TEXT:
             return value if isinstance(value, str) else None
         if isinstance(value, datetime):
             return value.replace(tzinfo=None)
-        if declared.root == "DATE":
+        if data_type.root == "DATE":
             return value if isinstance(value, date) else date.fromisoformat(value)
-        if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
+        if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
             return datetime.fromisoformat(value).replace(tzinfo=None)
     except (TypeError, ValueError):
         return None

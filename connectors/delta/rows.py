@@ -82,15 +82,15 @@ class Reader:
         Raises:
             DataError: DATA453, the file is gone; DATA131 or DATA132, it cannot be read or has other types.
         """
-        in_file = [(name, declared) for name, declared in self.columns if name not in file.partition]
-        wanted = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (TAKEN, GIVEN) else in_file
-        places = {name: column(i) for i, (name, _) in enumerate(wanted)}
+        in_file = [(name, data_type) for name, data_type in self.columns if name not in file.partition]
+        file_columns = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (TAKEN, GIVEN) else in_file
+        places = {name: column(i) for i, (name, _) in enumerate(file_columns)}
         constants = {
-            name: pl.lit(self._value(name, file.partition[name], declared, file.path), declared.polars())
-            for name, declared in self.columns
+            name: pl.lit(self._value(name, file.partition[name], data_type, file.path), data_type.polars())
+            for name, data_type in self.columns
             if name in file.partition
         }
-        made = [
+        expressions = [
             (pl.col(places[name]) if name in places else constants[name]).alias(column(i))
             for i, (name, _) in enumerate(self.columns)
         ]
@@ -98,24 +98,24 @@ class Reader:
             COMMIT_VERSION: pl.lit(file.version, pl.Int64),
             COMMIT_TIMESTAMP: pl.lit(file.stamp, pl.Int64).cast(pl.Datetime("ms", "UTC")),
         }
-        made += [stamps[key].alias(column(len(self.columns) + i)) for i, key in enumerate(self.metadata)]
+        expressions += [stamps[key].alias(column(len(self.columns) + i)) for i, key in enumerate(self.metadata)]
         if self.changes:
-            made.append(self._kind(file, places).alias(KIND))
+            expressions.append(self._kind(file, places).alias(KIND))
         as_read = not constants and not self.metadata and not self.changes
         mask = self._mask(file)
-        done = 0
+        row_count = 0
         with self._opened(file.path) as source:
             shown_path = file.path if is_absolute(file.path) else f"{shown(self.location.path).rstrip('/')}/{file.path}"
-            for frame in ParquetDecoder(wanted, ()).frames(source, shown_path):
+            for frame in ParquetDecoder(file_columns, ()).frames(source, shown_path):
                 rows, height = frame, frame.height
                 if mask is not None:
-                    rows = rows.filter(_filled(mask.slice(done, height), height, file.was_masked is None))
-                done += height
+                    rows = rows.filter(_filled(mask.slice(row_count, height), height, file.was_masked is None))
+                row_count += height
                 if file.rows in (TAKEN, GIVEN):
-                    taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
-                    rows = rows.filter(taken if file.rows == TAKEN else ~taken)
+                    is_taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
+                    rows = rows.filter(is_taken if file.rows == TAKEN else ~is_taken)
                 if rows.height:
-                    yield rows if as_read else counted(_selected(rows, made))
+                    yield rows if as_read else counted(_selected(rows, expressions))
 
     def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
         if file.rows not in (TAKEN, GIVEN):
@@ -123,12 +123,12 @@ class Reader:
         kinds = {word: int(kind) for word, kind in _KINDS.items()}
         return pl.col(places[_CHANGE_TYPE]).replace_strict(kinds, return_dtype=pl.Int8)
 
-    def _value(self, name: str, text: str | None, declared: LogicalType, path: str) -> Any:
+    def _value(self, name: str, text: str | None, data_type: LogicalType, path: str) -> Any:
         try:
-            return None if text is None else _typed(text, declared)
+            return None if text is None else _typed(text, data_type)
         except (ValueError, ArithmeticError):
             place = Place(file=path)
-            raise DataError("DATA106.folder", text=text, name=name, declared=declared.summary(), place=place) from None
+            raise DataError("DATA106.folder", text=text, name=name, declared=data_type.summary(), place=place) from None
 
     def _mask(self, file: DataFile) -> pl.Series | None:
         """Which rows of a file are meant; None for all. Rows beyond its end are."""
@@ -147,8 +147,8 @@ class Reader:
             table = self.location.open(version)
             with self.location.reaching():
                 vectors = pa.table(table.deletion_vectors())
-            paths, kept = vectors["filepath"].to_pylist(), vectors["selection_vector"]
-            masks = (pl.Series(pl.from_arrow(kept[i].values)) for i in range(len(paths)))
+            paths, masks_of_files = vectors["filepath"].to_pylist(), vectors["selection_vector"]
+            masks = (pl.Series(pl.from_arrow(masks_of_files[i].values)) for i in range(len(paths)))
             _masks[key] = dict(zip((f"/{inside(unquote(path))}" for path in paths), masks, strict=True))
             while len(_masks) > _KEPT_MASKS:
                 _masks.popitem(last=False)
@@ -175,22 +175,22 @@ class Reader:
 
 def _filled(mask: pl.Series | None, size: int, value: bool = True) -> pl.Series:
     """A mask of ``size`` rows; ``value`` for those of which it says nothing."""
-    known = pl.Series([], dtype=pl.Boolean) if mask is None else mask
-    return known.extend_constant(value, size - known.len()) if known.len() < size else known
+    flags = pl.Series([], dtype=pl.Boolean) if mask is None else mask
+    return flags.extend_constant(value, size - flags.len()) if flags.len() < size else flags
 
 
-def _selected(rows: pl.DataFrame, made: Sequence[pl.Expr]) -> pl.DataFrame:
+def _selected(rows: pl.DataFrame, expressions: Sequence[pl.Expr]) -> pl.DataFrame:
     """The columns, with constants as long as the rows."""
-    names = [expression.meta.output_name() for expression in made]
-    return rows.with_columns(made).select(names) if made else rows.select(pl.col(KIND))
+    names = [expression.meta.output_name() for expression in expressions]
+    return rows.with_columns(expressions).select(names) if expressions else rows.select(pl.col(KIND))
 
 
-def _typed(text: str, declared: LogicalType) -> Any:
+def _typed(text: str, data_type: LogicalType) -> Any:
     """The value of a partition column. Raises ValueError or ArithmeticError."""
-    root = declared.root
-    if declared.is_string:
+    root = data_type.root
+    if data_type.is_string:
         return text
-    if declared.is_integer:
+    if data_type.is_integer:
         return int(text)
     if root in ("FLOAT", "DOUBLE"):
         return float(text)
@@ -200,11 +200,11 @@ def _typed(text: str, declared: LogicalType) -> Any:
         return date.fromisoformat(text)
     if root == "BOOLEAN" and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if declared.is_timestamp:
-        found = datetime.fromisoformat(text)
+    if data_type.is_timestamp:
+        instant = datetime.fromisoformat(text)
         if root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found
-        return found.replace(tzinfo=None)
+            return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
+        return instant.replace(tzinfo=None)
     raise ValueError(text)
 
 
@@ -233,8 +233,8 @@ def refuse_empty_texts(
         partitions: names of the partition columns.
         location: of the table.
     """
-    for i, (name, declared) in enumerate(columns):
-        if name in partitions and declared.is_string and (frame[column(i)] == "").any():
+    for i, (name, data_type) in enumerate(columns):
+        if name in partitions and data_type.is_string and (frame[column(i)] == "").any():
             raise DataError("DATA459", name=location.name, column=name)
 
 
@@ -276,8 +276,8 @@ class Writer:
             yield dict(zip(self.partitions, texts, strict=True)), rows
 
     def _write(self, partition: dict[str, str | None], frame: pl.DataFrame) -> NewFile:
-        kept = [(column(i), *c) for i, c in enumerate(self.columns) if c[0] not in self.partitions]
-        table = pa.table(arrays_of(frame, kept), names=[name for _, name, _ in kept])
+        file_columns = [(column(i), *c) for i, c in enumerate(self.columns) if c[0] not in self.partitions]
+        table = pa.table(arrays_of(frame, file_columns), names=[name for _, name, _ in file_columns])
         out = io.BytesIO()
         pq.write_table(table, out, compression=self.compression)
         data = out.getvalue()
@@ -287,10 +287,10 @@ class Writer:
             self._put(path, data)
         except OSError as error:
             place = shown(self.location.path)
-            refused = RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error))
-            raise self.location.full(error) or refused from None
-        modified = int(time.time() * 1000)
-        return NewFile(path, len(data), partition, modified, statistics(frame, kept))
+            refusal = RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error))
+            raise self.location.full(error) or refusal from None
+        modified_at = int(time.time() * 1000)
+        return NewFile(path, len(data), partition, modified_at, statistics(frame, file_columns))
 
     def _put(self, path: str, data: bytes) -> None:
         local = self.location.local_file(path)
@@ -322,14 +322,14 @@ Placed = tuple[str, str, LogicalType]
 
 def arrays_of(frame: pl.DataFrame, columns: Sequence[Placed]) -> list[Any]:
     """Columns of a frame as Arrow arrays of Delta's types."""
-    return [arrow_column(frame[key], declared, _stored) for key, _, declared in columns]
+    return [arrow_column(frame[key], data_type, _stored) for key, _, data_type in columns]
 
 
-def _stored(array: Any, declared: LogicalType) -> Any:
+def _stored(array: Any, data_type: LogicalType) -> Any:
     """An array as Delta has it: timestamps in microseconds."""
-    if declared.is_timestamp:
+    if data_type.is_timestamp:
         return array.cast(pa.timestamp("us", array.type.tz))
-    return stored(array, declared)
+    return stored(array, data_type)
 
 
 def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
@@ -342,12 +342,12 @@ def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
     nulls: dict[str, int] = {}
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
-    for key, name, declared in columns[:_INDEXED]:
+    for key, name, data_type in columns[:_INDEXED]:
         series = frame[key]
-        if declared.root in ("ARRAY", "MAP", "ROW"):
+        if data_type.root in ("ARRAY", "MAP", "ROW"):
             continue
         nulls[name] = series.null_count()
-        if declared.root in ("BOOLEAN", "BINARY", "VARBINARY", "DECIMAL") or nulls[name] == series.len():
+        if data_type.root in ("BOOLEAN", "BINARY", "VARBINARY", "DECIMAL") or nulls[name] == series.len():
             continue
         low: Any = series.min()
         high: Any = series.max()
@@ -360,8 +360,8 @@ def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
                 most[name] = high
             continue
         least[name], most[name] = (v if isinstance(v, (int, float)) else _stat(v) for v in (low, high))
-    found = {"numRecords": frame.height, "minValues": least, "maxValues": most, "nullCount": nulls}
-    return json.dumps(found, ensure_ascii=False)
+    entry = {"numRecords": frame.height, "minValues": least, "maxValues": most, "nullCount": nulls}
+    return json.dumps(entry, ensure_ascii=False)
 
 
 def _stat(value: Any) -> str:

@@ -79,8 +79,8 @@ class DeltaColumn:
     @property
     def declared(self) -> LogicalType | None:
         """The SQL type of it; None for a type that SQL does not have."""
-        made = sql_type(self.type)
-        return None if made is None else made.as_nullable(self.nullable)
+        data_type = sql_type(self.type)
+        return None if data_type is None else data_type.as_nullable(self.nullable)
 
     @property
     def shown(self) -> str:
@@ -96,62 +96,62 @@ def columns_of(schema: dict[str, Any]) -> list[DeltaColumn]:
     ]
 
 
-def sql_type(found: DeltaType) -> LogicalType | None:
+def sql_type(stored_type: DeltaType) -> LogicalType | None:
     """The SQL type that holds all values of a Delta type; None where there is none."""
-    if isinstance(found, str):
-        decimal = _DECIMAL.fullmatch(found)
+    if isinstance(stored_type, str):
+        decimal = _DECIMAL.fullmatch(stored_type)
         if decimal is not None:
             return LogicalType("DECIMAL", precision=int(decimal[1]), scale=int(decimal[2]))
-        return _PLAIN.get(found)
-    if found.get("type") == "array":
-        element = _part(found["elementType"], found.get("containsNull", True))
+        return _PLAIN.get(stored_type)
+    if stored_type.get("type") == "array":
+        element = _part(stored_type["elementType"], stored_type.get("containsNull", True))
         return None if element is None else LogicalType("ARRAY", children=(element,))
-    if found.get("type") == "map":
-        key = _part(found["keyType"], False)
-        value = _part(found["valueType"], found.get("valueContainsNull", True))
+    if stored_type.get("type") == "map":
+        key = _part(stored_type["keyType"], False)
+        value = _part(stored_type["valueType"], stored_type.get("valueContainsNull", True))
         return None if key is None or value is None else LogicalType("MAP", children=(key, value))
-    if found.get("type") == "struct":
-        fields = [(f["name"], _part(f["type"], f.get("nullable", True))) for f in found["fields"]]
-        made = [(name, declared) for name, declared in fields if declared is not None]
-        return row_type(made) if made and len(made) == len(fields) else None
+    if stored_type.get("type") == "struct":
+        fields = [(f["name"], _part(f["type"], f.get("nullable", True))) for f in stored_type["fields"]]
+        typed_fields = [(name, data_type) for name, data_type in fields if data_type is not None]
+        return row_type(typed_fields) if typed_fields and len(typed_fields) == len(fields) else None
     return None
 
 
-def _part(found: DeltaType, nullable: bool) -> LogicalType | None:
-    made = sql_type(found)
-    return None if made is None else made.as_nullable(nullable)
+def _part(stored_type: DeltaType, nullable: bool) -> LogicalType | None:
+    data_type = sql_type(stored_type)
+    return None if data_type is None else data_type.as_nullable(nullable)
 
 
-def type_text(found: DeltaType) -> str:
+def type_text(stored_type: DeltaType) -> str:
     """A Delta type for messages: ``array<long>``."""
-    if isinstance(found, str):
-        return found
-    if found.get("type") == "array":
-        return f"array<{type_text(found['elementType'])}>"
-    if found.get("type") == "map":
-        return f"map<{type_text(found['keyType'])}, {type_text(found['valueType'])}>"
-    if found.get("type") == "struct":
-        return "struct<" + ", ".join(f"{f['name']}: {type_text(f['type'])}" for f in found["fields"]) + ">"
-    return str(found.get("type"))
+    if isinstance(stored_type, str):
+        return stored_type
+    if stored_type.get("type") == "array":
+        return f"array<{type_text(stored_type['elementType'])}>"
+    if stored_type.get("type") == "map":
+        return f"map<{type_text(stored_type['keyType'])}, {type_text(stored_type['valueType'])}>"
+    if stored_type.get("type") == "struct":
+        return "struct<" + ", ".join(f"{f['name']}: {type_text(f['type'])}" for f in stored_type["fields"]) + ">"
+    return str(stored_type.get("type"))
 
 
-def delta_type(declared: LogicalType) -> DeltaType:
+def delta_type(data_type: LogicalType) -> DeltaType:
     """The Delta type of a SQL type that :func:`check_columns` lets pass.
 
     Raises:
         ValueError: there is none.
     """
-    if declared.is_timestamp and (declared.precision or 0) > MICROSECONDS:
+    if data_type.is_timestamp and (data_type.precision or 0) > MICROSECONDS:
         raise ValueError("timestamps of Delta have microseconds")
-    if declared.root in _WORDS:
-        return _WORDS[declared.root]
-    if declared.root == "DECIMAL":
-        return f"decimal({declared.precision},{declared.scale or 0})"
-    if declared.root == "ARRAY":
-        element = declared.children[0]
+    if data_type.root in _WORDS:
+        return _WORDS[data_type.root]
+    if data_type.root == "DECIMAL":
+        return f"decimal({data_type.precision},{data_type.scale or 0})"
+    if data_type.root == "ARRAY":
+        element = data_type.children[0]
         return {"type": "array", "elementType": delta_type(element), "containsNull": element.nullable}
-    if declared.root == "MAP":
-        key, value = declared.children
+    if data_type.root == "MAP":
+        key, value = data_type.children
         if key.nullable and key.root in ("ARRAY", "MAP", "ROW"):
             raise ValueError("keys of maps in Delta are no NULL")
         return {
@@ -160,16 +160,16 @@ def delta_type(declared: LogicalType) -> DeltaType:
             "valueType": delta_type(value),
             "valueContainsNull": value.nullable,
         }
-    if declared.root == "ROW" and declared.fields:
-        return {"type": "struct", "fields": schema_of([(f.name, f.type) for f in declared.fields])}
+    if data_type.root == "ROW" and data_type.fields:
+        return {"type": "struct", "fields": schema_of([(f.name, f.type) for f in data_type.fields])}
     raise ValueError("Delta has no such type")
 
 
 def schema_of(fields: Fields) -> list[dict[str, Any]]:
     """The fields of a schema as the log writes them. Raises as :func:`delta_type`."""
     return [
-        {"name": name, "type": delta_type(declared), "nullable": declared.nullable, "metadata": {}}
-        for name, declared in fields
+        {"name": name, "type": delta_type(data_type), "nullable": data_type.nullable, "metadata": {}}
+        for name, data_type in fields
     ]
 
 
@@ -185,27 +185,27 @@ def check_columns(fields: Fields, place: Place | None = None) -> None:
     Raises:
         CatalogError: CAT102, a type that Delta does not have, or a name that it cannot have.
     """
-    seen: dict[str, str] = {}
-    for name, declared in fields:
-        for part in _names(name, declared):
+    names: dict[str, str] = {}
+    for name, data_type in fields:
+        for part in _names(name, data_type):
             if bad := _NOT_IN_NAMES & set(part):
                 raise CatalogError("CAT102.characters_of_name", name=part, bad=sorted(bad), place=place)
-        twin = seen.setdefault(name.lower(), name)
+        twin = names.setdefault(name.lower(), name)
         if twin != name:
             raise CatalogError("CAT102.names_by_case", name=name, twin=twin, place=place)
         try:
-            delta_type(declared)
+            delta_type(data_type)
         except ValueError as error:
             raise CatalogError(
-                "CAT102.reason", column=name, type=declared, reason=str(error), owner="a Delta table", place=place
+                "CAT102.reason", column=name, type=data_type, reason=str(error), owner="a Delta table", place=place
             ) from None
 
 
-def _names(name: str, declared: LogicalType) -> Iterator[str]:
+def _names(name: str, data_type: LogicalType) -> Iterator[str]:
     yield name
-    for child in declared.children:
+    for child in data_type.children:
         yield from (n for f in child.fields for n in _names(f.name, f.type))
-    for inner in declared.fields:
+    for inner in data_type.fields:
         yield from _names(inner.name, inner.type)
 
 
@@ -218,52 +218,60 @@ _WIDER = {
 """Delta types whose values a SQL type holds, where there are several."""
 
 
-def holds(declared: LogicalType, found: DeltaType) -> bool:
+def holds(data_type: LogicalType, stored_type: DeltaType) -> bool:
     """Whether a column of this type can be read from a Delta column. A text is not checked for its length, and a
     timestamp loses the digits that the column does not have, as with Flink's file formats."""
-    if isinstance(found, str):
-        decimal = _DECIMAL.fullmatch(found)
+    if isinstance(stored_type, str):
+        decimal = _DECIMAL.fullmatch(stored_type)
         if decimal is not None:
-            if declared.root != "DECIMAL":
+            if data_type.root != "DECIMAL":
                 return False
-            precision, scale = declared.precision or 10, declared.scale or 0
+            precision, scale = data_type.precision or 10, data_type.scale or 0
             return scale >= int(decimal[2]) and precision - scale >= int(decimal[1]) - int(decimal[2])
-        return found in _WIDER.get(declared.root, (_WORDS.get(declared.root),))
-    kind = found.get("type")
+        return stored_type in _WIDER.get(data_type.root, (_WORDS.get(data_type.root),))
+    kind = stored_type.get("type")
     if kind == "array":
-        return declared.root == "ARRAY" and holds(declared.children[0], found["elementType"])
+        return data_type.root == "ARRAY" and holds(data_type.children[0], stored_type["elementType"])
     if kind == "map":
-        inner = (found["keyType"], found["valueType"])
-        return declared.root == "MAP" and all(map(holds, declared.children, inner))
+        inner = (stored_type["keyType"], stored_type["valueType"])
+        return data_type.root == "MAP" and all(map(holds, data_type.children, inner))
     if kind == "struct":
-        there = {f["name"]: f["type"] for f in found["fields"]}
-        return declared.root == "ROW" and all(f.name in there and holds(f.type, there[f.name]) for f in declared.fields)
+        there = {f["name"]: f["type"] for f in stored_type["fields"]}
+        return data_type.root == "ROW" and all(
+            f.name in there and holds(f.type, there[f.name]) for f in data_type.fields
+        )
     return False
 
 
-def fits(declared: LogicalType, found: DeltaType, nullable: bool) -> bool:
+def fits(data_type: LogicalType, stored_type: DeltaType, nullable: bool) -> bool:
     """Whether all values of a column of this type can be written to a Delta column."""
-    if declared.nullable and not nullable:
+    if data_type.nullable and not nullable:
         return False
     try:
-        own = delta_type(declared)
+        own = delta_type(data_type)
     except ValueError:
         return False
-    return own == found if isinstance(own, str) else not isinstance(found, str) and _parts_fit(declared, found)
+    return (
+        own == stored_type
+        if isinstance(own, str)
+        else not isinstance(stored_type, str) and _parts_fit(data_type, stored_type)
+    )
 
 
-def _parts_fit(declared: LogicalType, found: dict[str, Any]) -> bool:
-    kind = found.get("type")
-    if declared.root == "ARRAY":
-        return kind == "array" and fits(declared.children[0], found["elementType"], found.get("containsNull", True))
-    if declared.root == "MAP":
-        key, value = declared.children
-        value_fits = kind == "map" and fits(value, found["valueType"], found.get("valueContainsNull", True))
-        return value_fits and fits(key.not_null(), found["keyType"], False)
-    there = found.get("fields", ()) if kind == "struct" else ()
-    return len(there) == len(declared.fields) and all(
+def _parts_fit(data_type: LogicalType, stored_type: dict[str, Any]) -> bool:
+    kind = stored_type.get("type")
+    if data_type.root == "ARRAY":
+        return kind == "array" and fits(
+            data_type.children[0], stored_type["elementType"], stored_type.get("containsNull", True)
+        )
+    if data_type.root == "MAP":
+        key, value = data_type.children
+        value_fits = kind == "map" and fits(value, stored_type["valueType"], stored_type.get("valueContainsNull", True))
+        return value_fits and fits(key.not_null(), stored_type["keyType"], False)
+    there = stored_type.get("fields", ()) if kind == "struct" else ()
+    return len(there) == len(data_type.fields) and all(
         f.name == t["name"] and fits(f.type, t["type"], t.get("nullable", True))
-        for f, t in zip(declared.fields, there, strict=True)
+        for f, t in zip(data_type.fields, there, strict=True)
     )
 
 

@@ -111,14 +111,14 @@ class Target:
         name = self.location.name
         facts.check_writable(self.location)
         there = {c.name: c for c in facts.columns}
-        for column_name, declared in self.fields:
-            found = there.get(column_name)
-            if found is None:
+        for column_name, data_type in self.fields:
+            delta_column = there.get(column_name)
+            if delta_column is None:
                 names = names_of(facts.columns)
                 hint = nearest(column_name, names)
                 raise RunError("RUN172.missing", name=name, column=column_name, columns=names, hint=hint)
-            if not fits(declared, found.type, found.nullable):
-                raise self._misfit(found, declared)
+            if not fits(data_type, delta_column.type, delta_column.nullable):
+                raise self._misfit(delta_column, data_type)
         more = [c for c in facts.columns if c.name not in dict(self.fields)]
         if more and not (self.new_columns and all(c.nullable for c in more)):
             raise RunError("RUN172.more", name=name, columns=names_of(more))
@@ -126,11 +126,11 @@ class Target:
             declared_keys, found_keys = (", ".join(keys) or "none" for keys in (self.partitions, facts.partitions))
             raise RunError("RUN172.partitions", name=name, declared=declared_keys, found=found_keys)
         for key, text in self.properties.items():
-            held = facts.configuration.get(key)
-            if held is None:
+            property_text = facts.configuration.get(key)
+            if property_text is None:
                 raise RunError("RUN173", name=name, key=key, text=text, found="not set")
-            if held.lower() != text.lower():
-                raise RunError("RUN173", name=name, key=key, text=text, found=f"'{held}'")
+            if property_text.lower() != text.lower():
+                raise RunError("RUN173", name=name, key=key, text=text, found=f"'{property_text}'")
         if self.overwrite and "deletionVectors" in facts.features:
             # A removal has to name the deletion vector of its file, which the library does not let it do.
             raise RunError("RUN171", name=name, features="deletion vectors, whose files INSERT OVERWRITE cannot remove")
@@ -138,14 +138,14 @@ class Target:
             what = "INSERT OVERWRITE replaces rows" if self.overwrite else "a primary key replaces rows"
             raise RunError("RUN175", name=name, what=what)
 
-    def _misfit(self, found: DeltaColumn, declared: LogicalType) -> RunError:
-        own = found.declared
+    def _misfit(self, delta_column: DeltaColumn, data_type: LogicalType) -> RunError:
+        own = delta_column.declared
         return RunError(
             "RUN172",
             name=self.location.name,
-            column=found.name,
-            declared=declared.summary(),
-            found=found.shown + ("" if found.nullable else " not null"),
+            column=delta_column.name,
+            declared=data_type.summary(),
+            found=delta_column.shown + ("" if delta_column.nullable else " not null"),
             hint=None if own is None else f"declare it as {own.summary()}",
         )
 
@@ -171,11 +171,11 @@ class Target:
         from deltalake import CommitProperties, Transaction
 
         hand = ledger.hand(epoch)
-        made = {self.input_uid: hand.number} if hand.input else {}
+        versions = {self.input_uid: hand.number} if hand.input else {}
         if ledger.noted is None:
-            made[self.writer_uid] = self.writer
-        made |= dict.fromkeys((self.uid, *(f"{self.uid}/{place}" for place in places)), epoch)
-        return CommitProperties(app_transactions=[Transaction(text, number) for text, number in made.items()])
+            versions[self.writer_uid] = self.writer
+        versions |= dict.fromkeys((self.uid, *(f"{self.uid}/{place}" for place in places)), epoch)
+        return CommitProperties(app_transactions=[Transaction(text, number) for text, number in versions.items()])
 
 
 class DeltaSink(Sink):
@@ -221,9 +221,9 @@ class DeltaSink(Sink):
         """The last micro-batch that the table must have."""
         return self.ledger.expected(self.location.uri)
 
-    def _behind(self, found: int | None) -> RunError:
+    def _behind(self, last_epoch: int | None) -> RunError:
         """The table has micro-batches up to one, and the job has written more."""
-        last = "none" if found is None else found
+        last = "none" if last_epoch is None else last_epoch
         return RunError("RUN176.missing_batches", name=self.location.name, found=last, noted=self._expected)
 
     def release(self) -> None:
@@ -251,10 +251,10 @@ class DeltaSink(Sink):
                 writer = table.transaction_version(self.target.writer_uid)
             if writer is None or writer == self.target.writer or self.target.overwrite:
                 return None
-            return written_before(f"the Delta table {shown(self.location.path)}", keyed=bool(self.target.key))
+            return written_before(f"the Delta table {shown(self.location.path)}", has_key=bool(self.target.key))
 
-        found = None if last is None else Mark.of(last, read)
-        return self.ledger.is_done(epoch, found, self.location.uri, refuse, others)
+        last_mark = None if last is None else Mark.of(last, read)
+        return self.ledger.is_done(epoch, last_mark, self.location.uri, refuse, others)
 
     def _begun(self, table: DeltaTable) -> bool:
         """Whether a micro-batch of this sink is in the table."""
@@ -280,12 +280,12 @@ class DeltaSink(Sink):
 
         until = time.monotonic() + _PATIENCE
         pause = 0.05
-        tried = False
+        is_retry = False
         while True:
             table = self._opened()
             if self._done(table, epoch):
-                return tried
-            tried = True
+                return is_retry
+            is_retry = True
             try:
                 with self.location.reaching():
                     if change(table):
@@ -328,12 +328,12 @@ class AppendSink(DeltaSink):
             actions: list[Any] = [AddAction(f.path, f.size, f.partition, f.modified, True, f.stats) for f in files]
             places: list[str] = []
             if self.target.overwrite:
-                removed, places = self._replaced(table, files)
-                actions += removed
+                removals, places = self._replaced(table, files)
+                actions += removals
             if actions:
-                noted = self.target.noted(self.ledger, epoch, places)
+                properties = self.target.noted(self.ledger, epoch, places)
                 keys = list(self.target.partitions)
-                table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=noted)
+                table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=properties)
             return bool(actions)
 
         if not self._commit(epoch, change):
@@ -348,20 +348,20 @@ class AppendSink(DeltaSink):
         from stateplan.connectors.delta.log import value_text
 
         if self.target.partitions:
-            touched = {_place(file.partition) for file in files}
-            places = sorted(p for p in touched if table.transaction_version(f"{self.target.uid}/{p}") is None)
+            partitions = {_place(file.partition) for file in files}
+            places = sorted(p for p in partitions if table.transaction_version(f"{self.target.uid}/{p}") is None)
         else:
             places = []
             if self._begun(table):
                 return [], []
         now = int(time.time() * 1000)
-        removed = []
+        removals = []
         for action in pa.table(table.get_add_actions()).to_pylist():
             partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}
             if not self.target.partitions or _place(partition) in places:
                 path = unquote(action["path"])
-                removed.append(RemoveAction(path, True, now, action["size_bytes"], partition))
-        return removed, places
+                removals.append(RemoveAction(path, True, now, action["size_bytes"], partition))
+        return removals, places
 
 
 class MergeSink(DeltaSink):
@@ -407,17 +407,17 @@ class MergeSink(DeltaSink):
         # A row that moves to another key ends with its -U under the old one: there it is gone.
         return pl.concat(frames).unique(key, keep="last", maintain_order=True)
 
-    def _table(self, rows: pl.DataFrame, flagged: bool) -> Any:
+    def _table(self, rows: pl.DataFrame, with_flag: bool) -> Any:
         import polars as pl
         import pyarrow as pa
 
         from stateplan.connectors.delta.rows import arrays_of
 
-        fields = [(column(i), name, declared) for i, (name, declared) in enumerate(self.target.fields)]
+        fields = [(column(i), name, data_type) for i, (name, data_type) in enumerate(self.target.fields)]
         arrays, names = arrays_of(rows, fields), [name for _, name, _ in fields]
-        if flagged:
-            gone = rows.select(pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])).to_series()
-            arrays, names = [*arrays, gone.to_arrow()], [*names, _GONE]
+        if with_flag:
+            is_delete = rows.select(pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])).to_series()
+            arrays, names = [*arrays, is_delete.to_arrow()], [*names, _GONE]
         return pa.table(arrays, names=names)
 
     def _replace(self, table: DeltaTable, rows: pl.DataFrame | None, epoch: int) -> None:
@@ -438,27 +438,27 @@ class MergeSink(DeltaSink):
         import pyarrow as pa
 
         facts = Facts.of(table)
-        gone = pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])
-        deleted = rows.filter(gone)
-        if deleted.is_empty() or not facts.has_change_feed or all(c.nullable for c in facts.columns):
+        is_delete = pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])
+        deletions = rows.filter(is_delete)
+        if deletions.is_empty() or not facts.has_change_feed or all(c.nullable for c in facts.columns):
             return rows
         names = [name for name, _ in self.target.fields]
         key = [column(names.index(k)) for k in self.target.key]
         there = []
         for batch in pa.RecordBatchReader.from_stream(table.scan(columns=list(self.target.key))):
-            found = pl.DataFrame(pl.from_arrow(pa.table(batch)))
-            found = found.select(
+            file_rows = pl.DataFrame(pl.from_arrow(pa.table(batch)))
+            file_rows = file_rows.select(
                 pl.col(k).cast(rows.schema[c]).alias(c) for k, c in zip(self.target.key, key, strict=True)
             )
-            there.append(found.join(deleted, key, "semi"))
-        kept = pl.concat(there) if there else deleted.select(key).clear()
-        return pl.concat([rows.filter(~gone), deleted.join(kept, key, "semi")])
+            there.append(file_rows.join(deletions, key, "semi"))
+        known_keys = pl.concat(there) if there else deletions.select(key).clear()
+        return pl.concat([rows.filter(~is_delete), deletions.join(known_keys, key, "semi")])
 
     def _merge(self, table: DeltaTable, rows: pl.DataFrame, epoch: int) -> None:
         rows = self._without_strangers(table, rows)
         same = " AND ".join(f"target.{_quoted(k)} = source.{_quoted(k)}" for k in self.target.key)
         columns = {_quoted(name): f"source.{_quoted(name)}" for name, _ in self.target.fields}
-        gone = f"source.{_quoted(_GONE)}"
+        is_delete = f"source.{_quoted(_GONE)}"
         merge = table.merge(
             self._table(rows, True),
             same,
@@ -466,8 +466,8 @@ class MergeSink(DeltaSink):
             target_alias="target",
             commit_properties=self.target.noted(self.ledger, epoch),
         )
-        merge = merge.when_matched_delete(gone).when_matched_update(columns, f"NOT {gone}")
-        merge.when_not_matched_insert(columns, f"NOT {gone}").execute()
+        merge = merge.when_matched_delete(is_delete).when_matched_update(columns, f"NOT {is_delete}")
+        merge.when_not_matched_insert(columns, f"NOT {is_delete}").execute()
 
 
 def _quoted(name: str) -> str:

@@ -43,10 +43,10 @@ _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9}
 def instant(text: str) -> int:
     """A time in an option, in ms since 1970: a date, or a date and a time, in UTC. Source: Delta's
     ``TimestampFormatConverter``. Raises ValueError."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError(text)
-    moment = datetime.fromisoformat(f"{found[1]} {found[2] or '00:00'}").replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(f"{match[1]} {match[2] or '00:00'}").replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
 
 
@@ -142,7 +142,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         fields: name and type of the declared columns.
         projection: positions in ``fields`` of those to read.
         metadata: keys that follow them.
-        bounded: whether it ends with the version that is the latest when the job starts.
+        is_bounded: whether it ends with the version that is the latest when the job starts.
         interval: milliseconds between looks for new versions.
         start: where it begins.
         rules: for versions that remove rows.
@@ -162,7 +162,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         projection: Sequence[int],
         metadata: Sequence[str] = (),
         *,
-        bounded: bool = True,
+        is_bounded: bool = True,
         interval: int | None = None,
         start: Start = Start(),
         rules: Rules = Rules(),
@@ -175,8 +175,8 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         self.fields = tuple(fields)
         self.columns = tuple(self.fields[i] for i in projection)
         self.metadata = tuple(metadata)
-        self.bounded = bounded
-        self.interval = None if bounded else interval
+        self.bounded = is_bounded
+        self.interval = None if is_bounded else interval
         self.start = start
         self.rules = rules
         self.limits = limits
@@ -233,12 +233,12 @@ class DeltaSource(OffsetSource[DeltaSplit]):
 
     def _version_at(self, time: int) -> int:
         versions = self.log.versions()
-        found = [version for version, stamp in versions if stamp <= time]
-        if not found:
+        earlier = [version for version, stamp in versions if stamp <= time]
+        if not earlier:
             raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="old")
         if versions[-1][1] < time:
             raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="new")
-        return found[-1]
+        return earlier[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
         budget = _Budget(self.limits)
@@ -333,20 +333,20 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             budget.take(file)
 
     def plan(self, start: Offset, end: Offset) -> list[DeltaSplit]:
-        found: list[DataFile] = []
+        files: list[DataFile] = []
         version, place = start["version"], start["file"]
         if start["snapshot"]:
             stop = end["file"] if end["snapshot"] else None
-            found += self.log.snapshot(version)[place:stop]
+            files += self.log.snapshot(version)[place:stop]
             if end["snapshot"]:
-                return self._splits(found)
+                return self._splits(files)
             version, place = version + 1, 0
         while version < end["version"]:
-            found += self._files(version)[place:]
+            files += self._files(version)[place:]
             version, place = version + 1, 0
         if end["file"]:
-            found += self._files(version)[place : end["file"]]
-        return self._splits(found)
+            files += self._files(version)[place : end["file"]]
+        return self._splits(files)
 
     def _splits(self, files: Sequence[DataFile]) -> list[DeltaSplit]:
         return [DeltaSplit(file) for file in files if self._is_wanted(file)]
@@ -391,8 +391,8 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         after = {file.path for file in commit.adds}
         removes = [file for file in commit.removes if file.path not in after]
         adds = [replace(file, was_masked=before.get(file.path)) for file in commit.adds]
-        taken = [replace(file, rows=DELETE) for file in adds if file.was_masked is not None]
-        return [*removes, *taken, *adds]
+        deletions = [replace(file, rows=DELETE) for file in adds if file.was_masked is not None]
+        return [*removes, *deletions, *adds]
 
     def _facts_of(self, commit: Commit) -> Facts:
         """What holds at a version, whose columns are checked."""
@@ -430,7 +430,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             # A column that was added later is NULL in the files of this version.
             there = {c.name: c for c in self._facts_after(version).columns} | there
         at = "" if version is None else f" in version {version}"
-        for name, declared in self.fields:
+        for name, data_type in self.fields:
             if name not in there:
                 names = names_of(facts.columns)
                 raise DataError(
@@ -441,16 +441,16 @@ class DeltaSource(OffsetSource[DeltaSplit]):
                     columns=names,
                     hint=nearest(name, names),
                 )
-            if not holds(declared, there[name].type):
-                found = there[name].declared
+            if not holds(data_type, there[name].type):
+                delta_type = there[name].declared
                 raise DataError(
                     "DATA455",
                     name=self.location.name,
                     column=name,
                     at=at,
-                    declared=declared.summary(),
+                    declared=data_type.summary(),
                     found=there[name].shown,
-                    hint=None if found is None else f"declare it as {found.as_nullable().summary()}",
+                    hint=None if delta_type is None else f"declare it as {delta_type.as_nullable().summary()}",
                 )
 
     # ---- reading ---------------------------------------------------------------------------------------------------
@@ -491,6 +491,6 @@ def partitions_of(source: DeltaSource, keys: Sequence[str]) -> list[dict[str, st
     types = {c.name: c.type for c in facts.columns}
     if set(facts.partitions) != set(keys) or any(types[key] in ("timestamp", "timestamp_ntz") for key in keys):
         return None
-    found = {tuple(file.partition[key] for key in keys) for file in source.log.snapshot(start["version"])}
-    ordered = sorted(found, key=lambda values: [(value is not None, value or "") for value in values])
-    return [dict(zip(keys, values, strict=True)) for values in ordered]
+    partitions = {tuple(file.partition[key] for key in keys) for file in source.log.snapshot(start["version"])}
+    sorted_partitions = sorted(partitions, key=lambda values: [(value is not None, value or "") for value in values])
+    return [dict(zip(keys, values, strict=True)) for values in sorted_partitions]

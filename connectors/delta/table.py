@@ -202,8 +202,8 @@ class Location:
                     raise DataError(code, name=self.name, reason=reason.removeprefix(start)) from None
             if (local := local_path(self.path)) is not None and os.path.isfile(local):
                 raise DataError("DATA450", name=self.name, path=shown(self.path)) from None
-            unreached = DataError("DATA452", name=self.name, path=shown(self.path), reason=reason)
-            raise self.full(error) or unreached from None
+            access_error = DataError("DATA452", name=self.name, path=shown(self.path), reason=reason)
+            raise self.full(error) or access_error from None
 
     def full(self, error: BaseException) -> RunError | None:
         """RUN031 where the local disk of the table is full; None for any other error."""
@@ -288,27 +288,27 @@ class Facts:
     def check_readable(self, location: Location) -> None:
         """Raises DataError DATA451 when the table has a feature that cannot be read, and CatalogError CAT033 when it
         has partition columns only."""
-        unknown = sorted(self.features - _READABLE)
+        unknown_features = sorted(self.features - _READABLE)
         if self._is_mapped:
-            unknown.append("columnMapping")
-        if unknown:
-            raise DataError("DATA451", name=location.name, features=unknown)
+            unknown_features.append("columnMapping")
+        if unknown_features:
+            raise DataError("DATA451", name=location.name, features=unknown_features)
         check_partitions(self.columns, self.partitions)
 
     def check_writable(self, location: Location) -> None:
         """Raises RunError RUN171 when the table asks something of its writers that this one does not do."""
-        unknown = sorted(self.writer_features - _WRITABLE)
+        unknown_features = sorted(self.writer_features - _WRITABLE)
         if self._is_mapped:
-            unknown.append("columnMapping")
-        unknown += [
+            unknown_features.append("columnMapping")
+        unknown_features += [
             f"the constraint '{key[18:]}'" for key in self.configuration if key.startswith("delta.constraints.")
         ]
         for column in self.columns:
             for key, what in _DEMANDS.items():
                 if key in column.metadata:
-                    unknown.append(f"{what} '{column.name}'")
-        if unknown:
-            raise RunError("RUN171", name=location.name, features=unknown)
+                    unknown_features.append(f"{what} '{column.name}'")
+        if unknown_features:
+            raise RunError("RUN171", name=location.name, features=unknown_features)
 
 
 _DEMANDS = {

@@ -241,12 +241,12 @@ class _WithRegistry(_Avro):
         key = f"{self.name}.schema"
         try:
             schema = json.loads(text)
-            found = type_of(Node(schema, named_schemas(schema, {})))
+            schema_type = type_of(Node(schema, named_schemas(schema, {})))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise OptionError("OPT182", key=key, reason=str(error), place=place) from error
-        wanted = self.table_type(fields)
-        if found != wanted:
-            raise OptionError("OPT182.type", key=key, found=found, wanted=wanted, place=place)
+        table_type = self.table_type(fields)
+        if schema_type != table_type:
+            raise OptionError("OPT182.type", key=key, found=schema_type, wanted=table_type, place=place)
         return schema
 
     def values(self, options: Mapping[str, str]) -> OptionValues:
@@ -268,10 +268,10 @@ class _WithRegistry(_Avro):
 
     def subject(self, options: Mapping[str, str]) -> str:
         """The subject of a sink. Raises OptionError OPT186."""
-        key, found = f"{self.name}.subject", self.values(options)["subject"]
-        if found is None:
+        key, subject = f"{self.name}.subject", self.values(options)["subject"]
+        if subject is None:
             raise OptionError("OPT186", key=key)
-        return str(found)
+        return str(subject)
 
     def _newer(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options of the format, by their newer names. Source: the fallback keys of Flink's options."""
@@ -304,8 +304,8 @@ class AvroConfluent(_WithRegistry):
 
         self.check_columns(options, fields)
         values = self.values(options)
-        wanted = self.schema(values, fields) if values["schema"] is not None else None
-        return RegistryDecoder([fields[i] for i in projection], self.registry(options), wanted, self.name)
+        reader_schema = self.schema(values, fields) if values["schema"] is not None else None
+        return RegistryDecoder([fields[i] for i in projection], self.registry(options), reader_schema, self.name)
 
     def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
         from stateplan.connectors.formats.avro_encode import RegistryEncoder
@@ -340,10 +340,10 @@ class DebeziumAvroConfluent(_WithRegistry):
 
         self.check_columns(options, fields)
         values = self.values(options)
-        wanted = self.schema(values, fields) if values["schema"] is not None else None
+        reader_schema = self.schema(values, fields) if values["schema"] is not None else None
         # Without any column one is read all the same: a row that is there must be told from one that is not.
         columns = event_fields([fields[i] for i in (projection or (0,))])
-        return EventDecoder(RegistryDecoder(columns, self.registry(options), wanted, self.name), len(projection))
+        return EventDecoder(RegistryDecoder(columns, self.registry(options), reader_schema, self.name), len(projection))
 
     def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
         from stateplan.connectors.formats.avro_encode import EventEncoder

@@ -59,7 +59,7 @@ def frame_reader(node: Node, fields: Fields) -> Callable[[Sequence[bytes], int],
         plain = Node(schema, {})
         encode = avro_pieces.writer(plain, type_of(plain))
         inner = {f["name"]: record.inner(f["type"]) for f in record.fields}
-        converters = {name: _converter(inner[name], declared) for name, declared in fields if name in inner}
+        converters = {name: _converter(inner[name], data_type) for name, data_type in fields if name in inner}
     except (RefusedError, avro_pieces.NotWrittenError):
         return None
     head = _head(schema)
@@ -72,20 +72,20 @@ def frame_reader(node: Node, fields: Fields) -> Callable[[Sequence[bytes], int],
         values = [message[begin:] for message in messages] if begin else messages
         df = _decoded(head, values)
         try:
-            encoded = avro_pieces.joined(encode(df.to_struct(), None), df.height)
-            if not encoded.equals(pl.Series(values, dtype=pl.Binary)):
+            encoding = avro_pieces.joined(encode(df.to_struct(), None), df.height)
+            if not encoding.equals(pl.Series(values, dtype=pl.Binary)):
                 raise RefusedError("other bytes")
-            converted = {name: convert(df[name]) for name, convert in converters.items()}
+            converted_columns = {name: convert(df[name]) for name, convert in converters.items()}
         except (avro_pieces.NotWrittenError, pl.exceptions.PolarsError) as error:
             raise RefusedError(str(error)) from error
         columns = [
-            converted[name]
-            if name in converted
-            else pl.Series([None], dtype=declared.polars()).new_from_index(0, len(messages))
-            for name, declared in fields
+            converted_columns[name]
+            if name in converted_columns
+            else pl.Series([None], dtype=data_type.polars()).new_from_index(0, len(messages))
+            for name, data_type in fields
         ]
-        named = [series.alias(column(i)) for i, series in enumerate(columns)]
-        return pl.DataFrame(named) if named else pl.DataFrame(height=len(messages))
+        renamed_columns = [series.alias(column(i)) for i, series in enumerate(columns)]
+        return pl.DataFrame(renamed_columns) if renamed_columns else pl.DataFrame(height=len(messages))
 
     return read
 
@@ -127,20 +127,20 @@ def _record_schema(node: Node, types: dict[str, LogicalType], depth: int) -> Sch
     return {"type": "record", "name": f"r{depth}", "fields": fields}
 
 
-def _schema(node: Node, declared: LogicalType | None, depth: int) -> Schema:
+def _schema(node: Node, data_type: LogicalType | None, depth: int) -> Schema:
     branch = nullable_branch(node)
     if branch is not None:
         pair: list[Schema] = ["null", "null"]
-        pair[branch[1]] = _schema(branch[0], declared, depth)
+        pair[branch[1]] = _schema(branch[0], data_type, depth)
         return pair
     kind = node.kind
     if kind == "record":
-        if declared is not None and declared.root != "ROW":
+        if data_type is not None and data_type.root != "ROW":
             raise RefusedError("a record")
-        types = {} if declared is None else {f.name: f.type for f in declared.fields}
+        types = {} if data_type is None else {f.name: f.type for f in data_type.fields}
         return _record_schema(node, types, depth)
-    if declared is not None and declared.root == "DECIMAL":
-        scale = declared.scale or 0
+    if data_type is not None and data_type.root == "DECIMAL":
+        scale = data_type.scale or 0
         if kind != "bytes" or (node.logical == "decimal" and int(node.schema.get("scale", 0)) != scale):
             raise RefusedError("another scale")
         return {"type": "bytes", "logicalType": "decimal", "precision": _DIGITS, "scale": scale}
@@ -156,36 +156,36 @@ def _schema(node: Node, declared: LogicalType | None, depth: int) -> Schema:
 # ---- conversion to columns ----------------------------------------------------------------------------------------
 
 
-def _converter(node: Node, declared: LogicalType) -> Convert:
+def _converter(node: Node, data_type: LogicalType) -> Convert:
     """For a column, or a field of one. Raises RefusedError."""
     branch = nullable_branch(node)
     if branch is not None:
-        return _nullable(_converter(branch[0], declared), declared)
+        return _nullable(_converter(branch[0], data_type), data_type)
     kind = node.kind
     if kind == "record":
-        return _row(node, declared)
+        return _row(node, data_type)
     if kind in ("int", "long"):
-        return _number(node, declared)
+        return _number(node, data_type)
     if kind == "enum":
-        return _enum(node.schema["symbols"], declared)
+        return _enum(node.schema["symbols"], data_type)
     if kind in ("string", "bytes"):
-        if not (declared.is_string or declared.root in ("BINARY", "VARBINARY", "DECIMAL")):
-            raise RefusedError(declared.root)
-        return _decimal(declared) if declared.root == "DECIMAL" else lambda series: series.cast(declared.polars())
+        if not (data_type.is_string or data_type.root in ("BINARY", "VARBINARY", "DECIMAL")):
+            raise RefusedError(data_type.root)
+        return _decimal(data_type) if data_type.root == "DECIMAL" else lambda series: series.cast(data_type.polars())
     if kind == "boolean":
         return lambda series: series
-    return lambda series: series.cast(declared.polars())
+    return lambda series: series.cast(data_type.polars())
 
 
-def _nullable(convert: Convert, declared: LogicalType) -> Convert:
+def _nullable(convert: Convert, data_type: LogicalType) -> Convert:
     def read(series: pl.Series) -> pl.Series:
         missing = series.null_count()
         if not missing:
             return convert(series)
-        if not declared.nullable:
+        if not data_type.nullable:
             raise RefusedError("NULL")
         if missing == len(series):
-            return pl.Series([None], dtype=declared.polars()).new_from_index(0, len(series))
+            return pl.Series([None], dtype=data_type.polars()).new_from_index(0, len(series))
         there = series.is_not_null()
         places = pl.select(pl.when(there).then(there.cum_sum() - 1)).to_series()
         return convert(series.drop_nulls()).gather(places)
@@ -193,31 +193,31 @@ def _nullable(convert: Convert, declared: LogicalType) -> Convert:
     return read
 
 
-def _row(node: Node, declared: LogicalType) -> Convert:
+def _row(node: Node, data_type: LogicalType) -> Convert:
     inner = {f["name"]: node.inner(f["type"]) for f in node.fields}
-    parts = {f.name: _converter(inner[f.name], f.type) for f in declared.fields if f.name in inner}
+    parts = {f.name: _converter(inner[f.name], f.type) for f in data_type.fields if f.name in inner}
 
     def read(series: pl.Series) -> pl.Series:
         columns = [
             parts[f.name](series.struct.field(f.name)).alias(f.name)
             if f.name in parts
             else pl.Series(f.name, [None], dtype=f.type.polars()).new_from_index(0, len(series))
-            for f in declared.fields
+            for f in data_type.fields
         ]
         return pl.DataFrame(columns).to_struct()
 
     return read
 
 
-def _number(node: Node, declared: LogicalType) -> Convert:
-    root, dtype = declared.root, declared.polars()
+def _number(node: Node, data_type: LogicalType) -> Convert:
+    root, dtype = data_type.root, data_type.polars()
     if root in ("FLOAT", "DOUBLE"):
         return lambda series: series.cast(dtype)
     if root == "TIME_WITHOUT_TIME_ZONE":
         unit = 10**3 if node.logical == "time-micros" else 10**6
         return lambda series: (_within(series, 0, _DAY // unit).cast(pl.Int64) * unit).cast(pl.Time)
-    if declared.is_timestamp:
-        return _timestamp(timestamp_unit(node.logical), declared)
+    if data_type.is_timestamp:
+        return _timestamp(timestamp_unit(node.logical), data_type)
     bits = 32 if root == "DATE" else _RANGES.get(root)
     if bits is None:
         raise RefusedError(root)
@@ -234,34 +234,34 @@ def _within(series: pl.Series, least: int, end: int) -> pl.Series:
     return series
 
 
-def _timestamp(unit: Any, declared: LogicalType) -> Convert:
-    own = declared.time_unit()
+def _timestamp(unit: Any, data_type: LogicalType) -> Convert:
+    own = data_type.time_unit()
     per_second, own_per_second = _PER_SECOND[unit or own], _PER_SECOND[own]
-    if own_per_second > per_second and not is_fine(declared):
+    if own_per_second > per_second and not is_fine(data_type):
         raise RefusedError("a larger number")  # which might not fit
 
     def read(series: pl.Series) -> pl.Series:
         values = series.cast(pl.Int64)
         if own_per_second > per_second:
-            return of_datetimes(values.cast(pl.Datetime(unit)), declared)
-        return (values // (per_second // own_per_second)).cast(declared.polars())
+            return of_datetimes(values.cast(pl.Datetime(unit)), data_type)
+        return (values // (per_second // own_per_second)).cast(data_type.polars())
 
     return read
 
 
-def _decimal(declared: LogicalType) -> Convert:
-    limit = 10 ** (declared.precision or 10)
+def _decimal(data_type: LogicalType) -> Convert:
+    limit = 10 ** (data_type.precision or 10)
 
     def read(series: pl.Series) -> pl.Series:
         if not series.to_physical().is_between(-limit + 1, limit - 1).all():
             raise RefusedError("a decimal does not fit")
-        return series.cast(declared.polars())
+        return series.cast(data_type.polars())
 
     return read
 
 
-def _enum(symbols: Sequence[str], declared: LogicalType) -> Convert:
-    if not declared.is_string:
+def _enum(symbols: Sequence[str], data_type: LogicalType) -> Convert:
+    if not data_type.is_string:
         raise RefusedError("an enum")
     names = pl.Series(symbols, dtype=pl.String)
     return lambda series: names.gather(_within(series, 0, len(names)))

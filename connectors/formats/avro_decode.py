@@ -81,21 +81,21 @@ class DatumReader:
         for one in (*before, schema):
             named_schemas(one, names)
         self.node = Node(schema, names)
-        known: dict[str, Any] = {}
+        schemas_by_name: dict[str, Any] = {}
         for one in before:
-            parse_schema(plain_schema(one), named_schemas=known)
-        self.parsed = parse_schema(plain_schema(schema), named_schemas=known)
+            parse_schema(plain_schema(one), named_schemas=schemas_by_name)
+        self.parsed = parse_schema(plain_schema(schema), named_schemas=schemas_by_name)
         self._many = None if before else parse_schema({"type": "array", "items": plain_schema(schema)})
 
     def values(self, data: Sequence[bytes], skip: int, where: Where) -> list[Any]:
         """The value of each message, after ``skip`` bytes. Raises DataError DATA460."""
-        read, parsed, stream = self._read, self.parsed, io.BytesIO
+        read, schema, stream = self._read, self.parsed, io.BytesIO
         out: list[Any] = []
         try:
             if not skip:
-                out.extend(read(stream(message), parsed) for message in data)
+                out.extend(read(stream(message), schema) for message in data)
             else:
-                out.extend(read(stream(message[skip:]), parsed) for message in data)
+                out.extend(read(stream(message[skip:]), schema) for message in data)
         except Exception as error:  # a library reads bytes of any kind
             raise self.bad("message", error, where(len(out))) from error
         return out
@@ -146,26 +146,26 @@ class RowReader:
     """Records of one schema to columns.
 
     Args:
-        found: the schema that the records were written with; of a union the record in it.
+        node: the schema that the records were written with; of a union the record in it.
         fields: name and type of the columns.
-        wanted: the schema that a user wrote; None for none.
+        reader_node: the schema that a user wrote; None for none.
 
     Raises:
         DataError: DATA461, when the schema does not fit; ``place`` of what was written with it.
     """
 
-    def __init__(self, found: Node, fields: Fields, wanted: Node | None, place: Place) -> None:
-        record = next((branch for branch in found.branches if branch.kind == "record"), None)
+    def __init__(self, node: Node, fields: Fields, reader_node: Node | None, place: Place) -> None:
+        record = next((branch for branch in node.branches if branch.kind == "record"), None)
         if record is None:
-            raise DataError("DATA461.not_a_row", found=found, place=place)
+            raise DataError("DATA461.not_a_row", found=node, place=place)
         self.columns = []
-        for name, declared in fields:
+        for name, data_type in fields:
             try:
-                _, default, convert = field_reader(record, name, declared, wanted)
+                _, default, convert = field_reader(record, name, data_type, reader_node)
             except SchemaMismatchError as error:
                 if error.missing is not None:
                     raise DataError("DATA461.missing", name=_path(name, error.missing), place=place) from error
-                at = "" if error.declared == declared else f" (in {declared.summary()})"
+                at = "" if error.declared == data_type else f" (in {data_type.summary()})"
                 raise DataError(
                     "DATA461", name=name, declared=error.declared.summary() + at, found=error.found, place=place
                 ) from error
@@ -173,8 +173,8 @@ class RowReader:
                 raise DataError(
                     "DATA461.not_a_row", found=f"not an Avro schema: {str(error)[:200]}", place=place
                 ) from error
-            self.columns.append(_Column(name, declared, default, convert))
-        self._fast = frame_reader(found, fields) if wanted is None else None
+            self.columns.append(_Column(name, data_type, default, convert))
+        self._fast = frame_reader(node, fields) if reader_node is None else None
 
     def messages(self, datum: DatumReader, data: Sequence[bytes], skip: int, where: Where) -> pl.DataFrame:
         """The rows ``c0, ...`` of messages, whose values begin after ``skip`` bytes.
@@ -194,8 +194,8 @@ class RowReader:
         other = next((i for i, record in enumerate(records) if not isinstance(record, dict)), None)
         if other is not None:
             raise DataError("DATA460.record", place=where(other))
-        made = [self._series(column(i), records, c, where) for i, c in enumerate(self.columns)]
-        return pl.DataFrame(made) if made else pl.DataFrame(height=len(records))
+        series = [self._series(column(i), records, c, where) for i, c in enumerate(self.columns)]
+        return pl.DataFrame(series) if series else pl.DataFrame(height=len(records))
 
     def _series(self, name: str, records: list[dict[str, Any]], col: _Column, where: Where) -> pl.Series:
         convert, key, default = col.convert, col.name, col.default
@@ -216,11 +216,11 @@ def _path(name: str, inner: str) -> str:
     return name if name == inner else f"{name}.{inner}"
 
 
-def misfit(value: Any, name: str, declared: LogicalType, place: Place | None) -> DataError:
+def misfit(value: Any, name: str, data_type: LogicalType, place: Place | None) -> DataError:
     """DATA462 for a value that a column does not hold."""
-    shown = "NULL" if value is None else excerpt(value, 80) if isinstance(value, bytes) else str(value)
-    shown = shown if len(shown) <= 80 else shown[:80] + "..."
-    return DataError("DATA462", value=shown, name=name, declared=declared.summary(), place=place)
+    value_text = "NULL" if value is None else excerpt(value, 80) if isinstance(value, bytes) else str(value)
+    value_text = value_text if len(value_text) <= 80 else value_text[:80] + "..."
+    return DataError("DATA462", value=value_text, name=name, declared=data_type.summary(), place=place)
 
 
 @dataclass
@@ -275,20 +275,20 @@ class AvroDecoder(FrozenDataclass):
         of_file = FileColumns(path, self.metadata)
         rows: RowReader | None = None
         datum: DatumReader | None = None
-        held: list[Any] = []
+        records: list[Any] = []
         for schema, count, data in blocks(stream):
             if datum is None or rows is None:
                 datum = DatumReader(schema, (), "avro", place)
                 rows = RowReader(datum.node, self.fields, None, place)
-            held += datum.block(count, data, place)
-            if len(held) >= _ROWS:
-                yield self._framed(rows, held, of_file, place)
-                held = []
-        if held and rows is not None:
-            yield self._framed(rows, held, of_file, place)
+            records += datum.block(count, data, place)
+            if len(records) >= _ROWS:
+                yield self._framed(rows, records, of_file, place)
+                records = []
+        if records and rows is not None:
+            yield self._framed(rows, records, of_file, place)
 
-    def _framed(self, rows: RowReader, held: list[Any], of_file: FileColumns, place: Place) -> pl.DataFrame:
-        return counted(of_file.behind(rows.frame(held, lambda _: place), len(self.fields)))
+    def _framed(self, rows: RowReader, records: list[Any], of_file: FileColumns, place: Place) -> pl.DataFrame:
+        return counted(of_file.behind(rows.frame(records, lambda _: place), len(self.fields)))
 
 
 def json_values(datum: DatumReader, data: list[bytes], where: Where) -> list[Any]:
@@ -329,23 +329,23 @@ class RegistryDecoder(FrozenDataclass):
         there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
         some = [message for message in data if message is not None]
         frames, places = [], []
-        for number, chosen in self._by_schema(some, there):
-            at = there[chosen]
+        for number, numbers in self._by_schema(some, there):
+            at = there[numbers]
 
             def where(i: int, at: npt.NDArray[np.int64] = at) -> Place:
                 return Place(line=int(at[i]) + 1)
 
             datum, rows = self._readers(number, self.fields, where(0))
-            data_of = some if len(chosen) == len(some) else [some[i] for i in chosen.tolist()]
+            data_of = some if len(numbers) == len(some) else [some[i] for i in numbers.tolist()]
             frames.append(counted(rows.messages(datum, data_of, 5, where)))
             places.append(at)
         if not frames:
             return counted(frame_of([], self.fields)), there[:0]
         if len(frames) == 1:
             return frames[0], places[0]
-        found = np.concatenate(places)
-        order = np.argsort(found)
-        return pl.concat(frames)[order], found[order]
+        positions = np.concatenate(places)
+        order = np.argsort(positions)
+        return pl.concat(frames)[order], positions[order]
 
     @staticmethod
     def _by_schema(data: list[bytes], there: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
@@ -354,9 +354,9 @@ class RegistryDecoder(FrozenDataclass):
         kinds = {head: i for i, head in enumerate(dict.fromkeys(heads))}
         of_each = np.fromiter((kinds[head] for head in heads), np.int64, len(heads))
         for head, i in kinds.items():
-            chosen = np.flatnonzero(of_each == i)
-            first = data[int(chosen[0])]
-            yield schema_id(first if len(head) == 5 else head, Place(line=int(there[chosen[0]]) + 1)), chosen
+            numbers = np.flatnonzero(of_each == i)
+            first = data[int(numbers[0])]
+            yield schema_id(first if len(head) == 5 else head, Place(line=int(there[numbers[0]]) + 1)), numbers
 
     def _readers(self, number: int, fields: Fields, place: Place) -> tuple[DatumReader, RowReader]:
         if number not in self._known:

@@ -44,8 +44,8 @@ class RowWriter:
         self.fields = fields
         types = {field["name"]: field["type"] for field in node.fields}
         self._nodes = [node.inner(types[name]) for name, _ in fields]
-        self._converters = [writer(n, declared) for n, (_, declared) in zip(self._nodes, fields, strict=True)]
-        self._fast = [_fast(n, declared) for n, (_, declared) in zip(self._nodes, fields, strict=True)]
+        self._converters = [writer(n, data_type) for n, (_, data_type) in zip(self._nodes, fields, strict=True)]
+        self._fast = [_fast(n, data_type) for n, (_, data_type) in zip(self._nodes, fields, strict=True)]
 
     def records(self, df: pl.DataFrame) -> list[dict[str, Any]]:
         """The records of rows, as fastavro takes them. Raises DataError DATA471."""
@@ -57,26 +57,26 @@ class RowWriter:
 
     def pieces(self, df: pl.DataFrame) -> avro_pieces.Pieces:
         """The bytes of rows, which are the same when they are joined. Raises DataError DATA471."""
-        made: avro_pieces.Pieces = []
+        pieces: avro_pieces.Pieces = []
         if not df.height:
-            return made
+            return pieces
         for i, fast in enumerate(self._fast):
             self._check(df[column(i)], i)
             try:
-                made += self._slow(df[column(i)], i) if fast is None else fast(df[column(i)], None)
+                pieces += self._slow(df[column(i)], i) if fast is None else fast(df[column(i)], None)
             except avro_pieces.NotWrittenError:
-                made += self._slow(df[column(i)], i)
-        return made
+                pieces += self._slow(df[column(i)], i)
+        return pieces
 
     def _check(self, series: pl.Series, i: int) -> None:
-        name, declared = self.fields[i]
-        if not declared.nullable and declared.root != "NULL" and series.null_count():
+        name, data_type = self.fields[i]
+        if not data_type.nullable and data_type.root != "NULL" and series.null_count():
             raise cannot(None, name, "the column is NOT NULL")
 
     def _values(self, series: pl.Series, i: int) -> list[Any]:
         self._check(series, i)
-        (name, declared), convert = self.fields[i], self._converters[i]
-        values = series.cast(raw_dtype(declared)).to_list()
+        (name, data_type), convert = self.fields[i], self._converters[i]
+        values = series.cast(raw_dtype(data_type)).to_list()
         if convert is None:
             return values
         out = []
@@ -92,9 +92,9 @@ class RowWriter:
         return [pl.Series(data, dtype=pl.Binary).to_arrow().cast("large_binary")]
 
 
-def _fast(node: Node, declared: LogicalType) -> avro_pieces.Write | None:
+def _fast(node: Node, data_type: LogicalType) -> avro_pieces.Write | None:
     try:
-        return avro_pieces.writer(node, declared)
+        return avro_pieces.writer(node, data_type)
     except avro_pieces.NotWrittenError:
         return None
 
@@ -104,10 +104,10 @@ def datums(schema: Schema, values: Sequence[Any]) -> list[bytes]:
     from fastavro import schemaless_writer
     from fastavro.schema import parse_schema
 
-    parsed, out = parse_schema(schema), []
+    parsed_schema, out = parse_schema(schema), []
     for value in values:
         stream = io.BytesIO()
-        schemaless_writer(stream, parsed, value)
+        schemaless_writer(stream, parsed_schema, value)
         out.append(stream.getvalue())
     return out
 
@@ -120,9 +120,9 @@ def record_of(schema: Schema) -> Node:
 
 def cannot(value: Any, name: str, reason: str) -> DataError:
     """DATA471 for a value."""
-    shown = "NULL" if value is None else str(value)
-    shown = shown if len(shown) <= 80 else shown[:80] + "..."
-    return DataError("DATA471", value=shown, name=name, reason=reason)
+    value_text = "NULL" if value is None else str(value)
+    value_text = value_text if len(value_text) <= 80 else value_text[:80] + "..."
+    return DataError("DATA471", value=value_text, name=name, reason=reason)
 
 
 @dataclass
@@ -203,17 +203,17 @@ class EventEncoder(RegistryEncoder):
     def messages(self, df: pl.DataFrame) -> pl.Series:
         """A message for each row."""
         kinds = df[KIND] if KIND in df.columns else pl.zeros(df.height, pl.Int8, eager=True)
-        gone = kinds.is_in([1, 3])
-        if gone.any() and not gone.all():
-            parts = [self._alike(df.filter(gone), True), self._alike(df.filter(~gone), False)]
-            order = pl.concat([gone.arg_true(), (~gone).arg_true()]).arg_sort()
+        is_delete = kinds.is_in([1, 3])
+        if is_delete.any() and not is_delete.all():
+            parts = [self._alike(df.filter(is_delete), True), self._alike(df.filter(~is_delete), False)]
+            order = pl.concat([is_delete.arg_true(), (~is_delete).arg_true()]).arg_sort()
             return pl.concat(parts).gather(order)
-        return self._alike(df, bool(gone.any()))
+        return self._alike(df, bool(is_delete.any()))
 
-    def _alike(self, df: pl.DataFrame, gone: bool) -> pl.Series:
+    def _alike(self, df: pl.DataFrame, is_delete: bool) -> pl.Series:
         if not df.height:
             return pl.Series([], dtype=pl.Binary)
-        before, after, rows = self._around[gone]
+        before, after, rows = self._around[is_delete]
         pieces = rows.pieces(df)
         start, end = (avro_pieces.constant(text, df.height) for text in (self.head() + before, after))
         return avro_pieces.joined([start, *pieces, end], df.height)
@@ -226,17 +226,17 @@ class EventEncoder(RegistryEncoder):
         event = record_of(self.schema)
         top = _branch(Node(self.schema, named_schemas(self.schema, {})), True)
         nodes = {f["name"]: event.inner(f["type"]) for f in event.fields}
-        found = {}
-        for gone, own, op in ((False, "after", "c"), (True, "before", "d")):
+        parts = {}
+        for is_delete, own, op in ((False, "after", "c"), (True, "before", "d")):
             node = next(branch for branch in nodes[own].branches if branch.kind == "record")
             end = datums(standalone(nodes["op"]), [op])[0]
             mark = _branch(nodes[own], True)
-            if gone:
+            if is_delete:
                 texts = top + mark, _branch(nodes["after"], False) + end
             else:
                 texts = top + _branch(nodes["before"], False) + mark, end
-            found[gone] = (*texts, RowWriter(node, self.fields, self.user))
-        return found
+            parts[is_delete] = (*texts, RowWriter(node, self.fields, self.user))
+        return parts
 
 
 def _branch(node: Node, value: bool) -> bytes:

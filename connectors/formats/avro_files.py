@@ -142,10 +142,10 @@ def snappy_size(data: bytes | memoryview) -> int:
 
 
 def _snappy_expand(data: bytes) -> bytes:
-    expanded = bytes(_snappy().decompress(data[:-4], decompressed_size=snappy_size(data)))
-    if zlib.crc32(expanded).to_bytes(4, "big") != data[-4:]:
+    content = bytes(_snappy().decompress(data[:-4], decompressed_size=snappy_size(data)))
+    if zlib.crc32(content).to_bytes(4, "big") != data[-4:]:
         raise ContainerError("the checksum of a block is wrong")
-    return expanded
+    return content
 
 
 def _snappy_shrink(data: bytes) -> bytes:

@@ -46,14 +46,14 @@ def constant(value: bytes, rows: int) -> Any:
     return _fixed(np.broadcast_to(np.frombuffer(value, np.uint8), (rows, len(value))))
 
 
-def writer(node: Node, declared: LogicalType) -> Write:
+def writer(node: Node, data_type: LogicalType) -> Write:
     """For a column that is written with a schema that fits its type. Raises NotWrittenError."""
     branch = nullable_branch(node)
     if branch is not None:
-        return _nullable(writer(branch[0], declared), branch[1], branch[2])
+        return _nullable(writer(branch[0], data_type), branch[1], branch[2])
     if node.kind == "union":
         raise NotWrittenError(str(node))
-    return _writer(node, declared)
+    return _writer(node, data_type)
 
 
 def _nullable(inner: Write, value: int, null: int) -> Write:
@@ -73,24 +73,24 @@ def _nullable(inner: Write, value: int, null: int) -> Write:
     return write
 
 
-def _writer(node: Node, declared: LogicalType) -> Write:
-    root, kind = declared.root, node.kind
+def _writer(node: Node, data_type: LogicalType) -> Write:
+    root, kind = data_type.root, node.kind
     if root in _INTS and kind in ("int", "long"):
         return lambda series, counts: [_longs(_ints(series), counts)]
     if root == "TIME_WITHOUT_TIME_ZONE" and kind == "int":
         return lambda series, counts: [_longs(_ints(series) // 10**6, counts)]
-    if declared.is_timestamp and kind == "long" and timestamp_unit(node.logical) in (None, declared.time_unit()):
+    if data_type.is_timestamp and kind == "long" and timestamp_unit(node.logical) in (None, data_type.time_unit()):
         return lambda series, counts: [_longs(_ints(_narrow(series)), counts)]
     if root in ("FLOAT", "DOUBLE") and kind == ("float" if root == "FLOAT" else "double"):
         return _floats("<f4" if root == "FLOAT" else "<f8")
     if root == "BOOLEAN" and kind == "boolean":
         return _booleans
-    if (declared.is_string and kind == "string") or (root in ("BINARY", "VARBINARY") and kind == "bytes"):
+    if (data_type.is_string and kind == "string") or (root in ("BINARY", "VARBINARY") and kind == "bytes"):
         return _texts
     if root == "DECIMAL" and kind == "bytes":
-        return _decimals(declared.scale or 0)
+        return _decimals(data_type.scale or 0)
     if root == "ROW" and kind == "record":
-        return _record(node, declared)
+        return _record(node, data_type)
     raise NotWrittenError(str(node))
 
 
@@ -98,20 +98,20 @@ def _narrow(series: pl.Series) -> pl.Series:
     """Counts in 64 bits. Raises NotWrittenError for those that need more."""
     if series.dtype != pl.Int128:
         return series
-    found = series.cast(pl.Int64, strict=False)
-    if found.null_count() > series.null_count():
+    numbers = series.cast(pl.Int64, strict=False)
+    if numbers.null_count() > series.null_count():
         raise NotWrittenError("more than 64 bits")
-    return found
+    return numbers
 
 
-def _record(node: Node, declared: LogicalType) -> Write:
+def _record(node: Node, data_type: LogicalType) -> Write:
     types = {f["name"]: f["type"] for f in node.fields}
-    if list(types) != [f.name for f in declared.fields]:
+    if list(types) != [f.name for f in data_type.fields]:
         raise NotWrittenError("another order")
-    parts = [(f.name, f.type, writer(node.inner(types[f.name]), f.type)) for f in declared.fields]
+    parts = [(f.name, f.type, writer(node.inner(types[f.name]), f.type)) for f in data_type.fields]
 
     def write(series: pl.Series, counts: Any) -> Pieces:
-        made: Pieces = []
+        pieces: Pieces = []
         for name, kind, part in parts:
             inner = series.struct.field(name)
             if (
@@ -119,8 +119,8 @@ def _record(node: Node, declared: LogicalType) -> Write:
                 and inner.filter(pl.Series(counts) if counts is not None else series.is_not_null()).null_count()
             ):
                 raise NotWrittenError("NULL")
-            made += part(inner, counts)
-        return made
+            pieces += part(inner, counts)
+        return pieces
 
     return write
 
@@ -200,9 +200,9 @@ def _decimals(scale: int) -> Write:
         first = high[rows, spare]
         spare = np.where((spare > 0) & ((first > 0x7F) != (sign > 0)), spare - 1, spare)
         sizes = 16 - spare
-        shifted = high[rows[:, None], np.minimum(spare[:, None] + np.arange(16), 15)]
+        digits = high[rows[:, None], np.minimum(spare[:, None] + np.arange(16), 15)]
         if counts is not None:
             sizes[~counts] = 0
-        return [_longs(sizes, counts), _variable(shifted, sizes)]
+        return [_longs(sizes, counts), _variable(digits, sizes)]
 
     return write

@@ -42,14 +42,14 @@ class NotHeldError(Exception):
 
     Attributes:
         column: its name.
-        declared: the type, or the part of it, that cannot be held.
+        data_type: the type, or the part of it, that cannot be held.
         reason: why.
     """
 
-    def __init__(self, column: str, declared: LogicalType | None, reason: str) -> None:
+    def __init__(self, column: str, data_type: LogicalType | None, reason: str) -> None:
         super().__init__(reason)
         self.column = column
-        self.declared = declared
+        self.declared = data_type
         self.reason = reason
 
 
@@ -87,59 +87,59 @@ class _Deriving:
         self.column = ""
         self.made: dict[str, Schema] = {}
 
-    def schema(self, declared: LogicalType, name: str, legacy: bool | None = None) -> Schema:
-        made = self._base(declared, name, self.legacy if legacy is None else legacy)
-        return ["null", made] if declared.nullable and made != "null" else made
+    def schema(self, data_type: LogicalType, name: str, legacy: bool | None = None) -> Schema:
+        base = self._base(data_type, name, self.legacy if legacy is None else legacy)
+        return ["null", base] if data_type.nullable and base != "null" else base
 
-    def _base(self, declared: LogicalType, name: str, legacy: bool) -> Schema:
-        root = declared.root
+    def _base(self, data_type: LogicalType, name: str, legacy: bool) -> Schema:
+        root = data_type.root
         if root in _PLAIN:
             return _PLAIN[root]
         if root == "DATE":
             return {"type": "int", "logicalType": "date"}
         if root == "TIME_WITHOUT_TIME_ZONE":
-            if (declared.precision or 0) > 3:
-                raise NotHeldError(self.column, declared, "Avro holds TIME with up to 3 digits of a second")
+            if (data_type.precision or 0) > 3:
+                raise NotHeldError(self.column, data_type, "Avro holds TIME with up to 3 digits of a second")
             return {"type": "int", "logicalType": "time-millis"}
-        if declared.is_timestamp:
-            return self._timestamp(declared, legacy)
+        if data_type.is_timestamp:
+            return self._timestamp(data_type, legacy)
         if root == "DECIMAL":
-            digits = {"precision": declared.precision or 10, "scale": declared.scale or 0}
+            digits = {"precision": data_type.precision or 10, "scale": data_type.scale or 0}
             return {"type": "bytes", "logicalType": "decimal", **digits}
         # Flink forgets the mapping of timestamps within lists and maps.
         if root == "ARRAY":
-            return {"type": "array", "items": self.schema(declared.children[0], name, True)}
+            return {"type": "array", "items": self.schema(data_type.children[0], name, True)}
         if root in ("MAP", "MULTISET"):
-            if not declared.children[0].is_string:
-                raise NotHeldError(self.column, declared, "the keys of Avro's maps are text")
-            value = declared.children[1] if root == "MAP" else INT
+            if not data_type.children[0].is_string:
+                raise NotHeldError(self.column, data_type, "the keys of Avro's maps are text")
+            value = data_type.children[1] if root == "MAP" else INT
             return {"type": "map", "values": self.schema(value, name, True)}
         if root == "ROW":
-            return self._record(declared, name, legacy)
-        raise NotHeldError(self.column, declared, "Avro has no such type")
+            return self._record(data_type, name, legacy)
+        raise NotHeldError(self.column, data_type, "Avro has no such type")
 
-    def _timestamp(self, declared: LogicalType, legacy: bool) -> Schema:
-        zoned = declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
-        if legacy and (zoned or declared.time_unit() != "ms"):
-            raise NotHeldError(self.column, declared, "Flink's mapping of timestamps to Avro has TIMESTAMP(3) only")
-        kind = "timestamp-" if zoned or legacy else "local-timestamp-"
-        return {"type": "long", "logicalType": kind + _UNITS[declared.time_unit()]}
+    def _timestamp(self, data_type: LogicalType, legacy: bool) -> Schema:
+        has_zone = data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+        if legacy and (has_zone or data_type.time_unit() != "ms"):
+            raise NotHeldError(self.column, data_type, "Flink's mapping of timestamps to Avro has TIMESTAMP(3) only")
+        kind = "timestamp-" if has_zone or legacy else "local-timestamp-"
+        return {"type": "long", "logicalType": kind + _UNITS[data_type.time_unit()]}
 
-    def _record(self, declared: LogicalType, name: str, legacy: bool) -> Schema:
+    def _record(self, data_type: LogicalType, name: str, legacy: bool) -> Schema:
         fields = []
-        for field in declared.fields:
+        for field in data_type.fields:
             if name == "record":
                 self.column = field.name
             if not _NAME.fullmatch(field.name):
                 raise NotHeldError(self.column, None, f"'{field.name}' is not a name in Avro")
-            made = {"name": field.name, "type": self.schema(field.type, f"{name}_{field.name}", legacy)}
-            fields.append(made | ({"default": None} if field.type.nullable else {}))
+            field_schema = {"name": field.name, "type": self.schema(field.type, f"{name}_{field.name}", legacy)}
+            fields.append(field_schema | ({"default": None} if field.type.nullable else {}))
         record = {"type": "record", "name": name, "fields": fields}
         if name == "record":
             return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields}
         if name in self.made:
             if self.made[name] != record:
-                raise NotHeldError(self.column, declared, f"two records of the schema are called '{name}'")
+                raise NotHeldError(self.column, data_type, f"two records of the schema are called '{name}'")
             return name
         self.made[name] = record
         return record
@@ -273,23 +273,23 @@ def nullable_branch(node: Node) -> tuple[Node, int, int] | None:
     return branches[at], at, 1 - at
 
 
-def standalone(node: Node, seen: set[str] | None = None) -> Schema:
+def standalone(node: Node, names: set[str] | None = None) -> Schema:
     """A schema with the definitions of all names in it, and without logical types."""
-    seen = set() if seen is None else seen
+    names = set() if names is None else names
     if node.kind == "union":
-        return [standalone(branch, seen) for branch in node.branches]
+        return [standalone(branch, names) for branch in node.branches]
     if node.kind in ("array", "map"):
         key = "items" if node.kind == "array" else "values"
-        return {"type": node.kind, key: standalone(node.inner(node.schema[key]), seen)}
+        return {"type": node.kind, key: standalone(node.inner(node.schema[key]), names)}
     if node.kind not in ("record", "enum", "fixed"):
         return node.kind
     name = full_name(node.schema, node.namespace)[0]
-    if name in seen:
+    if name in names:
         return name
-    seen.add(name)
+    names.add(name)
     if node.kind != "record":
         return {"type": node.kind, "name": name} | {k: node.schema[k] for k in ("symbols", "size") if k in node.schema}
-    fields = [{"name": f["name"], "type": standalone(node.inner(f["type"]), seen)} for f in node.fields]
+    fields = [{"name": f["name"], "type": standalone(node.inner(f["type"]), names)} for f in node.fields]
     return {"type": "record", "name": name, "fields": fields}
 
 
@@ -314,9 +314,9 @@ def type_of(node: Node) -> LogicalType:
     """
     kind, logical = node.kind, node.logical
     if kind == "union":
-        found = nullable_branch(node)
-        if found is not None:
-            return type_of(found[0]).as_nullable()
+        branch = nullable_branch(node)
+        if branch is not None:
+            return type_of(branch[0]).as_nullable()
         if len(node.branches) == 1:
             return type_of(node.branches[0])
         raise ValueError(f"{node} is not a column type")

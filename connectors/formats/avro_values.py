@@ -65,15 +65,15 @@ class SchemaMismatchError(Exception):
     """A schema whose values are not values of the column.
 
     Attributes:
-        declared: the type of the column, or of what is in it.
-        found: the schema.
+        data_type: the type of the column, or of what is in it.
+        node: the schema.
         missing: the field that the schema does not have; None for another mismatch.
     """
 
-    def __init__(self, declared: LogicalType, found: Node, missing: str | None = None) -> None:
-        super().__init__(str(found))
-        self.declared = declared
-        self.found = found
+    def __init__(self, data_type: LogicalType, node: Node, missing: str | None = None) -> None:
+        super().__init__(str(node))
+        self.declared = data_type
+        self.found = node
         self.missing = missing
 
 
@@ -81,13 +81,13 @@ class MisfitError(ValueError):
     """A value that is not a value of the column."""
 
 
-def reader(found: Node, declared: LogicalType, wanted: Node | None = None) -> Convert | None:
+def reader(node: Node, data_type: LogicalType, reader_node: Node | None = None) -> Convert | None:
     """From a value that was written with a schema to a raw value (see :mod:`common.values.fields`).
 
     Args:
-        found: the schema that it was written with.
-        declared: the type of the column.
-        wanted: the schema of the column that a user wrote, for the defaults of its fields; None for none.
+        node: the schema that it was written with.
+        data_type: the type of the column.
+        reader_node: the schema of the column that a user wrote, for the defaults of its fields; None for none.
 
     Returns:
         The function; None for one that changes nothing. It raises MisfitError.
@@ -95,37 +95,37 @@ def reader(found: Node, declared: LogicalType, wanted: Node | None = None) -> Co
     Raises:
         SchemaMismatchError: when the schema does not fit.
     """
-    wanted = _not_null(wanted)
-    branches = [branch for branch in found.branches if branch.kind != "null"]
-    if not branches and declared.root == "NULL":
+    reader_node = _not_null(reader_node)
+    branches = [branch for branch in node.branches if branch.kind != "null"]
+    if not branches and data_type.root == "NULL":
         return None
     if len(branches) == 1:
-        return _reader(branches[0], declared, wanted)
-    return _chooser(found, branches, declared, wanted)
+        return _reader(branches[0], data_type, reader_node)
+    return _chooser(node, branches, data_type, reader_node)
 
 
-def _not_null(wanted: Node | None) -> Node | None:
-    branch = nullable_branch(wanted) if wanted is not None else None
-    return branch[0] if branch is not None else wanted
+def _not_null(reader_node: Node | None) -> Node | None:
+    branch = nullable_branch(reader_node) if reader_node is not None else None
+    return branch[0] if branch is not None else reader_node
 
 
-def _chooser(found: Node, branches: list[Node], declared: LogicalType, wanted: Node | None) -> Convert:
+def _chooser(union: Node, branches: list[Node], data_type: LogicalType, reader_node: Node | None) -> Convert:
     """For a union of several types: the class of a value says which it is."""
     by_class: dict[type, Convert | None] = {}
-    taken: set[type] = set()
+    value_classes: set[type] = set()
     for branch in branches:
         classes = _PYTHON[branch.kind]
         try:
-            convert = _reader(branch, declared, wanted)
+            convert = _reader(branch, data_type, reader_node)
         except SchemaMismatchError:
             continue
         for cls in classes:
             if cls in by_class and by_class[cls] is not convert and branch.kind in ("record", "map"):
-                raise SchemaMismatchError(declared, found)
+                raise SchemaMismatchError(data_type, union)
             by_class.setdefault(cls, convert)
-            taken.add(cls)
+            value_classes.add(cls)
     if not by_class:
-        raise SchemaMismatchError(declared, found)
+        raise SchemaMismatchError(data_type, union)
 
     def read(value: Any) -> Any:
         if type(value) not in by_class:
@@ -136,30 +136,30 @@ def _chooser(found: Node, branches: list[Node], declared: LogicalType, wanted: N
     return read
 
 
-def _reader(found: Node, declared: LogicalType, wanted: Node | None) -> Convert | None:
-    root, kind = declared.root, found.kind
+def _reader(node: Node, data_type: LogicalType, reader_node: Node | None) -> Convert | None:
+    root, kind = data_type.root, node.kind
     if kind not in _KINDS.get(root, ()):
-        raise SchemaMismatchError(declared, found)
+        raise SchemaMismatchError(data_type, node)
     if root in ("FLOAT", "DOUBLE"):
         return float if kind in ("int", "long") else None
-    if declared.is_string:
+    if data_type.is_string:
         return _text if kind == "bytes" else None
     if root in ("BINARY", "VARBINARY"):
         return str.encode if kind == "string" else None
     if root == "TIME_WITHOUT_TIME_ZONE":
-        if kind == "long" and found.logical != "time-micros":
-            raise SchemaMismatchError(declared, found)
+        if kind == "long" and node.logical != "time-micros":
+            raise SchemaMismatchError(data_type, node)
         return _micros_of_day if kind == "long" else _millis_of_day
-    if declared.is_timestamp:
-        return _scaled(timestamp_unit(found.logical), declared.time_unit())
+    if data_type.is_timestamp:
+        return _scaled(timestamp_unit(node.logical), data_type.time_unit())
     if root == "DECIMAL":
-        return _decimal(found, declared)
+        return _decimal(node, data_type)
     if root == "ARRAY":
-        return _list(found, declared, wanted)
+        return _list(node, data_type, reader_node)
     if root in ("MAP", "MULTISET"):
-        return _map(found, declared, wanted)
+        return _map(node, data_type, reader_node)
     if root == "ROW":
-        return _row(found, declared, wanted)
+        return _row(node, data_type, reader_node)
     return None
 
 
@@ -184,10 +184,10 @@ def _of_day(nanos: int) -> int:
     return nanos
 
 
-def _scaled(unit: str | None, wanted: str) -> Convert | None:
-    if unit is None or unit == wanted:
+def _scaled(unit: str | None, target_unit: str) -> Convert | None:
+    if unit is None or unit == target_unit:
         return None
-    times, by = _NANOS[unit], _NANOS[wanted]
+    times, by = _NANOS[unit], _NANOS[target_unit]
     return lambda value: value * times // by
 
 
@@ -195,20 +195,20 @@ def _nanoseconds(unit: str) -> Convert:
     """From a count of ``unit`` to a long of nanoseconds."""
 
     def write(value: int) -> int:
-        found = value * _NANOS[unit]
-        if not -(1 << 63) <= found < 1 << 63:
+        nanoseconds = value * _NANOS[unit]
+        if not -(1 << 63) <= nanoseconds < 1 << 63:
             raise MisfitError("64 bits hold the nanoseconds of the years 1678 to 2261")
-        return found
+        return nanoseconds
 
     return write
 
 
-def _decimal(found: Node, declared: LogicalType) -> Convert:
-    precision, scale = declared.precision or 10, declared.scale or 0
-    written = int(found.schema.get("scale", 0)) if found.logical == "decimal" else scale
-    if written > scale or found.kind == "string":
-        raise SchemaMismatchError(declared, found)
-    factor, limit = 10 ** (scale - written), 10**precision
+def _decimal(node: Node, data_type: LogicalType) -> Convert:
+    precision, scale = data_type.precision or 10, data_type.scale or 0
+    node_scale = int(node.schema.get("scale", 0)) if node.logical == "decimal" else scale
+    if node_scale > scale or node.kind == "string":
+        raise SchemaMismatchError(data_type, node)
+    factor, limit = 10 ** (scale - node_scale), 10**precision
 
     def read(value: bytes) -> Decimal:
         number = int.from_bytes(value, "big", signed=True) * factor
@@ -219,14 +219,14 @@ def _decimal(found: Node, declared: LogicalType) -> Convert:
     return read
 
 
-def _inner(schema: Any, found: Node, declared: LogicalType, wanted: Any, outer: Node | None) -> Convert:
+def _inner(schema: Any, parent: Node, data_type: LogicalType, reader_schema: Any, outer: Node | None) -> Convert:
     """For values within others, which may be NULL."""
-    node = found.inner(schema)
-    convert = reader(node, declared, None if outer is None else outer.inner(wanted))
+    node = parent.inner(schema)
+    convert = reader(node, data_type, None if outer is None else outer.inner(reader_schema))
 
     def read(value: Any) -> Any:
         if value is None:
-            if not declared.nullable and declared.root != "NULL":
+            if not data_type.nullable and data_type.root != "NULL":
                 raise MisfitError(None)
             return None
         return value if convert is None else convert(value)
@@ -234,21 +234,21 @@ def _inner(schema: Any, found: Node, declared: LogicalType, wanted: Any, outer: 
     return read
 
 
-def _list(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
-    items = None if wanted is None else wanted.schema["items"]
-    element = _inner(found.schema["items"], found, declared.children[0], items, wanted)
+def _list(node: Node, data_type: LogicalType, reader_node: Node | None) -> Convert:
+    items = None if reader_node is None else reader_node.schema["items"]
+    element = _inner(node.schema["items"], node, data_type.children[0], items, reader_node)
     return lambda values: [element(value) for value in values]
 
 
-def _map(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
-    kind = declared.children[1] if declared.root == "MAP" else INT
-    values = None if wanted is None else wanted.schema["values"]
-    value_of = _inner(found.schema["values"], found, kind, values, wanted)
+def _map(node: Node, data_type: LogicalType, reader_node: Node | None) -> Convert:
+    kind = data_type.children[1] if data_type.root == "MAP" else INT
+    values = None if reader_node is None else reader_node.schema["values"]
+    value_of = _inner(node.schema["values"], node, kind, values, reader_node)
     return lambda entries: [{"key": key, "value": value_of(value)} for key, value in entries.items()]
 
 
-def _row(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
-    parts = [(f.name, *field_reader(found, f.name, f.type, wanted)) for f in declared.fields]
+def _row(node: Node, data_type: LogicalType, reader_node: Node | None) -> Convert:
+    parts = [(f.name, *field_reader(node, f.name, f.type, reader_node)) for f in data_type.fields]
 
     def read(record: dict[str, Any]) -> dict[str, Any]:
         return {name: convert(record.get(source, default)) for name, source, default, convert in parts}
@@ -257,7 +257,7 @@ def _row(found: Node, declared: LogicalType, wanted: Node | None) -> Convert:
 
 
 def field_reader(
-    found: Node, name: str, declared: LogicalType, wanted: Node | None
+    node: Node, name: str, data_type: LogicalType, reader_node: Node | None
 ) -> tuple[str, Any, Callable[[Any], Any]]:
     """How the field of a record becomes a column.
 
@@ -268,27 +268,27 @@ def field_reader(
     Raises:
         SchemaMismatchError: when the field does not fit, or is not there and has no default.
     """
-    field = next((f for f in found.fields if f["name"] == name), None)
-    own = None if wanted is None else next((f for f in wanted.fields if f["name"] == name), None)
+    field = next((f for f in node.fields if f["name"] == name), None)
+    own = None if reader_node is None else next((f for f in reader_node.fields if f["name"] == name), None)
     if field is None:
-        if own is not None and "default" in own and wanted is not None:
+        if own is not None and "default" in own and reader_node is not None:
             return (
                 name,
-                default_value(wanted.inner(own["type"]), own["default"]),
-                _default_reader(wanted, own, declared),
+                default_value(reader_node.inner(own["type"]), own["default"]),
+                _default_reader(reader_node, own, data_type),
             )
-        if not declared.nullable:
-            raise SchemaMismatchError(declared, found, name)
+        if not data_type.nullable:
+            raise SchemaMismatchError(data_type, node, name)
         return name, None, _nothing
-    return name, None, _inner(field["type"], found, declared, None if own is None else own["type"], wanted)
+    return name, None, _inner(field["type"], node, data_type, None if own is None else own["type"], reader_node)
 
 
 def _nothing(value: Any) -> Any:
     return None
 
 
-def _default_reader(wanted: Node, own: dict[str, Any], declared: LogicalType) -> Convert:
-    return _inner(own["type"], wanted, declared, own["type"], wanted)
+def _default_reader(reader_node: Node, own: dict[str, Any], data_type: LogicalType) -> Convert:
+    return _inner(own["type"], reader_node, data_type, own["type"], reader_node)
 
 
 def default_value(node: Node, value: Any) -> Any:
@@ -308,41 +308,43 @@ def default_value(node: Node, value: Any) -> Any:
 # ---- writing ---------------------------------------------------------------------------------------------------
 
 
-def writer(node: Node, declared: LogicalType) -> Convert | None:
+def writer(node: Node, data_type: LogicalType) -> Convert | None:
     """From a raw value to a value that is written with a schema that fits the type; None for one that changes
     nothing. The function raises MisfitError."""
     branch = nullable_branch(node)
     node = branch[0] if branch is not None else node
-    root = declared.root
+    root = data_type.root
     if node.kind == "enum":
         return _symbol(frozenset(node.schema["symbols"]))
     if root in ("BINARY", "VARBINARY"):
         return _sized(node.schema["size"]) if node.kind == "fixed" else None
     if root == "TIME_WITHOUT_TIME_ZONE":
         return _to_millis
-    if declared.is_timestamp:
-        wanted = timestamp_unit(node.logical) or declared.time_unit()
-        return _nanoseconds(declared.time_unit()) if wanted == "ns" else _scaled(declared.time_unit(), wanted)
+    if data_type.is_timestamp:
+        target_unit = timestamp_unit(node.logical) or data_type.time_unit()
+        return (
+            _nanoseconds(data_type.time_unit()) if target_unit == "ns" else _scaled(data_type.time_unit(), target_unit)
+        )
     if root == "DECIMAL":
-        return _unscaled(declared.scale or 0, node.schema.get("size"))
+        return _unscaled(data_type.scale or 0, node.schema.get("size"))
     if root == "ARRAY":
-        element = _writer_within(node, node.schema["items"], declared.children[0])
+        element = _writer_within(node, node.schema["items"], data_type.children[0])
         return lambda values: [element(value) for value in values]
     if root in ("MAP", "MULTISET"):
-        return _entries(_writer_within(node, node.schema["values"], declared.children[1] if root == "MAP" else INT))
+        return _entries(_writer_within(node, node.schema["values"], data_type.children[1] if root == "MAP" else INT))
     if root == "ROW":
         types = {f["name"]: f["type"] for f in node.fields}
-        parts = [(f.name, _writer_within(node, types[f.name], f.type)) for f in declared.fields]
+        parts = [(f.name, _writer_within(node, types[f.name], f.type)) for f in data_type.fields]
         return lambda row: {name: convert(row[name]) for name, convert in parts}
     return None
 
 
-def _writer_within(node: Node, schema: Any, declared: LogicalType) -> Convert:
-    convert = writer(node.inner(schema), declared)
+def _writer_within(node: Node, schema: Any, data_type: LogicalType) -> Convert:
+    convert = writer(node.inner(schema), data_type)
 
     def write(value: Any) -> Any:
         if value is None:
-            if not declared.nullable:
+            if not data_type.nullable:
                 raise MisfitError(None)
             return None
         return value if convert is None else convert(value)

@@ -177,9 +177,9 @@ class Format:
         """The row kinds that a table gives when it is read."""
         return INSERT_ONLY if self.source_changes is None else self.source_changes
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
-        """The row kinds that a table takes, of a query that gives ``asked``."""
-        return asked if self.sink_changes is None else self.sink_changes
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
+        """The row kinds that a table takes, of a query that gives ``changelog_mode``."""
+        return changelog_mode if self.sink_changes is None else self.sink_changes
 
     def key_deletes(self, options: Mapping[str, str]) -> bool:
         """Whether only the key is right in deleted rows."""
@@ -191,21 +191,21 @@ class Format:
         Raises:
             CatalogError: CAT102, naming the column and its type.
         """
-        for name, declared in fields:
-            for part in _parts(declared):
+        for name, data_type in fields:
+            for part in _parts(data_type):
                 if part.root in self.unheld:
-                    expected: str | None = "a column of another type, or another format"
+                    expectation: str | None = "a column of another type, or another format"
                 elif part.root in ("MAP", "MULTISET") and self.text_keys and not part.children[0].is_string:
-                    expected = "a map whose keys are text"
+                    expectation = "a map whose keys are text"
                 else:
                     continue
                 raise CatalogError(
                     "CAT102",
                     column=name,
-                    type=declared,
+                    type=data_type,
                     owner=f"the format '{self.name}'",
                     place=place,
-                    expected=expected,
+                    expected=expectation,
                 )
 
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
@@ -309,7 +309,7 @@ def frame_of(rows: list[list[Any]], fields: Fields) -> pl.DataFrame:
         return pl.DataFrame(height=len(rows))
     data = zip(*rows, strict=True) if rows else ((),) * len(fields)
     columns = enumerate(zip(data, fields, strict=True))
-    return pl.DataFrame([build_series(column(i), list(values), declared) for i, (values, (_, declared)) in columns])
+    return pl.DataFrame([build_series(column(i), list(values), data_type) for i, (values, (_, data_type)) in columns])
 
 
 def counted(df: pl.DataFrame) -> pl.DataFrame:
@@ -357,7 +357,7 @@ class FileColumns:
         return df.with_columns(value.alias(column(width + i)) for i, value in enumerate(self._values))
 
 
-def _parts(declared: LogicalType) -> Iterator[LogicalType]:
-    yield declared
-    for inner in (*declared.children, *(f.type for f in declared.fields)):
+def _parts(data_type: LogicalType) -> Iterator[LogicalType]:
+    yield data_type
+    for inner in (*data_type.children, *(f.type for f in data_type.fields)):
         yield from _parts(inner)

@@ -56,13 +56,13 @@ class BeforeAfter(Event):
         return (df["c0"].struct.unnest() if self.wrapper else df).get_columns()[:3]
 
     def prepare(self, event: dict[str, Any]) -> dict[str, Any]:
-        held: Any = event
+        part: Any = event
         for name in self.wrapper:
-            held = event.get(name)
-        if not self.copied or not isinstance(held, dict):
+            part = event.get(name)
+        if not self.copied or not isinstance(part, dict):
             return event
-        made = {**held, **{second: held.get(name) for name, second in self.copied.items()}}
-        return {**event, **dict.fromkeys(self.wrapper, made)} if self.wrapper else made
+        row = {**part, **{second: part.get(name) for name, second in self.copied.items()}}
+        return {**event, **dict.fromkeys(self.wrapper, row)} if self.wrapper else row
 
     def frame(self, df: pl.DataFrame) -> bool:
         before, after, op = self.parts(df)
@@ -150,8 +150,8 @@ def changes_of(
         np.where(update[origin], RowKind.UPDATE_BEFORE, RowKind.DELETE),
         np.where(update[origin], RowKind.UPDATE_AFTER, RowKind.INSERT),
     ).astype(np.int8)
-    picked = pl.concat([before, after])[np.where(old, origin, origin + after.height)]
-    return picked.with_columns(pl.Series(KIND, kind)), origin
+    row_images = pl.concat([before, after])[np.where(old, origin, origin + after.height)]
+    return row_images.with_columns(pl.Series(KIND, kind)), origin
 
 
 def from_millis(series: pl.Series) -> pl.Series:

@@ -339,7 +339,7 @@ class OpJson(ChangeFormat):
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
         return MODES[self.values(options)["mode"]]
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return self.source_mode(options)
 
     def key_deletes(self, options: Mapping[str, str]) -> bool:

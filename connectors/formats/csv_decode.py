@@ -59,11 +59,11 @@ class _FastText:
             cell = rf"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote}|[^{quote}{delimiter}\r\n]*)"
             self.shape = rf"\A(?:{cell}(?:{delimiter}{cell}){{{self.width - 1}}}\n)*\z"
 
-    def _value(self, expr: pl.Expr, declared: LogicalType) -> pl.Expr | None:
+    def _value(self, expr: pl.Expr, data_type: LogicalType) -> pl.Expr | None:
         nulls = [self.layout.null_literal, "" if self.layout.empty_string_as_null else None]
         for text in (text for text in nulls if text is not None):
             expr = pl.when(expr == text).then(None).otherwise(expr)
-        return strict_value(expr, declared, "SQL")
+        return strict_value(expr, data_type, "SQL")
 
     def read(self, lines: Lines) -> pl.DataFrame | None:
         """The rows of some lines, or None when the record reader must look at them."""
@@ -176,27 +176,27 @@ class CsvDecoder(FrozenDataclass):
         try:
             return self.slow.message(message.decode(), line)
         except UnicodeDecodeError as error:
-            found = DataError("DATA124", piece=message[error.start], what="a message", place=Place(line=line))
+            data_error = DataError("DATA124", piece=message[error.start], what="a message", place=Place(line=line))
             if self.layout.ignore_parse_errors:
-                reject(found, message)
+                reject(data_error, message)
                 return None
-            raise found from error
+            raise data_error from error
 
     def _pieces(self, path: str) -> Iterator[Lines]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""
         quote = self.layout.quote.encode() if self.layout.quote else None
-        held, quotes = b"", 0
+        waiting, quotes = b"", 0
         for number, lines in enumerate(line_chunks(path)):
             chunk = lines.data.removeprefix(b"\xef\xbb\xbf") if number == 0 else lines.data
             if quote is None:
                 yield Lines(chunk)
                 continue
-            held, quotes = held + chunk, quotes + chunk.count(quote)
+            waiting, quotes = waiting + chunk, quotes + chunk.count(quote)
             if quotes % 2 == 0:
-                yield Lines(held)
-                held, quotes = b"", 0
-        if held:
-            yield Lines(held)
+                yield Lines(waiting)
+                waiting, quotes = b"", 0
+        if waiting:
+            yield Lines(waiting)
 
     def decode(self, lines: Lines, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
         """The rows of some lines, in order.

@@ -49,16 +49,16 @@ class CsvEncoder:
     def _records(self, df: pl.DataFrame) -> pl.Series:
         null = self.layout.null_literal or ""
         cells = [
-            self._column(df[column(i)], declared).fill_null(null).alias(column(i))
-            for i, (_, declared) in enumerate(self.fields)
+            self._column(df[column(i)], data_type).fill_null(null).alias(column(i))
+            for i, (_, data_type) in enumerate(self.fields)
         ]
         return pl.DataFrame(cells).select(pl.concat_str(pl.all(), separator=self.layout.delimiter)).to_series()
 
-    def _column(self, series: pl.Series, declared: LogicalType) -> pl.Series:
-        decimals = "scientific" if self.scientific else "plain" if declared.root in ("ARRAY", "ROW") else "short"
+    def _column(self, series: pl.Series, data_type: LogicalType) -> pl.Series:
+        decimals = "scientific" if self.scientific else "plain" if data_type.root in ("ARRAY", "ROW") else "short"
         style = FieldStyle(decimals=decimals, null=self.layout.null_literal or "", separator=self.layout.elements)
-        text = series.to_frame("v").select(codec(declared).field(pl.col("v"), style)).to_series()
-        return text if declared.root in _UNQUOTED or self.layout.quote is None else self._quoted(text)
+        text = series.to_frame("v").select(codec(data_type).field(pl.col("v"), style)).to_series()
+        return text if data_type.root in _UNQUOTED or self.layout.quote is None else self._quoted(text)
 
     def _quoted(self, text: pl.Series) -> pl.Series:
         quote, escape = self.layout.quote or "", self.layout.escape

@@ -282,11 +282,11 @@ class CsvRows:
                 raise record
             return self.row(record)
         except RecordError as error:
-            found = self._data_error("DATA123" if record is not error else "DATA121", error, line, text, file)
+            data_error = self._data_error("DATA123" if record is not error else "DATA121", error, line, text, file)
             if self.layout.ignore_parse_errors:
-                reject(found, text.encode())
+                reject(data_error, text.encode())
                 return None
-            raise found from error
+            raise data_error from error
         except _ValueError as error:
             raise self._value_error(error, line, text, file) from error
 
@@ -306,20 +306,20 @@ class CsvRows:
         if len(record) < width and (layout.fail_on_missing_columns or not layout.ignore_parse_errors):
             raise RecordError(f"there {'is 1 field' if len(record) == 1 else f'are {len(record)} fields'}")
         out = []
-        for i, name, declared, convert in self.converters:
+        for i, name, data_type, convert in self.converters:
             text = record[i] if i < len(record) else None
             try:
                 out.append(None if text is None else convert(text))
             except (ValueError, OverflowError) as error:
                 if not layout.ignore_parse_errors:
-                    raise _ValueError(name, declared, text or "") from error
+                    raise _ValueError(name, data_type, text or "") from error
                 out.append(None)
         return out
 
-    def nullable(self, declared: LogicalType) -> Converter:
+    def nullable(self, data_type: LogicalType) -> Converter:
         """Text to raw value, with the texts that stand for NULL; in lists and rows they stand for NULL elements."""
-        layout, convert = self.layout, self.converter(declared)
-        if declared.root in ("ARRAY", "ROW"):
+        layout, convert = self.layout, self.converter(data_type)
+        if data_type.root in ("ARRAY", "ROW"):
             return convert
 
         def read(text: str) -> Any:
@@ -329,8 +329,8 @@ class CsvRows:
 
         return read
 
-    def converter(self, declared: LogicalType) -> Converter:
-        root = declared.root
+    def converter(self, data_type: LogicalType) -> Converter:
+        root = data_type.root
         if root in INTEGER_BITS:
             bits = INTEGER_BITS[root]
             return lambda text: parse_integer(java_trim(text), bits)
@@ -347,20 +347,20 @@ class CsvRows:
         if root in simple:
             return simple[root]
         if root == "DECIMAL":
-            precision, scale = declared.precision or 10, declared.scale or 0
+            precision, scale = data_type.precision or 10, data_type.scale or 0
             return lambda text: parse_decimal(text, precision, scale)
         if root == "TIME_WITHOUT_TIME_ZONE":
-            unit = 10 ** (9 - min(declared.precision or 0, 3))
+            unit = 10 ** (9 - min(data_type.precision or 0, 3))
             return lambda text: parse_iso_time(text) // unit * unit
-        if declared.is_timestamp:
-            parse = timestamp_parser(declared, "SQL")
+        if data_type.is_timestamp:
+            parse = timestamp_parser(data_type, "SQL")
             return lambda text: parse(java_trim(text))
         if root == "ARRAY":
-            element = self._ignoring(self.converter(declared.children[0]))
+            element = self._ignoring(self.converter(data_type.children[0]))
             return lambda text: [element(part) for part in self.split(text)]
         if root == "ROW":
-            return self._row(declared)
-        raise ValueError(f"no CSV reader for {declared}")
+            return self._row(data_type)
+        raise ValueError(f"no CSV reader for {data_type}")
 
     def split(self, text: str) -> list[str]:
         return text.split(self.layout.elements) if text else []
@@ -381,8 +381,8 @@ class CsvRows:
 
         return read
 
-    def _row(self, declared: LogicalType) -> Converter:
-        inner = [(f.name, self._ignoring(self.converter(f.type))) for f in declared.fields]
+    def _row(self, data_type: LogicalType) -> Converter:
+        inner = [(f.name, self._ignoring(self.converter(f.type))) for f in data_type.fields]
 
         def read(text: str) -> dict[str, Any] | None:
             parts = self.split(text)
@@ -409,11 +409,11 @@ class CsvRows:
         )
 
     def _value_error(self, error: _ValueError, line: int, text: str, file: str | None) -> DataError:
-        shown = error.text if len(error.text) <= 80 else error.text[:80] + "..."
+        value_text = error.text if len(error.text) <= 80 else error.text[:80] + "..."
         empty = error.text == "" and self.layout.null_literal != ""
         return DataError(
             "DATA122",
-            shown=shown,
+            shown=value_text,
             name=error.name,
             declared=error.declared.summary(),
             place=Place(file=file, line=line),
@@ -423,8 +423,8 @@ class CsvRows:
 
 
 class _ValueError(Exception):
-    def __init__(self, name: str, declared: LogicalType, text: str) -> None:
+    def __init__(self, name: str, data_type: LogicalType, text: str) -> None:
         super().__init__(name)
         self.name = name
-        self.declared = declared
+        self.declared = data_type
         self.text = text

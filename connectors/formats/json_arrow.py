@@ -46,30 +46,30 @@ _ARROW: dict[str, Callable[[], Any]] = {
 }
 
 
-def _arrow_type(declared: LogicalType, decimal: Callable[[int, int], Any] = pa.decimal256) -> Any:
+def _arrow_type(data_type: LogicalType, decimal: Callable[[int, int], Any] = pa.decimal256) -> Any:
     """The Arrow type to read a column as; None when Arrow cannot read it (maps).
 
     Decimals are read as wide ones and made narrow after, because Arrow's JSON reader does not notice when a number
     like 1e25 has too many digits for a narrow one.
     """
-    if declared.root in _ARROW:
-        return _ARROW[declared.root]()
-    if declared.root == "DECIMAL":
-        return decimal(declared.precision or 10, declared.scale or 0)
-    if declared.root == "ARRAY":
-        inner = _arrow_type(declared.children[0], decimal)
+    if data_type.root in _ARROW:
+        return _ARROW[data_type.root]()
+    if data_type.root == "DECIMAL":
+        return decimal(data_type.precision or 10, data_type.scale or 0)
+    if data_type.root == "ARRAY":
+        inner = _arrow_type(data_type.children[0], decimal)
         return None if inner is None else pa.list_(inner)
-    if declared.root == "ROW":
-        parts = [(f.name, _arrow_type(f.type, decimal)) for f in declared.fields]
+    if data_type.root == "ROW":
+        parts = [(f.name, _arrow_type(f.type, decimal)) for f in data_type.fields]
         return pa.struct(parts) if parts and all(t is not None for _, t in parts) else None
     return None
 
 
-def _convert(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | None:
+def _convert(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Expr | None:
     """What turns a column as Arrow read it into the column's type; None for nothing to do."""
-    root = declared.root
-    if declared.is_timestamp:
-        return strict_timestamp(expr, declared, standard)
+    root = data_type.root
+    if data_type.is_timestamp:
+        return strict_timestamp(expr, data_type, standard)
     if root == "DATE":
         return strict_date(expr)
     if root == "TIME_WITHOUT_TIME_ZONE":
@@ -79,22 +79,22 @@ def _convert(expr: pl.Expr, declared: LogicalType, standard: str) -> pl.Expr | N
     if root == "INTERVAL_DAY_TIME":
         return expr.cast(pl.Duration("ms"))
     if root == "ARRAY":
-        inner = _convert(pl.element(), declared.children[0], standard)
+        inner = _convert(pl.element(), data_type.children[0], standard)
         return None if inner is None else expr.list.eval(inner)
     if root == "ROW":
-        parts = [(f.name, _convert(expr.struct.field(f.name), f.type, standard)) for f in declared.fields]
+        parts = [(f.name, _convert(expr.struct.field(f.name), f.type, standard)) for f in data_type.fields]
         if all(p is None for _, p in parts):
             return None
-        built = pl.struct([(expr.struct.field(n) if p is None else p).alias(n) for n, p in parts])
-        return pl.when(expr.is_null()).then(None).otherwise(built)
+        struct = pl.struct([(expr.struct.field(n) if p is None else p).alias(n) for n, p in parts])
+        return pl.when(expr.is_null()).then(None).otherwise(struct)
     return None
 
 
-def _has_decimal(declared: LogicalType) -> bool:
+def _has_decimal(data_type: LogicalType) -> bool:
     return (
-        declared.root == "DECIMAL"
-        or any(map(_has_decimal, declared.children))
-        or any(_has_decimal(f.type) for f in declared.fields)
+        data_type.root == "DECIMAL"
+        or any(map(_has_decimal, data_type.children))
+        or any(_has_decimal(f.type) for f in data_type.fields)
     )
 
 
@@ -114,22 +114,22 @@ class _Layout:
     zeros: list[str]
 
     @classmethod
-    def of(cls, fields: Fields, standard: str, swapped: frozenset[int] = frozenset()) -> _Layout | None:
-        """The layout of a table in which the columns ``swapped`` are numbers for texts, or texts for others."""
+    def of(cls, fields: Fields, standard: str, text_fields: frozenset[int] = frozenset()) -> _Layout | None:
+        """The layout of a table in which the columns ``text_fields`` are numbers for texts, or texts for others."""
         schema, narrow, conversions, zeros = [], [], [], []
-        for i, (name, declared) in enumerate(fields):
+        for i, (name, data_type) in enumerate(fields):
             field = f"c{i}"
-            if i not in swapped:
-                arrow, value = _arrow_type(declared), _convert(pl.col(field), declared, standard)
-            elif declared.is_string:
+            if i not in text_fields:
+                arrow, value = _arrow_type(data_type), _convert(pl.col(field), data_type, standard)
+            elif data_type.is_string:
                 arrow, value = pa.int64(), pl.col(field).cast(pl.String)
                 zeros.append(field)
             else:
-                arrow, value = pa.string(), strict_value(pl.col(field), declared, standard)
+                arrow, value = pa.string(), strict_value(pl.col(field), data_type, standard)
             if arrow is None:
                 return None
             schema.append((name, arrow))
-            narrow.append((name, arrow if i in swapped else _arrow_type(declared, pa.decimal128)))
+            narrow.append((name, arrow if i in text_fields else _arrow_type(data_type, pa.decimal128)))
             if value is not None:
                 conversions.append(value.alias(field))
         options = pa.json.ParseOptions(
@@ -154,9 +154,9 @@ class ArrowLines:
         names = [name for name, _ in fields]
         self.names = columns(len(fields))
         self.schema = pl.Schema({n: t.polars() for n, (_, t) in zip(self.names, fields, strict=True)})
-        nested = any(t.root in ("ROW", "ARRAY") for _, t in fields)
+        has_nested = any(t.root in ("ROW", "ARRAY") for _, t in fields)
         distinct = len(set(names)) == len(names) and _NO_COLUMN not in names
-        self.layout = _Layout.of(fields, standard) if distinct and not (fail_on_missing and nested) else None
+        self.layout = _Layout.of(fields, standard) if distinct and not (fail_on_missing and has_nested) else None
 
     @property
     def usable(self) -> bool:
@@ -177,8 +177,8 @@ class ArrowLines:
             return pl.DataFrame(schema=self.schema)
         df = self._parse(piece, rows, self.layout)
         if df is None:
-            swapped = self._swapped(piece)
-            layout = _Layout.of(self.fields, self.standard, swapped) if swapped else None
+            text_fields = self._swapped(piece)
+            layout = _Layout.of(self.fields, self.standard, text_fields) if text_fields else None
             df = self._parse(piece, rows, layout) if layout is not None else None
         return df
 
@@ -210,7 +210,7 @@ class ArrowLines:
 
         Flink takes both, Arrow only what it was told to expect: it is told otherwise, and remains strict.
         """
-        open_columns, found, start = set(range(len(self.fields))), set(), 0
+        open_columns, fields, start = set(range(len(self.fields))), set(), 0
         for _ in range(_SAMPLE_LINES):
             end = piece.find(b"\n", start)
             if end < 0 or not open_columns:
@@ -221,17 +221,17 @@ class ArrowLines:
                 break
             for value in objects:
                 for i in list(open_columns):
-                    name, declared = self.fields[i]
+                    name, data_type = self.fields[i]
                     cell = value.get(name)
                     if cell is None:
                         continue
                     open_columns.discard(i)
                     number = isinstance(cell, Number) and _WHOLE.fullmatch(cell) is not None
                     text = isinstance(cell, str) and not isinstance(cell, Number)
-                    if (number and declared.is_string) or (text and declared.root in _FROM_TEXT):
-                        found.add(i)
+                    if (number and data_type.is_string) or (text and data_type.root in _FROM_TEXT):
+                        fields.add(i)
             start = end + 1
-        return frozenset(found)
+        return frozenset(fields)
 
 
 _CONSTANT = re.compile(rb"[:\[,][ \t\r]*-?(?:NaN|Inf)")

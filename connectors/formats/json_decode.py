@@ -104,8 +104,8 @@ class LineDecoder(FrozenDataclass):
         else:
             some = zip(data, places.tolist(), strict=True)
             rows = [list(self.slow.rows([message], at + 1, None)) for message, at in some]
-            found = np.repeat(places, [len(some) for some in rows])
-            yield frame_of([row for some in rows for row in some], self.slow.fields), found
+            row_places = np.repeat(places, [len(some) for some in rows])
+            yield frame_of([row for some in rows for row in some], self.slow.fields), row_places
 
     def decode_file(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of a file, one frame per piece of it, without those that are empty."""
@@ -290,7 +290,7 @@ class RowDecoder:
     ) -> pl.DataFrame:
         data = of_file.behind(rows.drop(KIND) if self.width else rows, self.width)
         names = [name for name, _ in self.lines.slow.fields]
-        made = []
+        metadata_columns = []
         for i, source in enumerate(self.metadata):
             if isinstance(source, str):
                 series = data[column(self.width + of_file.keys.index(source))]
@@ -299,18 +299,18 @@ class RowDecoder:
                 for name in source.path[1:]:
                     series = series.struct.field(name)
                 series = (series if source.convert is None else source.convert(series))[origin]
-            made.append(series.alias(column(self.width + i)))
-        return pl.DataFrame([*(data[name] for name in columns(self.width)), *made, rows[KIND]])
+            metadata_columns.append(series.alias(column(self.width + i)))
+        return pl.DataFrame([*(data[name] for name in columns(self.width)), *metadata_columns, rows[KIND]])
 
 
-def _with_field(fields: Fields, path: tuple[str, ...], declared: LogicalType) -> Fields:
+def _with_field(fields: Fields, path: tuple[str, ...], data_type: LogicalType) -> Fields:
     """``fields`` with one more, at ``path``: in a ROW of them where that has several names."""
     name, *inner = path
     if not inner:
-        return fields if name in dict(fields) else [*fields, (name, declared)]
+        return fields if name in dict(fields) else [*fields, (name, data_type)]
     row = dict(fields).get(name, row_type([]))
-    held = row_type(list(_with_field([(f.name, f.type) for f in row.fields], tuple(inner), declared)))
-    return list((dict(fields) | {name: held}).items())
+    inner_row = row_type(list(_with_field([(f.name, f.type) for f in row.fields], tuple(inner), data_type)))
+    return list((dict(fields) | {name: inner_row}).items())
 
 
 def _stamped(lines: LineDecoder, stamp: tuple[str, LogicalType] | None) -> LineDecoder:
@@ -327,13 +327,13 @@ class _Guard:
     name: str
 
     def __call__(self, value: dict[str, Any]) -> BadEvent | None:
-        expected = f'a field "{self.name}" with the time of arrival in milliseconds, as a whole number'
+        expectation = f'a field "{self.name}" with the time of arrival in milliseconds, as a whole number'
         if self.name not in value:
-            return BadEvent(f'the field "{self.name}" is missing', expected)
+            return BadEvent(f'the field "{self.name}" is missing', expectation)
         at = value[self.name]
         if not isinstance(at, Number) or not at.removeprefix("-").isdigit() or not -(1 << 63) <= int(at) < 1 << 63:
-            shown = str(at) if isinstance(at, Number) else json.dumps(at, ensure_ascii=False)
-            return BadEvent(f'the field "{self.name}" is {shown[:80]}', expected)
+            value_text = str(at) if isinstance(at, Number) else json.dumps(at, ensure_ascii=False)
+            return BadEvent(f'the field "{self.name}" is {value_text[:80]}', expectation)
         return None
 
 

@@ -73,8 +73,8 @@ class JsonWriter:
         columns = [(codec(t), pl.col(column(i))) for i, (_, t) in enumerate(self.fields)]
         if self.style.null_key == "FAIL":
             keys = zip(self.fields, (c.null_keys(e) for c, e in columns), strict=True)
-            for name, found in [(field[0], e) for field, e in keys if e is not None]:
-                if df.select(found.any()).item():
+            for name, has_null_key in [(field[0], e) for field, e in keys if e is not None]:
+                if df.select(has_null_key.any()).item():
                     raise DataError("DATA201", name=name)
         values = [c.json(e, self.style) for c, e in columns]
         return df.select(json_object([name for name, _ in self.fields], values, self.style)).to_series()
@@ -101,11 +101,11 @@ class EventEncoder(LineEncoder):
 
     def lines(self, df: pl.DataFrame) -> pl.Series:
         rows = self.writer.objects(df).alias("row").to_frame()
-        added, gone = self._around(self.added), self._around(self.gone)
+        insert_line, delete_line = self._around(self.added), self._around(self.gone)
         if KIND not in df.columns:
-            return rows.select(added).to_series()
+            return rows.select(insert_line).to_series()
         kinds = rows.with_columns(df[KIND])
-        return kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(gone).otherwise(added)).to_series()
+        return kinds.select(pl.when(pl.col(KIND).is_in((1, 3))).then(delete_line).otherwise(insert_line)).to_series()
 
     def _around(self, texts: tuple[str, str]) -> pl.Expr:
         start, end = texts

@@ -64,14 +64,14 @@ class FieldError(Exception):
     Attributes:
         path: names of the column and of the fields inside it.
         value: the JSON value, or the missing marker.
-        declared: the type it should have.
+        data_type: the type it should have.
     """
 
-    def __init__(self, path: tuple[str, ...], value: Any, declared: LogicalType) -> None:
+    def __init__(self, path: tuple[str, ...], value: Any, data_type: LogicalType) -> None:
         super().__init__(path)
         self.path = path
         self.value = value
-        self.declared = declared
+        self.declared = data_type
 
     @property
     def missing(self) -> bool:
@@ -283,7 +283,7 @@ class RowReader(FrozenDataclass):
     @cached_property
     def columns(self) -> list[tuple[str, Converter]]:
         """What makes a raw value of the value of each column."""
-        return [(name, self._nullable(declared, (name,))) for name, declared in self.fields]
+        return [(name, self._nullable(data_type, (name,))) for name, data_type in self.fields]
 
     def row(self, value: dict[str, Any]) -> list[Any]:
         """Raw values of one object, one per column; see :mod:`common.values.fields`.
@@ -313,11 +313,11 @@ class RowReader(FrozenDataclass):
                 objects = parse_objects(line, lists=not self.tree)
             except NotJsonError as error:
                 place = replace(place, column=error.column)
-                found = DataError("DATA111", reason=error.reason, place=place, hint=self._hint(line))
+                data_error = DataError("DATA111", reason=error.reason, place=place, hint=self._hint(line))
                 if self.ignore_errors:
-                    reject(found, line)
+                    reject(data_error, line)
                     continue
-                raise found from error
+                raise data_error from error
             for value in objects:
                 wrong = self.guard(value) if self.guard is not None else None
                 if wrong is not None:
@@ -341,10 +341,10 @@ class RowReader(FrozenDataclass):
                     yield row
                     continue
                 hint = self._hint(line)
-                refused = DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
+                rejection = DataError("DATA114", reason=bad.reason, place=place, expected=bad.expected, hint=hint)
                 if not self.ignore_errors:
-                    raise refused
-                reject(refused, line)
+                    raise rejection
+                reject(rejection, line)
 
     def _hint(self, line: bytes) -> str:
         return f"{skipping(f'{self.format_name}.', self.fail_on_missing, 'such input')}; the line is: {excerpt(line)}"
@@ -364,8 +364,8 @@ class RowReader(FrozenDataclass):
             hint=self._hint(line),
         )
 
-    def _nullable(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
-        convert = self._converter(declared, path)
+    def _nullable(self, data_type: LogicalType, path: tuple[str, ...]) -> Converter:
+        convert = self._converter(data_type, path)
         ignore = self.ignore_errors
 
         def nullable(value: Any) -> Any:
@@ -380,12 +380,12 @@ class RowReader(FrozenDataclass):
             except (ValueError, OverflowError, ArithmeticError) as error:
                 if ignore:
                     return None
-                raise FieldError(path, value, declared) from error
+                raise FieldError(path, value, data_type) from error
 
         return nullable
 
-    def _converter(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
-        root = declared.root
+    def _converter(self, data_type: LogicalType, path: tuple[str, ...]) -> Converter:
+        root = data_type.root
         if root in INTEGER_BITS:
             return _integer(INTEGER_BITS[root], whole_only=root in ("TINYINT", "SMALLINT"))
         text, data = (_text_of_tree, _bytes_of_tree) if self.tree else (_text, _bytes)
@@ -403,20 +403,20 @@ class RowReader(FrozenDataclass):
         }
         if root in simple:
             return simple[root]
-        if declared.is_timestamp:
-            return _string_only(timestamp_parser(declared, self.standard))
+        if data_type.is_timestamp:
+            return _string_only(timestamp_parser(data_type, self.standard))
         if root == "DECIMAL":
-            return _decimal(declared.precision or 10, declared.scale or 0)
+            return _decimal(data_type.precision or 10, data_type.scale or 0)
         if root == "ARRAY":
-            return self._array(self._nullable(declared.children[0], path))
+            return self._array(self._nullable(data_type.children[0], path))
         if root in ("MAP", "MULTISET"):
-            value_type = declared.children[1] if root == "MAP" else LogicalType("INTEGER")
-            key = self._nullable(declared.children[0], path)
-            nested = declared.children[0].root in CONSTRUCTED
-            return self._map(_of_text(key) if nested else key, self._nullable(value_type, path))
+            value_type = data_type.children[1] if root == "MAP" else LogicalType("INTEGER")
+            key = self._nullable(data_type.children[0], path)
+            has_nested_keys = data_type.children[0].root in CONSTRUCTED
+            return self._map(_of_text(key) if has_nested_keys else key, self._nullable(value_type, path))
         if root == "ROW":
-            return self._row(declared, path)
-        raise ValueError(f"no JSON reader for {declared}")
+            return self._row(data_type, path)
+        raise ValueError(f"no JSON reader for {data_type}")
 
     @staticmethod
     def _array(convert: Converter) -> Converter:
@@ -436,8 +436,8 @@ class RowReader(FrozenDataclass):
 
         return read
 
-    def _row(self, declared: LogicalType, path: tuple[str, ...]) -> Converter:
-        inner = [(f.name, f.type, self._nullable(f.type, (*path, f.name))) for f in declared.fields]
+    def _row(self, data_type: LogicalType, path: tuple[str, ...]) -> Converter:
+        inner = [(f.name, f.type, self._nullable(f.type, (*path, f.name))) for f in data_type.fields]
 
         def read(value: Any) -> dict[str, Any]:
             if not isinstance(value, dict):

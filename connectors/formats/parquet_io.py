@@ -48,32 +48,32 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 
 
-def _fits(declared: LogicalType, found: Any) -> bool:
+def _fits(data_type: LogicalType, arrow_type: Any) -> bool:
     """Whether every value of an Arrow type of a file is a value of the column's type."""
-    text = str(found)
-    if not text.startswith(_ACCEPTED.get(declared.root, ())):
+    text = str(arrow_type)
+    if not text.startswith(_ACCEPTED.get(data_type.root, ())):
         return False
-    if declared.root == "DECIMAL":
-        whole = (declared.precision or 10) - (declared.scale or 0)
-        return bool(found.scale <= (declared.scale or 0) and found.precision - found.scale <= whole)
-    if declared.root == "ARRAY":
-        return _fits(declared.children[0], found.value_type)
-    if declared.root in ("MAP", "MULTISET") and text.startswith("map"):
-        value = declared.children[1] if declared.root == "MAP" else INT
-        return _fits(declared.children[0], found.key_type) and _fits(value, found.item_type)
-    if declared.root == "ROW":
-        inner = {found.field(i).name: found.field(i).type for i in range(found.num_fields)}
-        return all(f.name in inner and _fits(f.type, inner[f.name]) for f in declared.fields)
+    if data_type.root == "DECIMAL":
+        whole = (data_type.precision or 10) - (data_type.scale or 0)
+        return bool(arrow_type.scale <= (data_type.scale or 0) and arrow_type.precision - arrow_type.scale <= whole)
+    if data_type.root == "ARRAY":
+        return _fits(data_type.children[0], arrow_type.value_type)
+    if data_type.root in ("MAP", "MULTISET") and text.startswith("map"):
+        value = data_type.children[1] if data_type.root == "MAP" else INT
+        return _fits(data_type.children[0], arrow_type.key_type) and _fits(value, arrow_type.item_type)
+    if data_type.root == "ROW":
+        inner = {arrow_type.field(i).name: arrow_type.field(i).type for i in range(arrow_type.num_fields)}
+        return all(f.name in inner and _fits(f.type, inner[f.name]) for f in data_type.fields)
     return True
 
 
-def _cast(series: pl.Series, declared: LogicalType) -> pl.Series:
+def _cast(series: pl.Series, data_type: LogicalType) -> pl.Series:
     """A column as Arrow gave it in the column's own type; timestamps are cut, not rounded."""
-    wanted = declared.polars()
-    series = of_datetimes(series, declared)
-    if isinstance(series.dtype, pl.Datetime) and isinstance(wanted, pl.Datetime):
-        series = series.dt.replace_time_zone(None).dt.replace_time_zone(wanted.time_zone)
-    return series if series.dtype == wanted else series.cast(wanted)
+    dtype = data_type.polars()
+    series = of_datetimes(series, data_type)
+    if isinstance(series.dtype, pl.Datetime) and isinstance(dtype, pl.Datetime):
+        series = series.dt.replace_time_zone(None).dt.replace_time_zone(dtype.time_zone)
+    return series if series.dtype == dtype else series.cast(dtype)
 
 
 def local_source(local: str) -> Any:
@@ -109,13 +109,13 @@ class ParquetDecoder:
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
         present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
-        for name, declared in self.wanted:
-            if name in present and not _fits(declared, schema.field(name).type):
+        for name, data_type in self.wanted:
+            if name in present and not _fits(data_type, schema.field(name).type):
                 raise DataError(
                     "DATA132",
                     name=name,
                     type=schema.field(name).type,
-                    declared=declared.summary(),
+                    declared=data_type.summary(),
                     place=Place(file=path),
                 )
         of_file = FileColumns(path, self.metadata)
@@ -124,21 +124,21 @@ class ParquetDecoder:
                 continue
             read = pl.DataFrame(pl.from_arrow(pa.table(batch))) if present else pl.DataFrame(height=batch.num_rows)
             data = {
-                column(i): _cast(read[name], declared)
+                column(i): _cast(read[name], data_type)
                 if name in present
-                else pl.Series([None], dtype=declared.polars()).extend_constant(None, batch.num_rows - 1)
-                for i, (name, declared) in enumerate(self.wanted)
+                else pl.Series([None], dtype=data_type.polars()).extend_constant(None, batch.num_rows - 1)
+                for i, (name, data_type) in enumerate(self.wanted)
             }
             yield counted(of_file.behind(pl.DataFrame(data) if data else read, len(self.wanted)))
 
 
-def stored(array: Any, declared: LogicalType) -> Any:
+def stored(array: Any, data_type: LogicalType) -> Any:
     """An array as the file has it: texts and bytes with 32-bit offsets, day-time intervals as numbers."""
-    if declared.is_string:
+    if data_type.is_string:
         return array.cast(pa.string())
-    if declared.root in ("BINARY", "VARBINARY"):
+    if data_type.root in ("BINARY", "VARBINARY"):
         return array.cast(pa.binary())
-    return array.cast(pa.int64()) if declared.root == "INTERVAL_DAY_TIME" else array
+    return array.cast(pa.int64()) if data_type.root == "INTERVAL_DAY_TIME" else array
 
 
 @dataclass
@@ -150,7 +150,7 @@ class ParquetEncoder:
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        arrays = [arrow_column(df[column(i)], declared, stored) for i, (_, declared) in enumerate(self.fields)]
+        arrays = [arrow_column(df[column(i)], data_type, stored) for i, (_, data_type) in enumerate(self.fields)]
         table = pa.table(arrays, names=[name for name, _ in self.fields])
         out = io.BytesIO()
         codec = "none" if self.compression == "uncompressed" else self.compression

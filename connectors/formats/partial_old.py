@@ -55,8 +55,8 @@ class DataOld(Event):
     def fields(self, columns: Fields) -> Fields:
         row = row_type(list(columns))
         rows = LogicalType("ARRAY", children=(row,)) if self.listed else row
-        fixed = [("data", rows), ("old", rows), ("type", STRING), (FILLED, BOOLEAN)]
-        return fixed + [(name, STRING) for name in self.filters]
+        event_fields = [("data", rows), ("old", rows), ("type", STRING), (FILLED, BOOLEAN)]
+        return event_fields + [(name, STRING) for name in self.filters]
 
     # pieces and frames
 
@@ -105,7 +105,7 @@ class DataOld(Event):
         return bool((kinds.max_horizontal() <= 1).all())
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
-        data, old, kind, filled = df.get_columns()[:4]
+        data, old, kind, full_flags = df.get_columns()[:4]
         update, delete = (kind == self.update).to_numpy(), (kind == self.delete).to_numpy()
         events = np.flatnonzero(~kind.is_in(self.ignored).to_numpy())
         if self.listed:
@@ -116,27 +116,27 @@ class DataOld(Event):
             after = data.filter(pl.Series(counts > 0)).explode().struct.unnest()
             olds = np.where(update, old.list.len().fill_null(0).to_numpy().astype(np.int64), 0)
             starts = np.cumsum(olds) - olds
-            updated = update[events]
+            update_rows = update[events]
             flat = old.filter(pl.Series(olds > 0)).explode().struct.unnest()
-            before = flat[(starts[events] + places)[updated]]
+            before = flat[(starts[events] + places)[update_rows]]
         else:
             after = data[events].struct.unnest()
-            updated = update[events]
-            before = old[events[updated]].struct.unnest()
-        whole = self._filled(before, after.filter(pl.Series(updated)), filled[events[updated]])
+            update_rows = update[events]
+            before = old[events[update_rows]].struct.unnest()
+        whole = self._filled(before, after.filter(pl.Series(update_rows)), full_flags[events[update_rows]])
         # What goes as a deletion or an insertion is in data.
-        stacked = pl.concat([whole, after])
+        row_images = pl.concat([whole, after])
         place = np.arange(len(events)) + whole.height
-        place[updated] = np.arange(whole.height)
-        rows, pairs = changes_of(stacked[place], after, updated, delete[events])
+        place[update_rows] = np.arange(whole.height)
+        rows, pairs = changes_of(row_images[place], after, update_rows, delete[events])
         return rows, pl.Series(events[pairs])
 
     @staticmethod
-    def _filled(before: pl.DataFrame, after: pl.DataFrame, filled: pl.Series) -> pl.DataFrame:
+    def _filled(before: pl.DataFrame, after: pl.DataFrame, full_flags: pl.Series) -> pl.DataFrame:
         """The rows before, what is not known of them taken from those after."""
-        done = filled.fill_null(False)
+        is_full = full_flags.fill_null(False)
         parts = [
-            pl.select(pl.when(done | b.is_not_null()).then(b).otherwise(a).alias(b.name)).to_series()
+            pl.select(pl.when(is_full | b.is_not_null()).then(b).otherwise(a).alias(b.name)).to_series()
             for b, a in zip(before.get_columns(), after.get_columns(), strict=True)
         ]
         return pl.DataFrame(parts)

@@ -54,11 +54,16 @@ class RawFormat(Format):
         if len(fields) != 1:
             columns = ", ".join(name for name, _ in fields) or "none"
             raise CatalogError("CAT102.one_column", count=len(fields), columns=columns, place=place)
-        name, declared = fields[0]
-        if declared.root not in _HELD:
-            expected = "a column of text, bytes, numbers or truth values"
+        name, data_type = fields[0]
+        if data_type.root not in _HELD:
+            expectation = "a column of text, bytes, numbers or truth values"
             raise CatalogError(
-                "CAT102", column=name, type=declared, owner=f"the format '{self.name}'", place=place, expected=expected
+                "CAT102",
+                column=name,
+                type=data_type,
+                owner=f"the format '{self.name}'",
+                place=place,
+                expected=expectation,
             )
         charset = self.values(options)["charset"]
         try:

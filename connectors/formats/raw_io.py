@@ -46,10 +46,10 @@ class _Value:
 
     @classmethod
     def of(cls, values: OptionValues, fields: Fields) -> _Value:
-        ((name, declared),) = fields
+        ((name, data_type),) = fields
         order = ">" if values["endianness"] == "big-endian" else "<"
-        number = _NUMBERS.get(declared.root)
-        return cls(name, declared, values["charset"], None if number is None else order + number)
+        number = _NUMBERS.get(data_type.root)
+        return cls(name, data_type, values["charset"], None if number is None else order + number)
 
     @property
     def codec(self) -> str:
@@ -90,8 +90,8 @@ class _Value:
     def _numbers(self, data: Sequence[bytes | None], first: int, file: str | None) -> pl.Series:
         kind = np.dtype(self.number)
         there = [m is not None for m in data]
-        found = [m for m in data if m is not None]
-        if any(len(m) != kind.itemsize for m in found):
+        messages = [m for m in data if m is not None]
+        if any(len(m) != kind.itemsize for m in messages):
             at, bad = next((i, m) for i, m in enumerate(data) if m is not None and len(m) != kind.itemsize)
             raise DataError(
                 "DATA469",
@@ -102,7 +102,7 @@ class _Value:
                 size=kind.itemsize,
                 place=Place(file=file, line=first + at),
             )
-        read = np.frombuffer(b"".join(found), kind)
+        read = np.frombuffer(b"".join(messages), kind)
         whole = np.zeros(len(data), kind.newbyteorder("="))
         whole[np.array(there, bool)] = read
         series = pl.Series("c0", whole)
@@ -138,12 +138,12 @@ class _Value:
 
     def _bytes_of_numbers(self, series: pl.Series) -> pl.Series:
         kind = np.dtype(self.number)
-        filled: Any = series.fill_null(False if self.declared.root == "BOOLEAN" else 0).to_numpy().astype(kind)
+        numbers: Any = series.fill_null(False if self.declared.root == "BOOLEAN" else 0).to_numpy().astype(kind)
         array = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(kind.itemsize), len(series), [None, pa.py_buffer(filled.tobytes())]
+            pa.binary(kind.itemsize), len(series), [None, pa.py_buffer(numbers.tobytes())]
         )
-        made = pl.Series(series.name, pl.from_arrow(array.cast(pa.binary())), dtype=pl.Binary)
-        return pl.select(pl.when(series.is_not_null()).then(made)).to_series().alias(series.name)
+        binary = pl.Series(series.name, pl.from_arrow(array.cast(pa.binary())), dtype=pl.Binary)
+        return pl.select(pl.when(series.is_not_null()).then(binary)).to_series().alias(series.name)
 
 
 @dataclass

@@ -80,19 +80,19 @@ class Registry:
             if own is not None:
                 raise OptionError("OPT183.moved", key=key, own=f"{self.format}.{own}", place=place)
             if key not in _TIMES:
-                expected = one_of(f"'{name}'" for name in _TIMES)
-                raise OptionError("OPT183", key=key, place=place, expected=expected, hint=nearest(key, _TIMES))
+                expectation = one_of(f"'{name}'" for name in _TIMES)
+                raise OptionError("OPT183", key=key, place=place, expected=expectation, hint=nearest(key, _TIMES))
         self._timeouts(place)
-        for key, known in _SOURCES.items():
+        for key, words in _SOURCES.items():
             text = self.options.get(f"{self.format}.{key}")
-            if text is not None and text not in known:
+            if text is not None and text not in words:
                 raise OptionError(
                     "OPT185",
                     key=f"{self.format}.{key}",
                     text=text,
                     place=place,
-                    expected=one_of(f"'{name}'" for name in known),
-                    hint=nearest(text, known),
+                    expected=one_of(f"'{name}'" for name in words),
+                    hint=nearest(text, words),
                 )
 
     # what is asked
@@ -126,8 +126,8 @@ class Registry:
         before: list[Schema] = []
         for reference in answer.get("references") or ():
             path = f"/subjects/{quote(str(reference['subject']), safe='')}/versions/{reference['version']}"
-            status, found = self._ask("GET", path, None, place)
-            inner, more = self._parsed(status, found, number, place)
+            status, referenced_schema = self._ask("GET", path, None, place)
+            inner, more = self._parsed(status, referenced_schema, number, place)
             before += [s for s in (*more, inner) if s not in before]
         return schema, tuple(before)
 
@@ -228,9 +228,9 @@ class Registry:
 
     def _context(self) -> ssl.SSLContext:
         """How TLS is spoken. Raises OptionError OPT184."""
-        trusted, own = self.option("ssl.truststore.location"), self.option("ssl.keystore.location")
+        truststore, own = self.option("ssl.truststore.location"), self.option("ssl.keystore.location")
         context = ssl.create_default_context()
-        for key, path in (("ssl.truststore.location", trusted), ("ssl.keystore.location", own)):
+        for key, path in (("ssl.truststore.location", truststore), ("ssl.keystore.location", own)):
             if path is None:
                 continue
             try:
@@ -246,23 +246,23 @@ class Registry:
     def _properties(self) -> dict[str, str]:
         """The properties: as one text (``a:1,b:2``), and with a key each."""
         prefix = f"{self.format}.properties"
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         for entry in self.options.get(prefix, "").split(","):
             key, separator, value = entry.partition(":")
             if separator or key.strip():
-                found[key.strip()] = value.strip()
+                properties[key.strip()] = value.strip()
         own = {k.removeprefix(f"{prefix}."): v for k, v in self.options.items() if k.startswith(f"{prefix}.")}
-        return found | own
+        return properties | own
 
     def _timeouts(self, place: Place | None) -> tuple[float, float]:
         """Seconds to connect, and for the answer."""
-        properties, found = self._properties(), []
+        properties, seconds = self._properties(), []
         for key in _TIMES:
             text = properties.get(key, str(TIMEOUT_MS))
             if not text.isdigit() or not int(text):
                 raise OptionError("OPT183.number", key=key, text=text, place=place)
-            found.append(int(text) / 1000)
-        return found[0], found[1]
+            seconds.append(int(text) / 1000)
+        return seconds[0], seconds[1]
 
     # what is said about it
 
@@ -270,15 +270,17 @@ class Registry:
         return ", ".join(url for url, _ in self._urls())
 
     def _reason(self, answer: Any) -> str:
-        found = answer.get("message") if isinstance(answer, dict) else answer
-        return self._hidden(" ".join(str(found or "no reason given").split())[:300])
+        reason = answer.get("message") if isinstance(answer, dict) else answer
+        return self._hidden(" ".join(str(reason or "no reason given").split())[:300])
 
     def _hidden(self, text: str) -> str:
         secrets = [self.option(key) for key in ("basic-auth.user-info", "bearer-auth.token", "ssl.keystore.password")]
-        known = {*filter(None, secrets), *(":".join(login) for _, login in self._urls() if login is not None)}
-        known |= {whole.partition(":")[2] for whole in known}
-        known |= {form for part in known for form in (quote(part, safe=""), base64.b64encode(part.encode()).decode())}
-        return without(text, {part for part in known if len(part) > SHORT})
+        secret_texts = {*filter(None, secrets), *(":".join(login) for _, login in self._urls() if login is not None)}
+        secret_texts |= {whole.partition(":")[2] for whole in secret_texts}
+        secret_texts |= {
+            form for part in secret_texts for form in (quote(part, safe=""), base64.b64encode(part.encode()).decode())
+        }
+        return without(text, {part for part in secret_texts if len(part) > SHORT})
 
     def _no_answer(self, status: int, answer: Any, place: Place | None) -> DataError:
         reason = f"status {status}: {self._reason(answer)}"

@@ -246,14 +246,14 @@ class Jdbc(Connector):
     abilities = frozenset({"ProjectPushDown", "FilterPushDown", "LimitPushDown"})
     changes_need_key = True
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return UPSERT
 
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
         if self.value(options, "filter.handling.policy") == "NEVER":
             return (), filters
-        taken = [f for f in filters if isinstance(f, Call) and _is_told(f)]
-        return taken, [f for f in filters if f not in taken]
+        pushed = [f for f in filters if isinstance(f, Call) and _is_told(f)]
+        return pushed, [f for f in filters if f not in pushed]
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         """Raises OptionError OPT120, OPT121, OPT145 to OPT151; CatalogError CAT102."""
@@ -300,8 +300,8 @@ class Jdbc(Connector):
         return None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        found = {key: options[key] for key in ("connector", "url", "table-name") if key in options}
-        return {**found, "url": database_of(found["url"])} if "url" in found else found
+        texts = {key: options[key] for key in ("connector", "url", "table-name") if key in options}
+        return {**texts, "url": database_of(texts["url"])} if "url" in texts else texts
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         ranges = {key: text for key, text in options.items() if key.startswith("scan.partition.")}

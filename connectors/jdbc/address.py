@@ -91,8 +91,8 @@ _URL = re.compile(
 def database_of(url: str) -> str:
     """The database of a URL, wherever its server is and however one connects to it; of a URL that is none of
     PostgreSQL, or a reference as a whole, the URL."""
-    found = _URL.fullmatch(url.strip())
-    return url if found is None else unquote_plus(found["there"] or found["here"] or "")
+    match = _URL.fullmatch(url.strip())
+    return url if match is None else unquote_plus(match["there"] or match["here"] or "")
 
 
 def server_of(
@@ -121,32 +121,32 @@ def server_of(
         OptionError: OPT120 or OPT121, a reference; OPT145, a URL that is none of PostgreSQL; OPT146, a property that
             is not known; OPT147, a password in the URL.
     """
-    found = _URL.fullmatch(resolved(url, "url", place).strip())
-    if found is None:
+    match = _URL.fullmatch(resolved(url, "url", place).strip())
+    if match is None:
         kind = re.match(r"jdbc:([\w+-]+):", url)
         if kind is not None and kind[1] != "postgresql":
             raise OptionError("OPT145", database=kind[1], place=place)
         raise OptionError("OPT145", database="this URL", place=place)
-    given = dict(_pairs(found["query"] or ""))
-    for name in given:
+    url_options = dict(_pairs(match["query"] or ""))
+    for name in url_options:
         if is_secret(name):
             raise OptionError("OPT147", name=name, place=place)
-    username = given.pop("user", None) or username or properties.get("user")
+    username = url_options.pop("user", None) or username or properties.get("user")
     parameters: dict[str, str] = {}
-    merged = {**properties, **given}
-    for name, value in merged.items():
-        if name in ("user", "password") or (name == "ssl" and "sslmode" in merged):
+    all_options = {**properties, **url_options}
+    for name, value in all_options.items():
+        if name in ("user", "password") or (name == "ssl" and "sslmode" in all_options):
             continue
         for parameter, text in _parameter(name, value, place).items():
             before = parameters.get(parameter) if parameter == "options" else None
             parameters[parameter] = text if before is None else f"{before} {text}"
-    serviced = "service" in parameters
-    hosts, ports = _hosts(found["hosts"] or ("" if serviced else "localhost"), place)
-    database = unquote_plus(found["there"] or found["here"] or "") or None
+    has_service = "service" in parameters
+    hosts, ports = _hosts(match["hosts"] or ("" if has_service else "localhost"), place)
+    database = unquote_plus(match["there"] or match["here"] or "") or None
     return Server(
         hosts or None,
         ports,
-        database or (None if serviced else username),
+        database or (None if has_service else username),
         username,
         password or properties.get("password"),
         parameters,
@@ -209,13 +209,13 @@ def _parameter(name: str, value: str, place: Place | None) -> dict[str, str]:
     if name == "ssl":
         return {"sslmode": "verify-full"} if value.lower() in ("true", "") else {}
     if name == "currentSchema":
-        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
-        return {"options": f"-c search_path={escaped}"}
+        path_text = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        return {"options": f"-c search_path={path_text}"}
     if name in _VALUES:
         parameter, values = _VALUES[name]
-        found = {key.lower(): text for key, text in values.items()}.get(value.lower() or "true")
-        if found is None:
+        mode = {key.lower(): text for key, text in values.items()}.get(value.lower() or "true")
+        if mode is None:
             raise OptionError("OPT146.value", name=name, value=value, values=list(values), place=place)
-        return {parameter: found}
-    known = [*_LIBPQ, *_RENAMED, *_WITHOUT_EFFECT, *_VALUES, "ssl", "currentSchema"]
-    raise OptionError("OPT146", name=name, place=place, hint=nearest(name, known))
+        return {parameter: mode}
+    names = [*_LIBPQ, *_RENAMED, *_WITHOUT_EFFECT, *_VALUES, "ssl", "currentSchema"]
+    raise OptionError("OPT146", name=name, place=place, hint=nearest(name, names))

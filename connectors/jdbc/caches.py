@@ -60,21 +60,21 @@ class PartialCache:
         if self._keys is None or self._rows is None or self._keys.columns[:-2] != names:
             self._keys = keys.clear().with_columns(pl.lit(None, pl.Int64).alias(name) for name in (_WRITTEN, _ASKED))
             self._rows = None
-        asked = keys.with_columns(pl.lit(True).alias("@now"))
+        keys_now = keys.with_columns(pl.lit(True).alias("@now"))
         self._keys = (
-            self._keys.join(asked, on=names, how="left", maintain_order="left")
+            self._keys.join(keys_now, on=names, how="left", maintain_order="left")
             .with_columns(pl.when(pl.col("@now")).then(now).otherwise(pl.col(_ASKED)).alias(_ASKED))
             .drop("@now")
         )
         missing = keys.join(self._keys, on=names, how="anti")
         parts = [] if self._rows is None else [self._rows.join(keys, on=names, how="semi")]
         if missing.height or not parts:
-            found = read(missing)
-            parts.append(found)
-            kept = missing if self.limits.missing else missing.join(found, on=names, how="semi")
+            fresh_rows = read(missing)
+            parts.append(fresh_rows)
+            keys_to_cache = missing if self.limits.missing else missing.join(fresh_rows, on=names, how="semi")
             stamps = [pl.lit(now, pl.Int64).alias(_WRITTEN), pl.lit(now, pl.Int64).alias(_ASKED)]
-            self._keys = pl.concat([self._keys, kept.with_columns(stamps)])
-            exact = found.join(kept, on=names, how="semi")
+            self._keys = pl.concat([self._keys, keys_to_cache.with_columns(stamps)])
+            exact = fresh_rows.join(keys_to_cache, on=names, how="semi")
             self._rows = exact if self._rows is None else pl.concat([self._rows, exact])
             self._drop_most()
         return pl.concat(parts)
@@ -113,9 +113,9 @@ class Periodic:
     interval: int
     from_begin: bool = False
 
-    def next(self, began: int, ended: int) -> int:
-        """When a table is read again, ms, that was read from ``began`` to ``ended``."""
-        return (began if self.from_begin else ended) + self.interval
+    def next(self, began: int, end: int) -> int:
+        """When a table is read again, ms, that was read from ``began`` to ``end``."""
+        return (began if self.from_begin else end) + self.interval
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Timed:
     at: int
     days: int = 1
 
-    def next(self, began: int, ended: int) -> int:
+    def next(self, began: int, end: int) -> int:
         """See :meth:`Periodic.next`."""
         day = 86_400_000
         first = began - began % day + self.at
@@ -153,11 +153,20 @@ def time_of_day(text: str) -> int | None:
     """Milliseconds since midnight in UTC of a time in ISO-8601, with an offset or in UTC; None for a text that is
     none."""
     try:
-        found = time.fromisoformat(text)
+        parsed_time = time.fromisoformat(text)
     except ValueError:
         return None
-    shown = datetime(2000, 1, 2, found.hour, found.minute, found.second, found.microsecond, tzinfo=found.tzinfo or UTC)
-    utc = shown.astimezone(UTC)
+    local = datetime(
+        2000,
+        1,
+        2,
+        parsed_time.hour,
+        parsed_time.minute,
+        parsed_time.second,
+        parsed_time.microsecond,
+        tzinfo=parsed_time.tzinfo or UTC,
+    )
+    utc = local.astimezone(UTC)
     midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0)
     return (utc - midnight) // timedelta(milliseconds=1)
 

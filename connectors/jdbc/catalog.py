@@ -122,24 +122,24 @@ class JdbcCatalog(ExternalCatalog):
                 names = _readings(name)
                 pairs = ", ".join(f"({literal(schema)}, {literal(own)})" for schema, own in names)
                 there = rows(connection, f"{_TABLES} AND (table_schema, table_name) IN ({pairs})")
-                found = next((pair for pair in names if pair in there), None)
-                return None if found is None else self._described(connection, database, *found)
+                schema_and_name = next((pair for pair in names if pair in there), None)
+                return None if schema_and_name is None else self._described(connection, database, *schema_and_name)
         except RunError as error:
             if error.code in ("RUN142", "RUN143"):  # or it went away meanwhile
                 return None
             raise
 
     def _described(self, connection: Any, database: str, schema: str, name: str) -> ExternalTable:
-        found = find_table(connection, self._server(database), f"{quoted(schema)}.{quoted(name)}")
-        key_name, key = primary_key_of(connection, found.oid)
+        table_info = find_table(connection, self._server(database), f"{quoted(schema)}.{quoted(name)}")
+        key_name, key = primary_key_of(connection, table_info.oid)
         columns = []
-        for column in found.columns:
+        for column in table_info.columns:
             kind = flink_type(column.type, column.modifier)
             if kind is None:
                 raise CatalogError(
                     "CAT117.type_of_column",
                     column=column.name,
-                    table=f"{self.name}.{database}.{found.path}",
+                    table=f"{self.name}.{database}.{table_info.path}",
                     type=column.declared,
                     types=_TYPES,
                     connector=self.kind,
@@ -150,7 +150,7 @@ class JdbcCatalog(ExternalCatalog):
         options = {
             "connector": "jdbc",
             "url": self._url(database),
-            "table-name": f"{_part(found.schema)}.{_part(found.name)}",
+            "table-name": f"{_part(table_info.schema)}.{_part(table_info.name)}",
             **own,
         }
         return ExternalTable(tuple(columns), options, key, key_name)

@@ -153,14 +153,14 @@ def find_table(connection: Any, server: Server, name: str) -> TableInfo:
     parts = split_name(name) or [name]
     where = [_is("c.relname", parts[-1])]
     where.append(_is("n.nspname", parts[-2]) if len(parts) > 1 else "pg_table_is_visible(c.oid)")
-    found: dict[int, list[tuple[Any, ...]]] = {}
+    rows_by_table: dict[int, list[tuple[Any, ...]]] = {}
     for row in rows(connection, _COLUMNS.format(where=" AND ".join(where))):
-        found.setdefault(row[0], []).append(row)
+        rows_by_table.setdefault(row[0], []).append(row)
     tables = [
         TableInfo(
             oid, some[0][1], some[0][2], tuple(Column(*row[3:-1]) for row in some if row[3] is not None), some[0][-1]
         )
-        for oid, some in found.items()
+        for oid, some in rows_by_table.items()
     ]
     exact = [part.removeprefix('"') for part in parts]
     tables.sort(key=lambda t: (t.name != exact[-1], len(exact) > 1 and t.schema != exact[-2]))
@@ -180,8 +180,8 @@ def primary_key_of(connection: Any, oid: int) -> tuple[str | None, tuple[str, ..
         f"JOIN pg_attribute a ON a.attrelid = {oid} AND a.attnum = u.n "
         f"WHERE k.conrelid = {oid} AND k.contype = 'p' ORDER BY u.i"
     )
-    found = rows(connection, query)
-    return (str(found[0][0]) if found else None), tuple(str(row[1]) for row in found)
+    key_rows = rows(connection, query)
+    return (str(key_rows[0][0]) if key_rows else None), tuple(str(row[1]) for row in key_rows)
 
 
 # ---- types -----------------------------------------------------------------------------------------------------
@@ -286,15 +286,15 @@ def check_types(fields: Fields, owner: str, place: Place | None) -> None:
     Raises:
         CatalogError: CAT102, such a column.
     """
-    for name, declared in fields:
-        element = declared.children[0] if declared.root == "ARRAY" else declared
+    for name, data_type in fields:
+        element = data_type.children[0] if data_type.root == "ARRAY" else data_type
         precise = element.is_timestamp and (element.precision or 0) > 6
         if element.root not in _SUPPORTED or element.root == "ARRAY" or precise:
             raise CatalogError(
                 "CAT102",
                 owner=owner,
                 column=name,
-                type=declared,
+                type=data_type,
                 place=place,
                 expected="a type that PostgreSQL has: no ROW, MAP, BINARY, interval or nested array, and at most "
                 "microseconds",
@@ -307,23 +307,23 @@ def fitting(column: Column) -> str:
     return "STRING" if natural is None else natural.summary() if natural.is_string else f"{natural.summary()} or STRING"
 
 
-def _fits(type_name: str, declared: LogicalType, fits: Mapping[str, tuple[str, ...]]) -> bool:
-    if declared.is_string:
+def _fits(type_name: str, data_type: LogicalType, fits: Mapping[str, tuple[str, ...]]) -> bool:
+    if data_type.is_string:
         return True
-    if declared.root == "ARRAY":
-        return type_name.startswith("_") and _fits(type_name[1:], declared.children[0], fits)
-    return type_name in fits[declared.root]
+    if data_type.root == "ARRAY":
+        return type_name.startswith("_") and _fits(type_name[1:], data_type.children[0], fits)
+    return type_name in fits[data_type.root]
 
 
-def column_of(table: TableInfo, server: Server, name: str, declared: LogicalType, written: bool = False) -> Column:
+def column_of(table: TableInfo, server: Server, name: str, data_type: LogicalType, is_sink: bool = False) -> Column:
     """The column of a declared one.
 
     Args:
         table: of the database.
         server: of it.
         name: as declared.
-        declared: its type.
-        written: whether values go to the column, and do not come from it.
+        data_type: its type.
+        is_sink: whether values go to the column, and do not come from it.
 
     Raises:
         RunError: RUN144, there is none; RUN145, its values are not of the declared type.
@@ -333,13 +333,13 @@ def column_of(table: TableInfo, server: Server, name: str, declared: LogicalType
         names = [c.name for c in table.columns]
         hint = nearest(name, names)
         raise RunError("RUN144", name=table.path, column=name, columns=names[:20], server=server.summary, hint=hint)
-    if not _fits(column.type, declared, _TAKES if written else _FITS):
+    if not _fits(column.type, data_type, _TAKES if is_sink else _FITS):
         raise RunError(
             "RUN145",
             column=name,
             name=table.path,
             actual=column.declared,
-            declared=declared,
+            declared=data_type,
             server=server.summary,
             fitting=fitting(column),
         )
@@ -349,47 +349,47 @@ def column_of(table: TableInfo, server: Server, name: str, declared: LogicalType
 # ---- reading ---------------------------------------------------------------------------------------------------
 
 
-def is_plain(column: Column, declared: LogicalType) -> bool:
+def is_plain(column: Column, data_type: LogicalType) -> bool:
     """Whether a value of the column equals the value that is read, so that conditions on one hold on the other."""
-    if declared.root in ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "TIME_WITHOUT_TIME_ZONE"):
+    if data_type.root in ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "TIME_WITHOUT_TIME_ZONE"):
         precision = column.modifier if column.modifier >= 0 else 6
-        same = (column.type == "timestamptz") == (declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
-        return same and precision <= (6 if declared.is_timestamp and (declared.precision or 0) > 3 else 3)
-    if declared.root == "DECIMAL" and column.type == "numeric":
-        return _is_exact(column, declared)
-    if declared.is_string:
+        same = (column.type == "timestamptz") == (data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
+        return same and precision <= (6 if data_type.is_timestamp and (data_type.precision or 0) > 3 else 3)
+    if data_type.root == "DECIMAL" and column.type == "numeric":
+        return _is_exact(column, data_type)
+    if data_type.is_string:
         return column.type in ("text", "varchar", "name")
-    return declared.root != "ARRAY"
+    return data_type.root != "ARRAY"
 
 
-def _is_exact(column: Column, declared: LogicalType) -> bool:
+def _is_exact(column: Column, data_type: LogicalType) -> bool:
     """Whether no number of a column, or of its arrays, has more digits behind the point than a DECIMAL."""
     digits, scale = numeric_modifier(column.modifier)
-    return digits is not None and scale <= (declared.scale or 0)
+    return digits is not None and scale <= (data_type.scale or 0)
 
 
-def value_sql(column: Column, declared: LogicalType) -> str:
+def value_sql(column: Column, data_type: LogicalType) -> str:
     """The expression that gives the value of a column for :func:`frame_of`. A point in time becomes a TIMESTAMP in the
     time zone of the connection.
 
     Args:
         column: of the database.
-        declared: what it is read as.
+        data_type: what it is read as.
     """
     name = quoted(column.name)
-    if declared.is_string:
+    if data_type.is_string:
         return name if column.type in ("text", "varchar", "bpchar") else f"{name}::text"
-    if declared.root == "DECIMAL" and column.type == "numeric":
-        return f"{name}::text" if is_plain(column, declared) else f"round({name}, {declared.scale or 0})::text"
-    if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
+    if data_type.root == "DECIMAL" and column.type == "numeric":
+        return f"{name}::text" if is_plain(column, data_type) else f"round({name}, {data_type.scale or 0})::text"
+    if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
         return f"{name}::timestamp"
-    if declared.root == "BIGINT" and column.type == "oid":
+    if data_type.root == "BIGINT" and column.type == "oid":
         return f"{name}::bigint"
-    if declared.root == "ARRAY":
-        element = declared.children[0]
+    if data_type.root == "ARRAY":
+        element = data_type.children[0]
         if element.root == "DECIMAL" and column.type == "_numeric" and not _is_exact(column, element):
-            rounded = f"SELECT round(e, {element.scale or 0})::text FROM unnest({name}) WITH ORDINALITY AS u(e, i)"
-            name = f"CASE WHEN {name} IS NOT NULL THEN ARRAY({rounded} ORDER BY i) END"
+            elements = f"SELECT round(e, {element.scale or 0})::text FROM unnest({name}) WITH ORDINALITY AS u(e, i)"
+            name = f"CASE WHEN {name} IS NOT NULL THEN ARRAY({elements} ORDER BY i) END"
         elif element.root == "DECIMAL" or (element.is_string and column.type[1:] not in _TEXTS):
             name = f"{name}::text[]"
         elif element.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "_timestamptz":
@@ -402,7 +402,7 @@ def value_sql(column: Column, declared: LogicalType) -> str:
 
 def guards_sql(columns: Sequence[tuple[Column, LogicalType]]) -> list[str]:
     """Conditions that no row may satisfy, one for each array column: it has several dimensions."""
-    arrays = (quoted(column.name) for column, declared in columns if declared.root == "ARRAY")
+    arrays = (quoted(column.name) for column, data_type in columns if data_type.root == "ARRAY")
     return [f"COALESCE(array_ndims({name}) > 1, FALSE)" for name in arrays]
 
 
@@ -422,26 +422,26 @@ def frame_of(data: pa.RecordBatch | pa.Table, fields: Fields) -> pl.DataFrame:
     """
     import polars as pl
 
-    for i, (name, declared) in enumerate(fields):
-        _check_times(data.column(i), name, declared)
+    for i, (name, data_type) in enumerate(fields):
+        _check_times(data.column(i), name, data_type)
     arrays = [field for field in fields if field[1].root == "ARRAY"]
-    found = pl.from_arrow(data)
-    assert isinstance(found, pl.DataFrame)
-    for i, (name, declared) in enumerate(arrays):
-        if found.to_series(len(fields) + i).any():
-            raise DataError("DATA430", column=name, declared=declared, value="an array of several dimensions")
+    frame = pl.from_arrow(data)
+    assert isinstance(frame, pl.DataFrame)
+    for i, (name, data_type) in enumerate(arrays):
+        if frame.to_series(len(fields) + i).any():
+            raise DataError("DATA430", column=name, declared=data_type, value="an array of several dimensions")
     if not fields:
-        return found.select([])
+        return frame.select([])
     return pl.DataFrame(
-        [_converted(found.to_series(i), name, declared).alias(f"c{i}") for i, (name, declared) in enumerate(fields)]
+        [_converted(frame.to_series(i), name, data_type).alias(f"c{i}") for i, (name, data_type) in enumerate(fields)]
     )
 
 
-def _converted(values: pl.Series, name: str, declared: LogicalType) -> pl.Series:
+def _converted(values: pl.Series, name: str, data_type: LogicalType) -> pl.Series:
     """Values as the declared type has them."""
     import polars as pl
 
-    target = declared.polars()
+    target = data_type.polars()
     if isinstance(target, pl.Time):
         milliseconds = values.cast(target).to_physical() // 1_000_000  # all that Flink has of a TIME
         return (milliseconds * 1_000_000).cast(target)
@@ -450,27 +450,27 @@ def _converted(values: pl.Series, name: str, declared: LogicalType) -> pl.Series
     try:
         return values.cast(target)
     except pl.exceptions.PolarsError:
-        element = declared.children[0] if declared.root == "ARRAY" else declared
-        flat = values.explode() if declared.root == "ARRAY" else values
+        element = data_type.children[0] if data_type.root == "ARRAY" else data_type
+        flat = values.explode() if data_type.root == "ARRAY" else values
         wrong = flat.filter(flat.cast(element.polars(), strict=False).is_null() & flat.is_not_null())
         value = wrong[0] if wrong.len() else "one that is too large"
         raise DataError("DATA430", column=name, declared=element, value=value) from None
 
 
-def _check_times(values: pa.Array | pa.ChunkedArray, name: str, declared: LogicalType) -> None:
+def _check_times(values: pa.Array | pa.ChunkedArray, name: str, data_type: LogicalType) -> None:
     """Refuses dates and times that Flink's types do not have: infinity, years before 1 or after 9999, 24:00."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_list(values.type):
-        values, declared = pc.list_flatten(values), declared.children[0]
+        values, data_type = pc.list_flatten(values), data_type.children[0]
     if pa.types.is_date(values.type):
         per_day, numbers = 1, values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
         per_day, numbers = _DAY_US, values.cast(pa.int64())
     elif pa.types.is_time(values.type):
         if pc.any(pc.greater_equal(values.cast(pa.int64()), _DAY_US)).as_py():
-            raise DataError("DATA430", column=name, declared=declared, value="24:00")
+            raise DataError("DATA430", column=name, declared=data_type, value="24:00")
         return
     else:
         return
@@ -480,7 +480,7 @@ def _check_times(values: pa.Array | pa.ChunkedArray, name: str, declared: Logica
     number = least if least < _FIRST_DAY * per_day else most
     year = 1970 + int(number // per_day // 365.2425)
     value = f"about the year {year if year > 0 else f'{1 - year} BC'}" if abs(year) < 290_000 else "infinity"
-    raise DataError("DATA430", column=name, declared=declared, value=value)
+    raise DataError("DATA430", column=name, declared=data_type, value=value)
 
 
 def select_sql(columns: Iterable[str]) -> str:

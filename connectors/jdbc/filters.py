@@ -33,11 +33,11 @@ def condition_sql(condition: Rex, fields: Fields, table: TableInfo) -> str | Non
     if not isinstance(condition, Call):
         return None
     if condition.name == "AND":
-        told = [condition_sql(c, fields, table) for c in condition.operands]
-        return " AND ".join(f"({c})" for c in told if c is not None) or None
+        parts = [condition_sql(c, fields, table) for c in condition.operands]
+        return " AND ".join(f"({c})" for c in parts if c is not None) or None
     if condition.name == "OR":
-        told = [condition_sql(c, fields, table) for c in condition.operands]
-        return " OR ".join(f"({c})" for c in told if c is not None) if None not in told else None
+        parts = [condition_sql(c, fields, table) for c in condition.operands]
+        return " OR ".join(f"({c})" for c in parts if c is not None) if None not in parts else None
     if condition.name in ("IS NULL", "IS NOT NULL"):
         column = _column(condition.operands[0], fields, table)
         return None if column is None else f"{quoted(column[0].name)} {condition.name}"
@@ -54,15 +54,15 @@ def _column(rex: Rex, fields: Fields, table: TableInfo) -> tuple[Column, Logical
     """The column that an expression is, and what it is declared as."""
     if not isinstance(rex, InputRef):
         return None
-    name, declared = fields[rex.index]
+    name, data_type = fields[rex.index]
     column = table.column(name)
-    return None if column is None else (column, declared)
+    return None if column is None else (column, data_type)
 
 
-def _comparison(found: tuple[Column, LogicalType] | None, operator: str, constant: Literal) -> str | None:
-    if found is None or constant.value is None or not is_plain(*found):
+def _comparison(column_and_type: tuple[Column, LogicalType] | None, operator: str, constant: Literal) -> str | None:
+    if column_and_type is None or constant.value is None or not is_plain(*column_and_type):
         return None
-    column, _ = found
+    column, _ = column_and_type
     name, root = quoted(column.name), constant.type.root
     if column.type in (*_WHOLE, "numeric") and root in (*_WHOLE_ROOTS, "DECIMAL"):
         return (

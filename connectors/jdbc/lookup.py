@@ -98,47 +98,47 @@ class JdbcLookup(Lookup):
         return 0 if self.by_key else None
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
-        kept = _kept(self)
+        resources = _kept(self)
         if self.caching.full is not None:
-            return kept.full_cache(self.caching.full).rows(_clock, lambda: self._all(kept))
+            return resources.full_cache(self.caching.full).rows(_clock, lambda: self._all(resources))
         if keys is None or not keys.columns:
-            return self._all(kept)
+            return self._all(resources)
         import polars as pl
 
         # Equal arrays are found among the rows.
         keys = keys.select(c for c in keys.columns if self.fields[int(c[1:])][1].root != "ARRAY").unique()
         if not keys.columns:
-            return self._all(kept)
+            return self._all(resources)
         keys = keys.filter(pl.all_horizontal(pl.all().is_not_null()))
 
         def read(some: pl.DataFrame) -> pl.DataFrame:
             if self.again is None:
-                return self._read(kept, some)
-            return self.again.rows(now, some, lambda rest: self._read(kept, rest))
+                return self._read(resources, some)
+            return self.again.rows(now, some, lambda rest: self._read(resources, rest))
 
         if self.caching.partial is None:
             return read(keys)
-        with kept.lock:
-            return kept.partial_cache(self.caching.partial, keys.columns).rows(keys, _clock(), read)
+        with resources.lock:
+            return resources.partial_cache(self.caching.partial, keys.columns).rows(keys, _clock(), read)
 
-    def _all(self, kept: _Kept) -> pl.DataFrame:
-        return persistent(lambda: kept.pool.ask(lambda asked: asked.rows("")), self.retries)
+    def _all(self, resources: _Kept) -> pl.DataFrame:
+        return persistent(lambda: resources.pool.ask(lambda query: query.rows("")), self.retries)
 
-    def _read(self, kept: _Kept, keys: pl.DataFrame) -> pl.DataFrame:
+    def _read(self, resources: _Kept, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of distinct keys."""
         import polars as pl
 
         parts = [keys.slice(at, _KEYS) for at in range(0, keys.height, _KEYS)] or [keys]
 
         def one(part: pl.DataFrame) -> pl.DataFrame:
-            return persistent(lambda: kept.pool.ask(lambda asked: asked.rows_of(part)), self.retries)
+            return persistent(lambda: resources.pool.ask(lambda query: query.rows_of(part)), self.retries)
 
         if len(parts) == 1:
             return one(parts[0])
         # A stop of the job reaches these threads too.
         contexts = [copy_context() for _ in parts]
-        found: list[pl.DataFrame] = list(kept.threads.map(lambda c, part: c.run(one, part), contexts, parts))
-        return pl.concat(found)
+        frames: list[pl.DataFrame] = list(resources.threads.map(lambda c, part: c.run(one, part), contexts, parts))
+        return pl.concat(frames)
 
 
 # ---- what a worker keeps ---------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def _kept(lookup: JdbcLookup) -> _Kept:
             _watch()
         if lookup.key not in _TABLES:
             _TABLES[lookup.key] = _Kept(lookup)
-        kept = _TABLES[lookup.key]
-        kept.used = time.monotonic()
-        return kept
+        resources = _TABLES[lookup.key]
+        resources.used = time.monotonic()
+        return resources
 
 
 def _watch() -> None:
@@ -194,12 +194,12 @@ def _watch() -> None:
 
 def _close_unused() -> None:
     with _LOCK:
-        for key, kept in list(_TABLES.items()):
-            silent = time.monotonic() - kept.used
+        for key, resources in list(_TABLES.items()):
+            silent = time.monotonic() - resources.used
             if silent >= _DROP_AFTER:
                 _TABLES.pop(key).close()
             elif silent >= _CLOSE_AFTER:
-                kept.pool.close()
+                resources.pool.close()
         if _TABLES:
             _watch()
 
@@ -207,8 +207,8 @@ def _close_unused() -> None:
 def forget() -> None:
     """Closes the connections of this process and drops its caches."""
     with _LOCK:
-        for kept in _TABLES.values():
-            kept.close()
+        for resources in _TABLES.values():
+            resources.close()
         _TABLES.clear()
 
 
@@ -223,23 +223,23 @@ class _Pool:
     def ask(self, question: Callable[[_Asked], T]) -> T:
         """What a connection answers. One that is broken is not used again. Raises as :meth:`Server.coded`."""
         with self._lock:
-            asked = self._free.pop() if self._free else None
-        if asked is None:
-            asked = _Asked.open(self.lookup)
+            query = self._free.pop() if self._free else None
+        if query is None:
+            query = _Asked.open(self.lookup)
         try:
             with self.lookup.server.coded("looks rows up", self.lookup.name):
-                answer = question(asked)
+                answer = question(query)
         except BaseException:
-            close(asked.connection)
+            close(query.connection)
             raise
         with self._lock:
-            self._free.append(asked)
+            self._free.append(query)
         return answer
 
     def close(self) -> None:
         with self._lock:
-            for asked in self._free:
-                close(asked.connection)
+            for query in self._free:
+                close(query.connection)
             self._free.clear()
 
 
@@ -269,15 +269,15 @@ class _Asked:
 
     def rows(self, end: str, parameters: Any = None) -> pl.DataFrame:
         """The rows of the table, with the end of the query."""
-        found = self._answer(end, parameters)
-        if self.types is not None and found.schema.types != self.types:
+        table = self._answer(end, parameters)
+        if self.types is not None and table.schema.types != self.types:
             self.table, self.columns = _found(self.lookup, self.connection)
-            found = self._answer(end, parameters)
-        self.types = found.schema.types
-        return frame_of(found, self.lookup.fields)
+            table = self._answer(end, parameters)
+        self.types = table.schema.types
+        return frame_of(table, self.lookup.fields)
 
     def _answer(self, end: str, parameters: Any) -> Any:
-        values = [value_sql(column, declared) for column, declared in self.columns]
+        values = [value_sql(column, data_type) for column, data_type in self.columns]
         query = f"SELECT {select_sql([*values, *guards_sql(self.columns)])} FROM {self.table.sql} AS t{end}"
         with receiving(), self.connection.cursor() as cursor:
             cursor.execute(query, parameters)
@@ -292,34 +292,34 @@ class _Asked:
         if not keys.height:
             return self.rows(" WHERE FALSE")
         arrays, sides = [], []
-        for number, (name, (column, declared)) in enumerate(zip(keys.columns, fields, strict=True), 1):
+        for number, (name, (column, data_type)) in enumerate(zip(keys.columns, fields, strict=True), 1):
             arrays.append(pa.array([_texts(keys, name)], pa.list_(pa.string())))
-            sides.append((_left(column, declared), f"${number}::text[]::{_cast(column, declared)}[]"))
+            sides.append((_left(column, data_type), f"${number}::text[]::{_cast(column, data_type)}[]"))
         parameters = pa.RecordBatch.from_arrays(arrays, names=[f"k{i}" for i in range(len(arrays))])
         if len(sides) == 1:
             return self.rows(f" WHERE {sides[0][0]} = ANY({sides[0][1]})", parameters)
         names = [f"k{i}" for i in range(len(sides))]
-        unnested = ", ".join(right for _, right in sides)
+        array_parameters = ", ".join(right for _, right in sides)
         equal = " AND ".join(f"{left} = k.{name}" for (left, _), name in zip(sides, names, strict=True))
-        return self.rows(f" JOIN unnest({unnested}) AS k({', '.join(names)}) ON {equal}", parameters)
+        return self.rows(f" JOIN unnest({array_parameters}) AS k({', '.join(names)}) ON {equal}", parameters)
 
 
 def _found(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tuple[Column, LogicalType]]]:
     """The table and its columns, as they are now. Raises RunError RUN143, RUN144, RUN145."""
     table = find_table(connection, lookup.server, lookup.name)
-    return table, [(column_of(table, lookup.server, name, declared), declared) for name, declared in lookup.fields]
+    return table, [(column_of(table, lookup.server, name, data_type), data_type) for name, data_type in lookup.fields]
 
 
 def _askable(keys: pl.DataFrame, fields: list[tuple[Column, LogicalType]]) -> pl.DataFrame:
     """The keys that can be values of their columns: a text that is no UUID finds nothing, and is no error."""
     import polars as pl
 
-    for name, (column, declared) in zip(keys.columns, fields, strict=True):
-        if declared.is_string and column.type == "uuid":
+    for name, (column, data_type) in zip(keys.columns, fields, strict=True):
+        if data_type.is_string and column.type == "uuid":
             keys = keys.filter(pl.col(name).str.contains(_UUID))
-        elif declared.is_string:
+        elif data_type.is_string:
             keys = keys.filter(~pl.col(name).str.contains("\0", literal=True))
-        elif column.type in _BOUNDS and declared.root in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT"):
+        elif column.type in _BOUNDS and data_type.root in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT"):
             low, high = _BOUNDS[column.type]
             keys = keys.filter(pl.col(name).is_between(low, high))
     return keys
@@ -336,36 +336,36 @@ def _texts(keys: pl.DataFrame, name: str) -> Any:
     if isinstance(values.dtype, pl.Binary):
         return ("\\x" + values.bin.encode("hex")).to_list()
     if isinstance(values.dtype, pl.Datetime):
-        shown = values.dt.to_string("%Y-%m-%d %H:%M:%S%.6f")
-        return (shown + "+00" if values.dtype.time_zone else shown).to_list()
+        texts = values.dt.to_string("%Y-%m-%d %H:%M:%S%.6f")
+        return (texts + "+00" if values.dtype.time_zone else texts).to_list()
     if isinstance(values.dtype, pl.Time):
         return values.dt.to_string("%H:%M:%S%.6f").to_list()
     return values.cast(pl.String).to_list()
 
 
-def _cast(column: Column, declared: LogicalType) -> str:
+def _cast(column: Column, data_type: LogicalType) -> str:
     """The type that keys are read as: that of the column, so that an index on it serves."""
-    if declared.is_string:
+    if data_type.is_string:
         return column.type if column.type in ("varchar", "name", "uuid", "bpchar") else "text"
-    if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
+    if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
         return "timestamp"
-    return {"DECIMAL": "numeric", "DOUBLE": "float8"}.get(declared.root, quoted(column.type))
+    return {"DECIMAL": "numeric", "DOUBLE": "float8"}.get(data_type.root, quoted(column.type))
 
 
-def _left(column: Column, declared: LogicalType) -> str:
+def _left(column: Column, data_type: LogicalType) -> str:
     """What of the table equals a key."""
     name = f"t.{quoted(column.name)}"
-    if is_plain(column, declared) or column.type in ("bpchar", "uuid"):
+    if is_plain(column, data_type) or column.type in ("bpchar", "uuid"):
         return name
-    if declared.is_string:
+    if data_type.is_string:
         return f"{name}::text"
-    if declared.root == "DECIMAL":
-        return f"round({name}, {declared.scale or 0})"
-    if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
-        name = value_sql(column, declared)
-    if declared.is_timestamp:
-        return f"date_trunc('{'microseconds' if (declared.precision or 0) > 3 else 'milliseconds'}', {name})"
-    return f"date_trunc('milliseconds', {name})::time" if declared.root == "TIME_WITHOUT_TIME_ZONE" else name
+    if data_type.root == "DECIMAL":
+        return f"round({name}, {data_type.scale or 0})"
+    if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
+        name = value_sql(column, data_type)
+    if data_type.is_timestamp:
+        return f"date_trunc('{'microseconds' if (data_type.precision or 0) > 3 else 'milliseconds'}', {name})"
+    return f"date_trunc('milliseconds', {name})::time" if data_type.root == "TIME_WITHOUT_TIME_ZONE" else name
 
 
 def _clock() -> int:

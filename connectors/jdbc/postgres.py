@@ -64,8 +64,8 @@ def quoted(name: str) -> str:
 
 def literal(text: str) -> str:
     """A text as a constant of SQL."""
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'" if "\\" not in text else " E'" + escaped.replace("\\", "\\\\") + "'"
+    content = text.replace("'", "''")
+    return f"'{content}'" if "\\" not in text else " E'" + content.replace("\\", "\\\\") + "'"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Server:
     def _written(self) -> dict[str, str]:
         """The same with references as they are written."""
         timeout = max(2, self.timeout)
-        given = {
+        parameters = {
             "host": self.host,
             "port": self.port if self.host else None,
             "dbname": self.database,
@@ -123,7 +123,7 @@ class Server:
             **_KEEP_ALIVE,
             **self.parameters,
         }
-        return {key: value for key, value in given.items() if value is not None}
+        return {key: value for key, value in parameters.items() if value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_conninfo"}
@@ -176,24 +176,24 @@ class Server:
         """A connection that is closed at the end; errors of the client library in it are coded. Raises as
         :meth:`connect` and :meth:`coded`."""
         with self.coded("is read"):
-            opened = self.connect(autocommit)
+            connection = self.connect(autocommit)
             try:
-                yield opened
+                yield connection
             finally:
-                close(opened)
+                close(connection)
 
     def _unreached(self, text: str) -> StateplanError:
-        said = text.strip().partition("\n")[0].removeprefix("IO: [libpq] Failed to connect: ")
-        server, user, reason = self.summary, self.user or "the default user", self.hidden(said)
-        if "password authentication failed" in said or "no password supplied" in said or "pg_hba" in said:
+        message = text.strip().partition("\n")[0].removeprefix("IO: [libpq] Failed to connect: ")
+        server, user, reason = self.summary, self.user or "the default user", self.hidden(message)
+        if "password authentication failed" in message or "no password supplied" in message or "pg_hba" in message:
             return RunError("RUN141", user=user, server=server, reason=reason)
-        if "role " in said and "does not exist" in said:
+        if "role " in message and "does not exist" in message:
             return RunError("RUN141", user=user, server=server, reason=reason)
-        if "database " in said and "does not exist" in said:
+        if "database " in message and "does not exist" in message:
             return RunError("RUN142", server=server, reason=reason, hint=self._near_database())
-        if "too many" in said or "connection slots" in said:
+        if "too many" in message or "connection slots" in message:
             return RunError("RUN148", server=server, reason=reason, problem="has no connection left")
-        code = "RUN140.tls" if any(words in said for words in _TLS) else "RUN140"
+        code = "RUN140.tls" if any(words in message for words in _TLS) else "RUN140"
         return RunError(code, server=server, reason=reason, seconds=self.timeout)
 
     def _near_database(self) -> str | None:
@@ -229,35 +229,37 @@ class Server:
 
     def error(self, error: Exception, doing: str, table: str | None = None) -> StateplanError:
         """The coded error for one of the client library; see :meth:`coded`."""
-        found = Diagnosis.of(error)
-        state, server, reason = found.state, self.summary, self.hidden(found.message)
+        diagnosis = Diagnosis.of(error)
+        state, server, reason = diagnosis.state, self.summary, self.hidden(diagnosis.message)
         what = f"table '{table}'" if table else "the database"
-        if found.is_lost:
+        if diagnosis.is_lost:
             return RunError("RUN146", doing=doing, reason=reason, what=f"the connection to the database {server} broke")
         if state == "53300":
             return RunError("RUN148", server=server, reason=reason, problem="has no connection left")
-        if found.may_pass:
+        if diagnosis.may_pass:
             return RunError("RUN146", doing=doing, reason=reason, what=f"the database {server} undid a transaction")
         if state.startswith(("23", "44")):
-            detail = self.hidden(found.detail)
-            return DataError("DATA431", what=what, constraint=found.rule, reason=reason, detail=detail)
-        if "cannot affect row a second time" in found.message:
+            detail = self.hidden(diagnosis.detail)
+            return DataError("DATA431", what=what, constraint=diagnosis.rule, reason=reason, detail=detail)
+        if "cannot affect row a second time" in diagnosis.message:
             return DataError("DATA431.keys", what=what)
         if state.startswith("22"):
             return DataError("DATA432", what=what, reason=reason)
         if state == "42501":
             user = self.user or "the default user"
-            if "new row violates row-level security" in found.message:
+            if "new row violates row-level security" in diagnosis.message:
                 return DataError("DATA431.policy", what=what, user=user, reason=reason)
-            if "affected by row-level security" in found.message:
+            if "affected by row-level security" in diagnosis.message:
                 return RunError("RUN147", user=user, server=server, reason=reason, action="read all rows")
             return RunError("RUN147", user=user, server=server, reason=reason, action=f"use {what}")
         if state in _NO_ROOM:
             return RunError("RUN148", server=server, reason=reason, problem="cannot take this")
         if state in ("42P01", "3F000"):
             return RunError("RUN143", server=server, name=reason)
-        retyped = state == "42883" and "operator does not exist" in found.message  # the type of a key has changed
-        if retyped or state in ("42703", "42804") or "does not exist in target table" in found.message:
+        is_retyped = (
+            state == "42883" and "operator does not exist" in diagnosis.message
+        )  # the type of a key has changed
+        if is_retyped or state in ("42703", "42804") or "does not exist in target table" in diagnosis.message:
             return RunError("RUN144.changed", what=what, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
 
@@ -298,15 +300,15 @@ def persistent(call: Callable[[], T], attempts: int, wait: Callable[[float], boo
         attempts: how often to make it again, at most.
         wait: waits for some seconds, and gives whether to give up.
     """
-    tried = 0
+    attempt = 0
     while True:
         try:
             return call()
         except StateplanError as error:
-            tried += 1
-            if tried > attempts or not (is_lost(error) or error.code == "RUN140"):
+            attempt += 1
+            if attempt > attempts or not (is_lost(error) or error.code == "RUN140"):
                 raise
-            if wait(min(tried, 5)):
+            if wait(min(attempt, 5)):
                 raise
 
 
@@ -339,11 +341,11 @@ class Diagnosis:
         state = getattr(error, "sqlstate", None) or ""
         text = str(error)
         message = details.get("PG_DIAG_MESSAGE_PRIMARY") or _BEGIN.sub("", text.strip().partition("\n")[0])
-        state = state or next((found for words, found in _STATES.items() if words in message), "")
+        state = state or next((code for words, code in _STATES.items() if words in message), "")
         constraint, column = details.get("PG_DIAG_CONSTRAINT_NAME"), details.get("PG_DIAG_COLUMN_NAME")
         rule = f"constraint '{constraint}'" if constraint else f"column '{column}'" if column else "a constraint"
-        lost = state.startswith(_LOST) or (not state and any(part in text for part in _LOST_TEXTS))
-        return cls(state, message, details.get("PG_DIAG_MESSAGE_DETAIL", ""), rule, lost)
+        is_disconnect = state.startswith(_LOST) or (not state and any(part in text for part in _LOST_TEXTS))
+        return cls(state, message, details.get("PG_DIAG_MESSAGE_DETAIL", ""), rule, is_disconnect)
 
     @property
     def may_pass(self) -> bool:
@@ -376,8 +378,8 @@ def rows(connection: Any, query: str, parameters: Sequence[Any] = ()) -> list[tu
     """The rows of a query; parameters stand in it as ``$1``. Raises errors of the client library."""
     with receiving(), connection.cursor() as cursor:
         cursor.execute(query, parameters or None)
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+        result: list[tuple[Any, ...]] = cursor.fetchall()
+        return result
 
 
 def execute(connection: Any, *statements: str) -> None:

@@ -113,13 +113,13 @@ class TableReader:
             Error: of the client library.
         """
         table = find_table(connection, self.server, self.name)
-        columns = [(column_of(table, self.server, name, declared), declared) for name, declared in self.fields]
-        values = [value_sql(column, declared) for column, declared in columns]
+        columns = [(column_of(table, self.server, name, data_type), data_type) for name, data_type in self.fields]
+        values = [value_sql(column, data_type) for column, data_type in columns]
         query = f"SELECT {select_sql([*values, *guards_sql(columns)])} FROM {table.sql}"
-        told = [condition_sql(f, self.all_fields, table) for f in self.filters]
-        common = [sql for sql in told if sql is not None]
+        filter_texts = [condition_sql(f, self.all_fields, table) for f in self.filters]
+        common = [sql for sql in filter_texts if sql is not None]
         ranges = self.ranges.conditions(self._range_column(table)) if self.ranges is not None else [""]
-        end = f" LIMIT {self.limit}" if self.limit is not None and len(common) == len(told) else ""
+        end = f" LIMIT {self.limit}" if self.limit is not None and len(common) == len(filter_texts) else ""
         out = []
         for one in ranges:
             conditions = [f"({c})" for c in (one, *common) if c]
@@ -130,7 +130,7 @@ class TableReader:
     def asks(self) -> dict[str, Any]:
         """What the rows depend on that it reads, besides the table. JSON-ready."""
         return {
-            "fields": [[name, declared.summary()] for name, declared in self.fields],
+            "fields": [[name, data_type.summary()] for name, data_type in self.fields],
             "filters": [f.to_json() for f in self.filters],
             "over": [self.all_fields[i][0] for f in self.filters for i in input_refs(f)],
             "ranges": None if self.ranges is None else vars(self.ranges),
@@ -234,9 +234,9 @@ class JdbcSource(OffsetSource[JdbcSplit]):
         if self.folder is None:
             return {"files": 1}
         sizes = self._copied_for(start["files"])
-        end, taken = start["files"], 0
-        while end < len(sizes) and (taken == 0 or taken + sizes[end] <= self.batch_bytes):
-            taken += sizes[end]
+        end, batch_size = start["files"], 0
+        while end < len(sizes) and (batch_size == 0 or batch_size + sizes[end] <= self.batch_bytes):
+            batch_size += sizes[end]
             end += 1
         return {"files": end}
 
@@ -273,9 +273,9 @@ class JdbcSource(OffsetSource[JdbcSplit]):
     def committed(self, end: Offset) -> None:
         if self.folder is None:
             return
-        kept = self._copy
+        copy = self._copy
         for number in range(self._gone, end["files"]):
-            path = self.folder / kept["attempt"] / _file(number)
+            path = self.folder / copy["attempt"] / _file(number)
             try:
                 path.unlink(missing_ok=True)
             except OSError:  # it goes with the checkpoint
@@ -295,8 +295,8 @@ class JdbcSource(OffsetSource[JdbcSplit]):
     @property
     def _asks(self) -> dict[str, Any]:
         """As it is read from JSON."""
-        asked: dict[str, Any] = json.loads(json.dumps(self.reader.asks))
-        return asked
+        questions: dict[str, Any] = json.loads(json.dumps(self.reader.asks))
+        return questions
 
     @cached_property
     def _copy(self) -> dict[str, Any]:
@@ -305,15 +305,15 @@ class JdbcSource(OffsetSource[JdbcSplit]):
         manifest = self.folder / _MANIFEST
         try:
             if manifest.exists():
-                found: dict[str, Any] = json.loads(manifest.read_text())
-                return found
+                manifest_data: dict[str, Any] = json.loads(manifest.read_text())
+                return manifest_data
             self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished: list[AnyPath] = [*self.folder.iterdir()]
-            for left in unfinished:
+            leftovers: list[AnyPath] = [*self.folder.iterdir()]
+            for left in leftovers:
                 remove_tree(left)
-            made = persistent(self._copied, _RETRIES)
-            write_whole(manifest, json.dumps(made))
-            return made
+            copy = persistent(self._copied, _RETRIES)
+            write_whole(manifest, json.dumps(copy))
+            return copy
         except (OSError, ValueError) as error:
             raise full_disk(error, self.folder) or _broken(manifest, error) from None
 
@@ -348,25 +348,25 @@ class JdbcSource(OffsetSource[JdbcSplit]):
 
     def _files(self, connection: Any, query: str, folder: AnyPath, part: int) -> list[tuple[AnyPath, int]]:
         """The files with the rows of a query, and their bytes."""
-        made: list[tuple[AnyPath, int]] = []
-        kept: list[pa.RecordBatch] = []
+        files: list[tuple[AnyPath, int]] = []
+        batches: list[pa.RecordBatch] = []
         size = 0
 
         def flush() -> None:
-            path = folder / f"part-{part}-{len(made)}.arrow"
-            _write(path, kept)
-            made.append((path, size))
+            path = folder / f"part-{part}-{len(files)}.arrow"
+            _write(path, batches)
+            files.append((path, size))
 
         for batch in self.reader.batches(connection, query):
             if batch.num_rows:
-                kept.append(batch)
+                batches.append(batch)
                 size += batch.nbytes
             if size >= _CHUNK_BYTES:
                 flush()
-                kept, size = [], 0
-        if kept:
+                batches, size = [], 0
+        if batches:
             flush()
-        return made
+        return files
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_copy"}

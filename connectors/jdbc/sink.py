@@ -89,9 +89,9 @@ _STAGE, _DELETED = "stateplan_stage", "stateplan_deleted"
 _REMOVES = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 
 
-def staged_type(declared: LogicalType) -> str:
+def staged_type(data_type: LogicalType) -> str:
     """The type in PostgreSQL that values arrive in."""
-    return f"{staged_type(declared.children[0])}[]" if declared.root == "ARRAY" else _STAGED[declared.root]
+    return f"{staged_type(data_type.children[0])}[]" if data_type.root == "ARRAY" else _STAGED[data_type.root]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Target:
 
     def stages(self) -> list[str]:
         """Statements that make the temporary tables of a connection."""
-        every = [f"c{i} {staged_type(declared)}" for i, (_, declared) in enumerate(self.columns)]
+        every = [f"c{i} {staged_type(data_type)}" for i, (_, data_type) in enumerate(self.columns)]
         keys = [every[i] for i in self.key]
         out = [f"CREATE TEMPORARY TABLE {_STAGE} ({', '.join(every)}) ON COMMIT DELETE ROWS"]
         if keys:
@@ -119,13 +119,13 @@ class Target:
 
     def value(self, position: int, table: str) -> str:
         """A value of a temporary table as one of the column. A value that is too long is an error, not cut."""
-        column, declared = self.columns[position]
+        column, data_type = self.columns[position]
         name = f"{table}.c{position}"
-        if declared.is_string and column.type not in ("text", "varchar", "bpchar", "name"):
+        if data_type.is_string and column.type not in ("text", "varchar", "bpchar", "name"):
             return f"{name}::{column.declared}"
-        if declared.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
+        if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
             return f"{name}::timestamptz"
-        if declared.root == "ARRAY" and f"_{staged_type(declared)[:-2]}" != column.type:
+        if data_type.root == "ARRAY" and f"_{staged_type(data_type)[:-2]}" != column.type:
             return f"{name}::{column.declared}"
         return name
 
@@ -156,15 +156,15 @@ class Target:
         column, value = self.columns[position][0], self.value(position, "d")
         if column.type == "bpchar":
             return f"{value}::bpchar"
-        rounded = column.type in ("numeric", "time", "timestamp", "timestamptz") and column.modifier >= 0
-        return f"{value}::{column.declared}" if rounded else value
+        is_rounded = column.type in ("numeric", "time", "timestamp", "timestamptz") and column.modifier >= 0
+        return f"{value}::{column.declared}" if is_rounded else value
 
     @property
     def is_direct(self) -> bool:
         """Whether rows can go to the table without a stage: nothing is converted, and COPY does what INSERT does."""
         same = all(
-            (column.type, declared.root != "ARRAY") == (staged_type(declared), True)
-            for column, declared in self.columns
+            (column.type, data_type.root != "ARRAY") == (staged_type(data_type), True)
+            for column, data_type in self.columns
         )
         return not self.key and self.table.takes_copy and same
 
@@ -194,8 +194,8 @@ class JdbcSink(Sink):
     _released: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = ("_connection", "_target", "_owner", "_released")
-        return {key: value for key, value in self.__dict__.items() if key not in dropped}
+        own_fields = ("_connection", "_target", "_owner", "_released")
+        return {key: value for key, value in self.__dict__.items() if key not in own_fields}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
@@ -310,7 +310,7 @@ class JdbcSink(Sink):
         """
         table = find_table(connection, self.server, self.name)
         columns = tuple(
-            (column_of(table, self.server, name, declared, True), declared) for name, declared in self.fields
+            (column_of(table, self.server, name, data_type, True), data_type) for name, data_type in self.fields
         )
         for column, _ in columns:
             if column.generated:
@@ -324,19 +324,19 @@ class JdbcSink(Sink):
         if self.primary_key:
             keys = [columns[i][0].name for i in self._key]
             names = f"ARRAY[{', '.join(map(literal, keys))}]::text[]"
-            found = rows(connection, _UNIQUE.format(oid=table.oid, names=names))
-            if not found:
+            constraints = rows(connection, _UNIQUE.format(oid=table.oid, names=names))
+            if not constraints:
                 raise OptionError("OPT153", name=table.path, keys=keys, server=self.server.summary)
-            for at_once, primary, constraint in found:
+            for at_once, primary, constraint in constraints:
                 if not at_once:
-                    added = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({', '.join(map(quoted, keys))})"
+                    constraint_sql = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({', '.join(map(quoted, keys))})"
                     raise OptionError(
                         "OPT153.deferrable",
                         name=table.path,
                         keys=keys,
                         server=self.server.summary,
                         constraint=constraint,
-                        statement=f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(constraint)}, ADD {added}",
+                        statement=f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(constraint)}, ADD {constraint_sql}",
                     )
         return Target(table, columns, tuple(self._key))
 
@@ -353,8 +353,8 @@ class JdbcSink(Sink):
         try:
             yield
         except Error as error:
-            found = Diagnosis.of(error)
-            if found.state != "42501":
+            diagnosis = Diagnosis.of(error)
+            if diagnosis.state != "42501":
                 raise
             connection.rollback()
             (user,) = rows(connection, "SELECT quote_ident(current_user)")[0]
@@ -362,7 +362,7 @@ class JdbcSink(Sink):
                 "RUN147",
                 user=self.server.user or "the default user",
                 server=self.server.summary,
-                reason=self.server.hidden(found.message),
+                reason=self.server.hidden(diagnosis.message),
                 action=f"use table '{target.table.schema}.{EPOCHS}'",
                 hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
             ) from None
@@ -384,21 +384,21 @@ class JdbcSink(Sink):
                 "ON CONFLICT (uid) DO UPDATE SET owner = EXCLUDED.owner RETURNING uid, epoch",
                 (self.uid, owner),
             )
-            noted = {str(uid): int(number) for uid, number in cursor.fetchall()}
+            epochs = {str(uid): int(number) for uid, number in cursor.fetchall()}
             for uid, number in rows(connection, f"SELECT uid, epoch FROM {table} WHERE uid = $1", [self._input_uid]):
-                noted[str(uid)] = int(number)
+                epochs[str(uid)] = int(number)
 
         def others() -> str | None:
-            asked = f"SELECT uid FROM {table} WHERE starts_with(uid, $1) AND epoch >= 0"
+            query = f"SELECT uid FROM {table} WHERE starts_with(uid, $1) AND epoch >= 0"
             with self._noting(connection, target):
-                found = [str(uid) for (uid,) in rows(connection, asked, [statement_of(self.uid)])]
-            if not any(is_of_other_checkpoint(uid, self.uid) for uid in found):
+                uids = [str(uid) for (uid,) in rows(connection, query, [statement_of(self.uid)])]
+            if not any(is_of_other_checkpoint(uid, self.uid) for uid in uids):
                 return None
             what = f"table '{target.table.path}' of {self.server.summary}"
-            return written_before(what, keyed=bool(self.primary_key))
+            return written_before(what, has_key=bool(self.primary_key))
 
         try:
-            self._is_done(target, epoch, noted, others)
+            self._is_done(target, epoch, epochs, others)
         except StateplanError:
             connection.rollback()
             raise
@@ -408,7 +408,7 @@ class JdbcSink(Sink):
         self,
         target: Target,
         epoch: int,
-        noted: Mapping[str, int],
+        epochs: Mapping[str, int],
         others: Callable[[], str | None] = lambda: None,
     ) -> bool:
         """Whether the database has a micro-batch, by what its table of epochs says.
@@ -416,13 +416,13 @@ class JdbcSink(Sink):
         Args:
             target: the table.
             epoch: of the micro-batch.
-            noted: numbers in the table of epochs by their ids.
+            epochs: numbers in the table of epochs by their ids.
             others: as in :meth:`Ledger.is_done`.
 
         Raises:
             RunError: RUN150, it has other micro-batches than the checkpoint.
         """
-        last, name, server = noted.get(self.uid, -1), target.table.path, self.server.summary
+        last, name, server = epochs.get(self.uid, -1), target.table.path, self.server.summary
 
         def refuse(how: EpochOrder) -> RunError:
             if how is EpochOrder.AHEAD:
@@ -431,12 +431,12 @@ class JdbcSink(Sink):
                 return RunError("RUN150.other", name=name, server=server, epoch=epoch)
             return self._behind(target, last)
 
-        found = Mark.of(last, noted.get(self._input_uid)) if last >= 0 else None
-        return self.ledger.is_done(epoch, found, self._place, refuse, others)
+        last_mark = Mark.of(last, epochs.get(self._input_uid)) if last >= 0 else None
+        return self.ledger.is_done(epoch, last_mark, self._place, refuse, others)
 
-    def _behind(self, target: Target, found: int) -> RunError:
+    def _behind(self, target: Target, last_epoch: int) -> RunError:
         """The database has micro-batches up to one, and the job has written more."""
-        last = "none" if found < 0 else found
+        last = "none" if last_epoch < 0 else last_epoch
         name, server = target.table.path, self.server.summary
         return RunError("RUN150.missing_batches", name=name, server=server, found=last, noted=self._expected)
 
@@ -468,27 +468,27 @@ class JdbcSink(Sink):
         connection, target = self._connected()
         table = self._epochs(target)
         with self._noting(connection, target):
-            found = rows(
+            owners = rows(
                 connection,
                 f"SELECT uid, epoch, owner FROM {table} WHERE uid IN ($1, $2) ORDER BY uid FOR UPDATE",
                 [self.uid, self._input_uid],
             )
-        noted = {str(uid): int(number) for uid, number, _ in found}
-        mine = [owner for uid, _, owner in found if uid == self.uid]
-        refused: RunError | None = None
-        if not mine or noted[self.uid] < self._expected:
-            refused = self._behind(target, noted.get(self.uid, -1))
+        epochs = {str(uid): int(number) for uid, number, _ in owners}
+        mine = [owner for uid, _, owner in owners if uid == self.uid]
+        refusal: RunError | None = None
+        if not mine or epochs[self.uid] < self._expected:
+            refusal = self._behind(target, epochs.get(self.uid, -1))
         elif mine[0] != self._owner:
-            refused = RunError("RUN150", name=target.table.path, server=self.server.summary)
-        if refused is not None:
+            refusal = RunError("RUN150", name=target.table.path, server=self.server.summary)
+        if refusal is not None:
             connection.rollback()
-            raise refused
+            raise refusal
         try:
-            done = self._is_done(target, epoch, noted)
+            is_done = self._is_done(target, epoch, epochs)
         except StateplanError:
             connection.rollback()
             raise
-        if done:
+        if is_done:
             connection.rollback()
             return
         if self._described(connection) != target:  # somebody has changed the table; its columns fit
@@ -515,20 +515,20 @@ class JdbcSink(Sink):
 
         if not target.key:
             if target.is_direct:
-                named = frame.rename({f"c{i}": column.name for i, (column, _) in enumerate(target.columns)})
+                named_rows = frame.rename({f"c{i}": column.name for i, (column, _) in enumerate(target.columns)})
                 where = {"db_schema_name": target.table.schema}
-                cursor.adbc_ingest(target.table.name, named.to_arrow(), mode="append", **where)
+                cursor.adbc_ingest(target.table.name, named_rows.to_arrow(), mode="append", **where)
                 return
             cursor.adbc_ingest(_STAGE, frame.to_arrow(), mode="append", temporary=True)
             cursor.execute(target.write())
             return
-        removed = frame.filter(pl.col(KIND).is_in(_REMOVES)).select(f"c{i}" for i in target.key)
-        kept = frame.filter(~pl.col(KIND).is_in(_REMOVES)).drop(KIND)
-        if removed.height:
-            cursor.adbc_ingest(_DELETED, removed.to_arrow(), mode="append", temporary=True)
+        removed_keys = frame.filter(pl.col(KIND).is_in(_REMOVES)).select(f"c{i}" for i in target.key)
+        remaining_rows = frame.filter(~pl.col(KIND).is_in(_REMOVES)).drop(KIND)
+        if removed_keys.height:
+            cursor.adbc_ingest(_DELETED, removed_keys.to_arrow(), mode="append", temporary=True)
             cursor.execute(target.delete())
-        if kept.height:
-            cursor.adbc_ingest(_STAGE, kept.to_arrow(), mode="append", temporary=True)
+        if remaining_rows.height:
+            cursor.adbc_ingest(_STAGE, remaining_rows.to_arrow(), mode="append", temporary=True)
             cursor.execute(target.write())
 
 

@@ -249,10 +249,14 @@ class _Topics(Connector):
         return True
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        found = {key: options[key] for key in ("topic", "topic-pattern") if key in options}
+        topic_options = {key: options[key] for key in ("topic", "topic-pattern") if key in options}
         with suppress(OptionError):
-            return {**found, "topic": ";".join(sorted(topics_of(options)))} if "topic" in found else found
-        return found
+            return (
+                {**topic_options, "topic": ";".join(sorted(topics_of(options)))}
+                if "topic" in topic_options
+                else topic_options
+            )
+        return topic_options
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         start = {key: text for key, text in options.items() if key.startswith("scan.startup.")}
@@ -367,7 +371,7 @@ class UpsertKafka(_Topics):
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
         return UPSERT - INSERT_ONLY
 
-    def sink_mode(self, options: Mapping[str, str], asked: ChangelogMode) -> ChangelogMode:
+    def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return UPSERT
 
     def gives_key_deletes(self, options: Mapping[str, str]) -> bool:

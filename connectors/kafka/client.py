@@ -149,8 +149,8 @@ class Brokers:
     @staticmethod
     def of(table: Table) -> Brokers:
         """Those of a table, whose options have been checked."""
-        given = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
-        return Brokers(table.name, table.connector.name, given)
+        properties = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
+        return Brokers(table.name, table.connector.name, properties)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -178,8 +178,8 @@ class Brokers:
 
     def settings(self, producer: bool) -> dict[str, Any]:
         """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
-        given = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
-        return {**_QUIET, "logger": _Log(self), **translated(given, producer)}
+        properties = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
+        return {**_QUIET, "logger": _Log(self), **translated(properties, producer)}
 
     def _resolved(self) -> dict[str, str]:
         return {
@@ -190,8 +190,8 @@ class Brokers:
     def cleaned(self, text: str) -> str:
         """``text`` of a client without the secrets of the table, and with its references as written."""
         try:
-            found = self.settings(producer=False) | self._resolved()
-            secrets = {value for key, value in found.items() if isinstance(value, str) and is_secret(key)}
+            settings_in_use = self.settings(producer=False) | self._resolved()
+            secrets = {value for key, value in settings_in_use.items() if isinstance(value, str) and is_secret(key)}
             return without(unresolved(text, self.properties), secrets)
         except StateplanError:
             return text
@@ -199,15 +199,17 @@ class Brokers:
     def consumer(self, complaints: Complaints, **more: Any) -> Consumer:
         """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
-        fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
-        return self._made(kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed})
+        fixed_settings = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
+        return self._made(
+            kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed_settings}
+        )
 
-    def producer(self, complaints: Complaints, fixed: Mapping[str, Any], **more: Any) -> Producer:
-        """A new producer. ``fixed`` are settings of librdkafka that the table may not override; ``more`` those that it
+    def producer(self, complaints: Complaints, own: Mapping[str, Any], **more: Any) -> Producer:
+        """A new producer. ``own`` are settings of librdkafka that the table may not override; ``more`` those that it
         may, with ``_`` for ``.``."""
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
-        fixed = {**fixed, "error_cb": complaints}
-        return self._made(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **fixed})
+        own = {**own, "error_cb": complaints}
+        return self._made(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **own})
 
     def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
@@ -246,20 +248,20 @@ class Brokers:
         while True:
             left = until - time.monotonic()
             try:
-                found = call(max(0.1, min(_SLICE, left)))
+                answer = call(max(0.1, min(_SLICE, left)))
             except KafkaException as error:
                 poll()
                 cause: KafkaError = error.args[0]
-                gone = cause.name() in NO_TOPIC
-                if gone and missing is not None:
+                is_missing = cause.name() in NO_TOPIC
+                if is_missing and missing is not None:
                     missing()
                 late = time.monotonic() >= until
-                if complaints.final is not None or late or not (passes(cause) or (gone and missing is not None)):
+                if complaints.final is not None or late or not (passes(cause) or (is_missing and missing is not None)):
                     raise self.error(cause, complaints, wait) from None
                 time.sleep(min(0.1, max(0.0, left)))
                 continue
             complaints.forget()
-            return found
+            return answer
 
     def error(
         self, cause: KafkaError, complaints: Complaints | None = None, wait: float | None = None, topic: str = ""
@@ -275,27 +277,27 @@ class Brokers:
         if complaints is not None and cause.name() in _NO_ANSWER and complaints.last is not None:
             cause = complaints.last
         name, reason = cause.name(), self.cleaned(cause.str())
-        made = partial(RunError, table=self.table, servers=self.servers)
+        run_error = partial(RunError, table=self.table, servers=self.servers)
         if _refuses(cause):
-            return made("RUN111", reason=reason, problem="refuse the credentials")
+            return run_error("RUN111", reason=reason, problem="refuse the credentials")
         if name == "_SSL" or (name in _NO_ANSWER and _ALERT in reason):
             ours = _ALERT in reason and any(word in reason for word in _OF_CERTIFICATES)
             problem = "refuse the certificate of the client" if ours else "cannot be reached by TLS"
-            return made("RUN111", problem=problem, reason=reason)
+            return run_error("RUN111", problem=problem, reason=reason)
         if name in _NO_ANSWER and "SSL_HANDSHAKE" in reason:
-            return made("RUN111", reason=reason, problem="do not speak TLS")
+            return run_error("RUN111", reason=reason, problem="do not speak TLS")
         if name in _RIGHTS:
-            return made("RUN113", reason=reason)
-        gone = _GONE.search(reason)
-        if name in NO_TOPIC or gone is not None:
-            return made("RUN112", topic=topic or (gone[1] if gone is not None else ""))
+            return run_error("RUN113", reason=reason)
+        topic_match = _GONE.search(reason)
+        if name in NO_TOPIC or topic_match is not None:
+            return run_error("RUN112", topic=topic or (topic_match[1] if topic_match is not None else ""))
         if name in _NO_ANSWER or name in _CREDENTIALS:
-            closed = name == "_ALL_BROKERS_DOWN" or any(words in reason for words in _CLOSED)
-            key = "RUN110.closed" if closed else "RUN110"
-            return made(key, reason=f": {reason}", seconds=wait or self.time_out)
+            is_closed = name == "_ALL_BROKERS_DOWN" or any(words in reason for words in _CLOSED)
+            key = "RUN110.closed" if is_closed else "RUN110"
+            return run_error(key, reason=f": {reason}", seconds=wait or self.time_out)
         if name == "_BAD_MSG" or "APIVERSION_QUERY" in reason:
-            return made("RUN110.strange", reason=reason)
-        return made("RUN118", reason=reason)
+            return run_error("RUN110.strange", reason=reason)
+        return run_error("RUN118", reason=reason)
 
 
 def _keep_memory() -> None:
@@ -364,9 +366,9 @@ def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
 def close_consumers() -> None:
     """Closes all consumers of this process; the next who asks for one gets a new one."""
     for key in list(_shared):
-        found = _shared.pop(key)
+        entry = _shared.pop(key)
         if key[0][0] == os.getpid():
-            found.consumer.close()
+            entry.consumer.close()
 
 
 def forget_consumers(brokers: Brokers) -> None:

@@ -84,13 +84,13 @@ class RowEncoder:
             frame = self._last_changes(frame)
         out = {KEY: self._keys(frame), VALUE: self._values(frame)}
         for position, name in enumerate(self.metadata):
-            made = frame[column(self.width + position)]
+            metadata_column = frame[column(self.width + position)]
             if name == TIMESTAMP:
-                out[name] = _times(made)
+                out[name] = _times(metadata_column)
             elif name == HEADERS:
-                out[name] = made
+                out[name] = metadata_column
             elif name == TOPIC:
-                out[name] = self._topics(made)
+                out[name] = self._topics(metadata_column)
         return pl.DataFrame([series.alias(name) for name, series in out.items()])
 
     def _last_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -113,32 +113,32 @@ class RowEncoder:
         rows = _picked(frame, self.value_columns)
         if KIND not in frame.columns:
             return self.value.messages(rows)
-        gone = frame[KIND].is_in([RowKind.DELETE, RowKind.UPDATE_BEFORE])
-        if not gone.any():
+        is_delete = frame[KIND].is_in([RowKind.DELETE, RowKind.UPDATE_BEFORE])
+        if not is_delete.any():
             return self.value.messages(rows)
-        made = self.value.messages(rows.filter(~gone))
-        places = (~gone).cum_sum().cast(pl.Int64) - 1
-        return made.gather(pl.select(pl.when(gone).then(None).otherwise(places)).to_series())
+        encoded_values = self.value.messages(rows.filter(~is_delete))
+        places = (~is_delete).cum_sum().cast(pl.Int64) - 1
+        return encoded_values.gather(pl.select(pl.when(is_delete).then(None).otherwise(places)).to_series())
 
-    def _topics(self, given: pl.Series) -> pl.Series:
-        for topic in given.unique(maintain_order=True):
-            known = topic is not None and (
+    def _topics(self, topic_names: pl.Series) -> pl.Series:
+        for topic in topic_names.unique(maintain_order=True):
+            is_known = topic is not None and (
                 re.fullmatch(self.pattern, topic) if self.pattern is not None else topic in self.topics
             )
-            if not known:
-                shown = "NULL" if topic is None else f"'{topic}'"
-                raise DataError("DATA420", topic=shown, topics=self.pattern or ", ".join(self.topics))
-        return given
+            if not is_known:
+                topic_text = "NULL" if topic is None else f"'{topic}'"
+                raise DataError("DATA420", topic=topic_text, topics=self.pattern or ", ".join(self.topics))
+        return topic_names
 
 
-def _times(given: pl.Series) -> pl.Series:
+def _times(instants: pl.Series) -> pl.Series:
     """Times of messages, in ms since 1970. Kafka knows none before, and librdkafka takes 0 for a message without a
     time, and writes that of sending. Raises DataError DATA423."""
-    made = given.dt.epoch("ms")
-    least = made.min()
+    millis = instants.dt.epoch("ms")
+    least = millis.min()
     if isinstance(least, int) and least <= 0:
-        raise DataError("DATA423", column=TIMESTAMP, time=given.min(), millis=least)
-    return made
+        raise DataError("DATA423", column=TIMESTAMP, time=instants.min(), millis=least)
+    return millis
 
 
 def _picked(frame: pl.DataFrame, positions: tuple[int, ...]) -> pl.DataFrame:

@@ -60,8 +60,8 @@ def side_by_side(keys: pl.Series, partitions: int) -> NDArray[np.intp]:
     """
     import numpy as np
 
-    chosen = (murmur2(keys.fill_null(b"")) & 0x7FFFFFFF) % partitions
-    return np.argsort(chosen.astype(np.min_scalar_type(partitions)), kind="stable")
+    partition_of_key = (murmur2(keys.fill_null(b"")) & 0x7FFFFFFF) % partitions
+    return np.argsort(partition_of_key.astype(np.min_scalar_type(partitions)), kind="stable")
 
 
 def murmur2(data: pl.Series) -> NDArray[np.uint32]:
@@ -74,25 +74,25 @@ def murmur2(data: pl.Series) -> NDArray[np.uint32]:
     import polars as pl
 
     array = data.to_arrow(compat_level=pl.CompatLevel.oldest())
-    _, ends, joined = array.buffers()
+    _, ends, data_buffer = array.buffers()
     places = np.frombuffer(ends, np.int64, count=len(array) + 1, offset=8 * array.offset)
-    octets = np.frombuffer(joined or b"", np.uint8)
+    octets = np.frombuffer(data_buffer or b"", np.uint8)
     words = np.ndarray(max(len(octets) - 3, 0), "<u4", octets, strides=1)
     at, size = places[:-1], np.minimum(np.diff(places), _LONGEST)
     factor = np.uint32(_FACTOR)
-    made = np.uint32(_SEED) ^ size.astype(np.uint32)
+    hashes = np.uint32(_SEED) ^ size.astype(np.uint32)
     rows = np.arange(len(array))
     for start in range(0, int(size.max(initial=0)) - 3, 4):
         rows = rows[size[rows] >= start + 4]
         word = words[at[rows] + start] * factor
         word ^= word >> np.uint32(24)
-        made[rows] = made[rows] * factor ^ word * factor
+        hashes[rows] = hashes[rows] * factor ^ word * factor
     rest = size % 4
     for place in range(3):
         rows = np.flatnonzero(rest > place)
         octet = octets[at[rows] + size[rows] - rest[rows] + place].astype(np.uint32)
-        made[rows] ^= octet << np.uint32(8 * place)
-    made[rest > 0] *= factor
-    made ^= made >> np.uint32(13)
-    made *= factor
-    return made ^ made >> np.uint32(15)
+        hashes[rows] ^= octet << np.uint32(8 * place)
+    hashes[rest > 0] *= factor
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= factor
+    return hashes ^ hashes >> np.uint32(15)

@@ -50,10 +50,10 @@ _TOO_LARGE = "MSG_SIZE_TOO_LARGE"
 def is_idempotent(brokers: Brokers) -> bool:
     """Whether the settings of a table leave it to the client that messages are neither repeated nor out of order: what
     Kafka's Java client does unless a setting contradicts."""
-    given = brokers.properties
-    acks = given.get("acks", given.get("request.required.acks", "all"))
-    retries = given.get("retries", given.get("message.send.max.retries", "1"))
-    flying = given.get("max.in.flight.requests.per.connection", given.get("max.in.flight", "5"))
+    properties = brokers.properties
+    acks = properties.get("acks", properties.get("request.required.acks", "all"))
+    retries = properties.get("retries", properties.get("message.send.max.retries", "1"))
+    flying = properties.get("max.in.flight.requests.per.connection", properties.get("max.in.flight", "5"))
     return acks in ("all", "-1") and retries != "0" and flying in ("1", "2", "3", "4", "5")
 
 
@@ -86,34 +86,36 @@ class Outbox:
     _partitions: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @staticmethod
-    def of(brokers: Brokers, fixed: dict[str, Any] | None = None, stopped: Callable[[], bool] = bool) -> Outbox:
+    def of(
+        brokers: Brokers, fixed_settings: dict[str, Any] | None = None, is_stopped: Callable[[], bool] = bool
+    ) -> Outbox:
         """The producer of a table.
 
         Args:
             brokers: of the table.
-            fixed: settings of librdkafka that the table cannot override.
-            stopped: whether nothing may wait any longer.
+            fixed_settings: settings of librdkafka that the table cannot override.
+            is_stopped: whether nothing may wait any longer.
 
         Raises:
             OptionError: OPT120 to OPT122, OPT131, OPT132.
         """
-        settings = brokers.settings(producer=True) | (fixed or {})
+        settings = brokers.settings(producer=True) | (fixed_settings or {})
         longest = int(settings.get("delivery.timeout.ms", settings.get("message.timeout.ms", DELIVERY)))
         limit = int(settings["transaction.timeout.ms"]) if "transactional.id" in settings else 0
         longest = min(longest, limit or longest)
         largest = int(settings.get("message.max.bytes", _LARGEST))
         batch = int(settings.get("batch.size", _BATCH))
-        made = Outbox(brokers, longest / 1000, largest, batch, stopped=stopped, transaction_seconds=limit / 1000)
+        outbox = Outbox(brokers, longest / 1000, largest, batch, stopped=is_stopped, transaction_seconds=limit / 1000)
         own = {
             "delivery.timeout.ms": longest,
             "delivery.report.only.error": True,
-            "on_delivery": partial(_report, made.failed),  # which does not hold the producer
+            "on_delivery": partial(_report, outbox.failed),  # which does not hold the producer
             "partitioner": "murmur2_random",
-            **(fixed or {}),
+            **(fixed_settings or {}),
         }
         idempotent = {"enable_idempotence": True} if is_idempotent(brokers) else {}
-        made.client = brokers.producer(
-            made.complaints,
+        outbox.client = brokers.producer(
+            outbox.complaints,
             own,
             message_max_bytes=_LARGEST,
             queue_buffering_max_messages=_MOST_WAITING,
@@ -121,7 +123,7 @@ class Outbox:
             metadata_recovery_strategy="none",
             **idempotent,
         )
-        return made
+        return outbox
 
     def send(
         self,
@@ -147,19 +149,19 @@ class Outbox:
             part = messages.slice(start, _SLICE)
             for some in [part] if topic is not None else part.partition_by(TOPIC, maintain_order=True):
                 name = topic or some[TOPIC][0]
-                keyed, default = some[KEY].null_count() < some.height, partitioner.kind == "default"
-                known = self.partitions(name) if (keyed and some.height >= _MANY) or not default else 1
-                if default and known > 1:
-                    some = some[side_by_side(some[KEY], known)]
-                chosen = partitioner.choose(some.height, known, writer, first)
+                has_keys, default = some[KEY].null_count() < some.height, partitioner.kind == "default"
+                partition_count = self.partitions(name) if (has_keys and some.height >= _MANY) or not default else 1
+                if default and partition_count > 1:
+                    some = some[side_by_side(some[KEY], partition_count)]
+                partition_numbers = partitioner.choose(some.height, partition_count, writer, first)
                 first += some.height
-                self._send(some, name, chosen)
+                self._send(some, name, partition_numbers)
             self.poll()
             if self.failed:
                 raise self.undelivered()
 
-    def _send(self, part: pl.DataFrame, topic: str, chosen: NDArray[np.int32]) -> None:
-        values, keys, partitions = part[VALUE].to_list(), part[KEY].to_list(), chosen.tolist()
+    def _send(self, part: pl.DataFrame, topic: str, partition_numbers: NDArray[np.int32]) -> None:
+        values, keys, partitions = part[VALUE].to_list(), part[KEY].to_list(), partition_numbers.tolist()
         has = part.columns
         times: Sequence[int | None] = part[TIMESTAMP].to_list() if TIMESTAMP in has else ()
         headers = part[HEADERS].to_list() if HEADERS in has else ()
@@ -258,19 +260,19 @@ class Outbox:
         the transaction."""
         from confluent_kafka import KafkaException
 
-        failed = self.failed.copy()
+        failures = self.failed.copy()
         self.failed.clear()
         # What becomes of the other messages of a transaction says nothing about the cause.
-        blamed = [one for one in failed if not self._of_transaction(one[0])] or failed
-        error, message = blamed[0]
+        causes = [one for one in failures if not self._of_transaction(one[0])] or failures
+        error, message = causes[0]
         topic = message.topic() or ""
         if self._of_transaction(error):
-            found: Exception = KafkaException(error)
-            return found
+            first_failure: Exception = KafkaException(error)
+            return first_failure
         if error.name() in LATE:
-            return self.late(topic, len(failed) + len(self.client or ()))
+            return self.late(topic, len(failures) + len(self.client or ()))
         if error.name() == _TOO_LARGE:
-            return self._too_large([other for cause, other in blamed if cause.name() == _TOO_LARGE])
+            return self._too_large([other for cause, other in causes if cause.name() == _TOO_LARGE])
         return self._cannot_take(error, topic, message.key(), message.value())
 
     def late(self, topic: str, count: int = 0) -> RunError:
@@ -292,12 +294,12 @@ class Outbox:
             return DataError("DATA421", row=_shown(key, value), topic=topic, size=size, limit=self.limit)
         return self._cannot_take(error, topic, key, value)
 
-    def _too_large(self, refused: Sequence[Message]) -> DataError:
+    def _too_large(self, large_messages: Sequence[Message]) -> DataError:
         """The error for messages that brokers refuse for their size. They refuse a batch as a whole, and librdkafka
         does not try its messages again in smaller ones."""
-        largest = max(refused, key=lambda message: _size(message.key(), message.value()))
+        largest = max(large_messages, key=lambda message: _size(message.key(), message.value()))
         size = _size(largest.key(), largest.value())
-        alone = len(refused) == 1 or size > self.batch
+        alone = len(large_messages) == 1 or size > self.batch
         key = "DATA421.broker" if alone else "DATA421.batch"
         row = _shown(largest.key(), largest.value())
         return DataError(key, row=row, topic=largest.topic(), size=size, limit=self.batch)
@@ -314,25 +316,25 @@ class Outbox:
         Raises:
             RunError: RUN110 to RUN113, RUN118.
         """
-        when, known = self._partitions.get(topic, (0.0, 0))
-        if known and time.monotonic() < when + _KNOWN_FOR:
-            return known
+        when, count = self._partitions.get(topic, (0.0, 0))
+        if count and time.monotonic() < when + _KNOWN_FOR:
+            return count
         until = time.monotonic() + min(_APPEARS, self.brokers.time_out)
         while True:
-            found = self._ask(lambda wait: self.client.list_topics(topic, timeout=wait)).topics[topic]
-            if found.error is None and found.partitions:
-                self._partitions[topic] = (time.monotonic(), len(found.partitions))
-                return len(found.partitions)
-            waits = found.error is None or found.error.name() in {*NO_TOPIC, "LEADER_NOT_AVAILABLE"}
+            topic_info = self._ask(lambda wait: self.client.list_topics(topic, timeout=wait)).topics[topic]
+            if topic_info.error is None and topic_info.partitions:
+                self._partitions[topic] = (time.monotonic(), len(topic_info.partitions))
+                return len(topic_info.partitions)
+            waits = topic_info.error is None or topic_info.error.name() in {*NO_TOPIC, "LEADER_NOT_AVAILABLE"}
             if not waits or time.monotonic() > until:
-                raise self._no_topic(topic, found.error)
+                raise self._no_topic(topic, topic_info.error)
             time.sleep(0.1)
 
     def connect(self) -> None:
         """Waits for a connection to a broker, by asking for topics once more: the first answer only says which brokers
         there are. A client without one begins its transactions half a second later. Raises as :meth:`partitions`."""
-        known = [*self._partitions][:1]
-        self._ask(lambda wait: self.client.list_topics(*known, timeout=wait))
+        first_topics = [*self._partitions][:1]
+        self._ask(lambda wait: self.client.list_topics(*first_topics, timeout=wait))
 
     def topics(self) -> list[str]:
         """The names of all topics. Raises as :meth:`partitions`."""
@@ -357,10 +359,10 @@ class Outbox:
         return self.brokers.ask(call, self.poll, self.complaints, self.brokers.time_out)
 
 
-def _report(failed: list[tuple[KafkaError, Message]], error: KafkaError | None, message: Message) -> None:
+def _report(failures: list[tuple[KafkaError, Message]], error: KafkaError | None, message: Message) -> None:
     """The client calls it when a message is delivered, or never will be."""
     if error is not None:
-        failed.append((error, message))
+        failures.append((error, message))
 
 
 def _client_error() -> type[Exception]:
@@ -374,19 +376,19 @@ def _cause(error: BaseException) -> Exception:
     """The client's error behind one that a callback stumbled over."""
     from confluent_kafka import KafkaError
 
-    found: BaseException | None = error
-    while isinstance(found, SystemError):
-        found = found.__cause__
-    if isinstance(found, _client_error()):
-        return found
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    if isinstance(cause, _client_error()):
+        return cause
     return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
 
 
-def _header_list(given: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
+def _header_list(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
     """The headers of a message; those without a name or a value are left out, as in Flink."""
-    if given is None:
+    if headers is None:
         return None
-    return [(h["key"], h["value"]) for h in given if h["key"] is not None and h["value"] is not None]
+    return [(h["key"], h["value"]) for h in headers if h["key"] is not None and h["value"] is not None]
 
 
 def _size(key: bytes | None, value: bytes | None) -> int:

@@ -231,29 +231,29 @@ def translated(properties: Mapping[str, str], producer: bool, place: Place | Non
     Raises:
         OptionError: OPT131, a setting that cannot be honoured; OPT132, a value that is none.
     """
-    made: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for name, text in properties.items():
         if name in _SPECIAL or name in OWN or name in NO_EFFECT or name in REFUSED:
             continue
-        made[RENAMED.get(name, name)] = text
+        settings[RENAMED.get(name, name)] = text
     for step in (_time_outs, _trust, _keys, _login):
-        made |= step(properties, producer, place)
-    if "security.protocol" in made:
-        made["security.protocol"] = made["security.protocol"].upper()
+        settings |= step(properties, producer, place)
+    if "security.protocol" in settings:
+        settings["security.protocol"] = settings["security.protocol"].upper()
     if (prefix := properties.get("client.id.prefix")) is not None:
-        made.setdefault("client.id", prefix)
-    return made
+        settings.setdefault("client.id", prefix)
+    return settings
 
 
 def _time_outs(properties: Mapping[str, str], producer: bool, place: Place | None) -> dict[str, str]:
-    made: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if (text := properties.get("request.timeout.ms")) is not None:
-        made["request.timeout.ms" if producer else "socket.timeout.ms"] = text
+        settings["request.timeout.ms" if producer else "socket.timeout.ms"] = text
     if (text := properties.get("buffer.memory")) is not None:
-        made["queue.buffering.max.kbytes"] = str(max(1, _number(text, "buffer.memory", place) // 1024))
+        settings["queue.buffering.max.kbytes"] = str(max(1, _number(text, "buffer.memory", place) // 1024))
     if (text := properties.get("ssl.endpoint.identification.algorithm")) is not None:
-        made["ssl.endpoint.identification.algorithm"] = text or "none"
-    return made
+        settings["ssl.endpoint.identification.algorithm"] = text or "none"
+    return settings
 
 
 def _number(text: str, name: str, place: Place | None) -> int:
@@ -293,21 +293,21 @@ def _keys(properties: Mapping[str, str], producer: bool, place: Place | None) ->
     return {"ssl.keystore.location": path, "ssl.keystore.password": properties.get("ssl.keystore.password", "")}
 
 
-def _plain(given: Mapping[str, str]) -> dict[str, str]:
-    return {"sasl.username": given.get("username", ""), "sasl.password": given.get("password", "")}
+def _plain(jaas: Mapping[str, str]) -> dict[str, str]:
+    return {"sasl.username": jaas.get("username", ""), "sasl.password": jaas.get("password", "")}
 
 
-def _token(given: Mapping[str, str]) -> dict[str, str]:
+def _token(jaas: Mapping[str, str]) -> dict[str, str]:
     names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-    found = {f"sasl.oauthbearer.{names[k]}": text for k, text in given.items() if k in names}
-    return {"sasl.oauthbearer.method": "oidc", **found}
+    renamed = {f"sasl.oauthbearer.{names[k]}": text for k, text in jaas.items() if k in names}
+    return {"sasl.oauthbearer.method": "oidc", **renamed}
 
 
 _TICKET = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
 
 
-def _ticket(given: Mapping[str, str]) -> dict[str, str]:
-    return {f"sasl.kerberos.{_TICKET[k]}": text for k, text in given.items() if k in _TICKET}
+def _ticket(jaas: Mapping[str, str]) -> dict[str, str]:
+    return {f"sasl.kerberos.{_TICKET[k]}": text for k, text in jaas.items() if k in _TICKET}
 
 
 _MODULES: dict[str, Callable[[Mapping[str, str]], dict[str, str]]] = {
@@ -340,9 +340,9 @@ def _with_values(text: str, place: Place | None) -> str:
 
 
 def _given(text: str) -> Iterator[tuple[str, str]]:
-    for key, quoted, bare in _PATTERNS.findall(text):
-        yield key, _unescaped(quoted) if quoted else bare
+    for key, in_quotes, bare in _PATTERNS.findall(text):
+        yield key, _unescaped(in_quotes) if in_quotes else bare
 
 
-def _unescaped(quoted: str) -> str:
-    return re.sub(r"\\(.)", r"\1", quoted)
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

@@ -72,20 +72,20 @@ class Batch:
     told: Mapping[str, Sequence[Any]]
 
 
-def read_split(brokers: Brokers, split: KafkaSplit, wanted: Collection[str] = ()) -> Iterator[Batch]:
+def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[str] = ()) -> Iterator[Batch]:
     """The messages of a split, in order, in batches of bounded size.
 
     Args:
         brokers: of the table.
         split: to read.
-        wanted: what of messages besides values: keys of :attr:`Batch.told`.
+        metadata_keys: what of messages besides values: keys of :attr:`Batch.told`.
 
     Raises:
         RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
             RUN115, the partition ends before ``stop``.
     """
     if split.start < split.stop:
-        yield from _Reader(brokers, split, wanted).read()
+        yield from _Reader(brokers, split, metadata_keys).read()
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _uncollected() -> Iterator[None]:
 class _Reader:
     """Reads a split."""
 
-    def __init__(self, brokers: Brokers, split: KafkaSplit, wanted: Collection[str]) -> None:
+    def __init__(self, brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[str]) -> None:
         self.brokers = brokers
         self.client = shared_consumer(
             brokers,
@@ -116,7 +116,7 @@ class _Reader:
             queued_min_messages=_QUEUED,
         )
         self.topic, self.partition, self.at, self.stop = split.topic, split.partition, split.start, split.stop
-        self.wanted = wanted
+        self.wanted = metadata_keys
         self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
         self._empty()
 
@@ -130,11 +130,11 @@ class _Reader:
         """The messages that have come since the batches before."""
         import numpy as np
 
-        offsets, values, told = self.offsets, self.values, self.told
+        offsets, values, metadata = self.offsets, self.values, self.told
         self._empty()
         for start in range(0, len(values), _MOST):
             part = slice(start, start + _MOST)
-            some = {key: found[part] for key, found in told.items()}
+            some = {key: entries[part] for key, entries in metadata.items()}
             yield Batch(self.topic, self.partition, np.array(offsets[part], np.int64), values[part], some)
 
     def read(self) -> Iterator[Batch]:
@@ -142,15 +142,17 @@ class _Reader:
         self.client.assign(self.brokers, {(self.topic, self.partition): self.at})
         fetching = True
         try:
-            heard = time.monotonic()
+            last_message = time.monotonic()
             while self.at < self.stop:
                 before = self.at
                 with _uncollected():
                     self._take(consumer.consume(min(_ASKED, self.stop - self.at), _WAIT))
                 if self.at > before:
-                    heard = time.monotonic()
+                    last_message = time.monotonic()
                     self.client.complaints.forget()
-                elif self.client.complaints.final is not None or time.monotonic() - heard > self.brokers.time_out:
+                elif (
+                    self.client.complaints.final is not None or time.monotonic() - last_message > self.brokers.time_out
+                ):
                     raise self._silent()
                 if self.at < self.stop and (len(self.values) >= _HELD or self.size >= _MOST_BYTES):
                     yield from self._batches()
@@ -175,8 +177,8 @@ class _Reader:
         values = list(map(kind.value, got))
         self.size += sum(map(len, filter(None, values)))
         self.values += values
-        for key, found in self.told.items():
-            found += map(_TOLD[key], got)
+        for key, entries in self.told.items():
+            entries += map(_TOLD[key], got)
 
     def _chosen(self, got: list[Message]) -> Iterator[Message]:
         for message in got:
@@ -217,10 +219,10 @@ class _Reader:
         """The first offset of the partition, or its end."""
         from confluent_kafka import TopicPartition
 
-        asked = [TopicPartition(self.topic, self.partition, which)]
+        questions = [TopicPartition(self.topic, self.partition, which)]
 
         def ask(wait: float) -> int:
-            return int(self.client.consumer.offsets_for_times(asked, timeout=wait)[0].offset)
+            return int(self.client.consumer.offsets_for_times(questions, timeout=wait)[0].offset)
 
         return self.brokers.ask(ask, lambda: None, self.client.complaints, self.brokers.time_out, lambda: None)
 
@@ -228,9 +230,9 @@ class _Reader:
         """The error for brokers that send nothing. The caller raises it: a name for it in the frame that raises would
         make a cycle, which keeps the client alive."""
         complaints = self.client.complaints
-        known = None if complaints.last is None else self.brokers.error(complaints.last)
-        if known is not None and known.code == "RUN111":
-            return known
+        last_error = None if complaints.last is None else self.brokers.error(complaints.last)
+        if last_error is not None and last_error.code == "RUN111":
+            return last_error
         return RunError(
             "RUN110.reading",
             topic=self.topic,

@@ -94,17 +94,17 @@ class Rows:
         """Those of a table. Raises OptionError OPT140, and as :meth:`Format.message_decoder`."""
         assert table.format is not None
         layout = layout_of(table.options, table.fields, table.primary_key if upsert else ())
-        wanted = list(table.projection)
-        of_value = [i for i in wanted if i in layout.value]
-        of_key = [i for i in wanted if i in layout.key and (upsert or i not in layout.value)]
-        width = len(wanted)
+        columns_read = list(table.projection)
+        of_value = [i for i in columns_read if i in layout.value]
+        of_key = [i for i in columns_read if i in layout.key and (upsert or i not in layout.value)]
+        width = len(columns_read)
         of_format = [key for key in table.metadata if key.startswith("value.")]
         places = {key: width + i for i, key in enumerate(table.metadata)}
-        known = dict(table.connector.metadata)
+        own_metadata = dict(table.connector.metadata)
         own = {f"value.{key}": text for key, text in table.format.metadata}
         from stateplan.common.types import parse_type
 
-        declared = [parse_type((known | own)[key]) for key in table.metadata]
+        metadata_types = [parse_type((own_metadata | own)[key]) for key in table.metadata]
         name = table.connector.format_key(table.options)
         value = table.format.message_decoder(
             format_options(table.options, name),
@@ -114,17 +114,17 @@ class Rows:
         )
         key = None
         if table.key_format is not None:
-            fields, given = layout.key_fields(table.fields), format_options(table.options, "key.format")
-            key = table.key_format.message_decoder(given, fields, [layout.key.index(i) for i in of_key])
+            fields, key_options = layout.key_fields(table.fields), format_options(table.options, "key.format")
+            key = table.key_format.message_decoder(key_options, fields, [layout.key.index(i) for i in of_key])
         mode = table.format.source_mode(format_options(table.options, name))
         return Rows(
             table.name,
             value,
             key,
-            (*map(wanted.index, of_value), *(places[key] for key in of_format)),
-            tuple(map(wanted.index, of_key)),
-            (*(table.fields[i][1] for i in wanted), *declared),
-            tuple((places[k], k, declared[i]) for i, k in enumerate(table.metadata) if k in known),
+            (*map(columns_read.index, of_value), *(places[key] for key in of_format)),
+            tuple(map(columns_read.index, of_key)),
+            (*(table.fields[i][1] for i in columns_read), *metadata_types),
+            tuple((places[k], k, metadata_types[i]) for i, k in enumerate(table.metadata) if k in own_metadata),
             upsert,
             upsert or mode != INSERT_ONLY,
             Skip.of(table.options, name, table.format),
@@ -169,9 +169,9 @@ class Rows:
             live = live.with_columns(pl.Series(KIND, np.zeros(len(places), np.int8)) if kinds is None else kinds)
         live = _paired(live, _named(keys, self.keys, of, leave=self.values), of)
         if tombstones:
-            gone = _named(keys, self.keys, of).filter(pl.Series(~has_value[of]))
-            gone = gone.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
-            live = pl.concat([live, gone], how="diagonal").sort(_PLACE, maintain_order=True)
+            deletions = _named(keys, self.keys, of).filter(pl.Series(~has_value[of]))
+            deletions = deletions.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
+            live = pl.concat([live, deletions], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None
         return self._finished(live, live[_PLACE].to_numpy(), kinds, batch)
 
@@ -182,10 +182,10 @@ class Rows:
         """What a decoder gives; messages that it skips are noted with their places in Kafka."""
         if not is_collecting():
             return decoder.messages(data)
-        with collecting() as found:
-            made = decoder.messages(data)
-        pass_on(r.at(batch.topic, batch.partition, int(batch.offsets[(r.line or 1) - 1])) for r in found)
-        return made
+        with collecting() as rejects:
+            messages = decoder.messages(data)
+        pass_on(r.at(batch.topic, batch.partition, int(batch.offsets[(r.line or 1) - 1])) for r in rejects)
+        return messages
 
     def _finished(
         self,
@@ -197,8 +197,8 @@ class Rows:
         """``df`` with the metadata of the message of each row, and all columns in order."""
         import polars as pl
 
-        made = [self._told(i, key, declared, batch, places) for i, key, declared in self.metadata]
-        df = df.with_columns(made) if made else df
+        metadata_columns = [self._told(i, key, data_type, batch, places) for i, key, data_type in self.metadata]
+        df = df.with_columns(metadata_columns) if metadata_columns else df
         df = df.select(columns(len(self.types))) if self.types else pl.DataFrame(height=len(places))
         if kinds is not None:
             return df.with_columns(kinds.alias(KIND))
@@ -208,7 +208,7 @@ class Rows:
         self,
         place: int,
         key: str,
-        declared: LogicalType,
+        data_type: LogicalType,
         batch: Batch,
         rows: npt.NDArray[np.int64],
     ) -> pl.Series:
@@ -218,19 +218,19 @@ class Rows:
         values: Any
         if key in ("topic", "partition"):
             one = batch.topic if key == "topic" else batch.partition
-            return pl.Series([one], dtype=declared.polars()).new_from_index(0, len(rows)).alias(column(place))
+            return pl.Series([one], dtype=data_type.polars()).new_from_index(0, len(rows)).alias(column(place))
         if key == "offset":
             values = batch.offsets
         elif key == "timestamp":
             stamps = pl.Series(batch.told[key], dtype=pl.Int64)
-            return stamps.cast(declared.polars()).gather(rows).alias(column(place))
+            return stamps.cast(data_type.polars()).gather(rows).alias(column(place))
         elif key == "timestamp-type":
             values = [_TIME_TYPES[kind] for kind in batch.told[key]]
         elif key == "headers":
             values = [_headers(headers) for headers in batch.told[key]]
         else:
             values = batch.told[key]
-        return pl.Series(column(place), values, dtype=declared.polars()).gather(rows)
+        return pl.Series(column(place), values, dtype=data_type.polars()).gather(rows)
 
     def _bad(self, error: DataError, batch: Batch, skip: Skip | None) -> NoReturn:
         """Raises the error of a decoder with the place of the message in Kafka."""
@@ -256,8 +256,8 @@ def _named(
     """
     import polars as pl
 
-    wanted = [(i, place) for i, place in enumerate(places) if place not in leave]
-    return pl.DataFrame([pl.Series(_PLACE, of), *(df[column(i)].alias(column(place)) for i, place in wanted)])
+    pairs = [(i, place) for i, place in enumerate(places) if place not in leave]
+    return pl.DataFrame([pl.Series(_PLACE, of), *(df[column(i)].alias(column(place)) for i, place in pairs)])
 
 
 def _paired(df: pl.DataFrame, keys: pl.DataFrame, of: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -267,12 +267,12 @@ def _paired(df: pl.DataFrame, keys: pl.DataFrame, of: npt.NDArray[np.int64]) -> 
 
     if len(of) and (np.diff(of) > 0).all():  # one row of each key, which is nearly always so
         places = df[_PLACE].to_numpy()
-        found = np.minimum(np.searchsorted(of, places), len(of) - 1)
-        has = of[found] == places
+        positions = np.minimum(np.searchsorted(of, places), len(of) - 1)
+        has = of[positions] == places
         if has.all():
-            return df.hstack(keys.drop(_PLACE)[found]) if keys.width > 1 else df
+            return df.hstack(keys.drop(_PLACE)[positions]) if keys.width > 1 else df
         rows = df.filter(pl.Series(has))
-        return rows.hstack(keys.drop(_PLACE)[found[has]]) if keys.width > 1 else rows
+        return rows.hstack(keys.drop(_PLACE)[positions[has]]) if keys.width > 1 else rows
     return df.join(keys, on=_PLACE, how="inner", maintain_order="left_right")
 
 

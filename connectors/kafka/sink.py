@@ -153,11 +153,11 @@ class TransactionalSink(KafkaSink):
         import polars as pl
         import pyarrow as pa
 
-        made = self.rows.messages(frame).to_arrow(compat_level=pl.CompatLevel.oldest())
+        table = self.rows.messages(frame).to_arrow(compat_level=pl.CompatLevel.oldest())
         out = io.BytesIO()
         out.write(_HEAD.pack(_writer()))
-        with pa.ipc.new_stream(out, made.schema) as stream:
-            stream.write_table(made)
+        with pa.ipc.new_stream(out, table.schema) as stream:
+            stream.write_table(table)
         return out.getvalue()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:

@@ -80,7 +80,7 @@ class KafkaSource(OffsetSource[KafkaSplit]):
     def planner(self) -> Planner:
         """Plans in this process."""
         if self._planner is None:
-            aligned = self.alignment is not None and self.alignment.folder is not None
+            is_aligned = self.alignment is not None and self.alignment.folder is not None
             self._planner = Planner(
                 self.brokers,
                 self.topics,
@@ -90,7 +90,7 @@ class KafkaSource(OffsetSource[KafkaSplit]):
                 self.discovery / 1000,
                 self.limits,
                 self.idle_timeout / 1000,
-                Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and aligned else None,
+                Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and is_aligned else None,
             )
         return self._planner
 
@@ -104,9 +104,9 @@ class KafkaSource(OffsetSource[KafkaSplit]):
             self._end_clients()  # another process plans
 
     def for_planning(self) -> KafkaSource:
-        made = copy(self)
-        made.rows = None
-        return made
+        source = copy(self)
+        source.rows = None
+        return source
 
     def initial_offset(self) -> Offset:
         with self._refusable():

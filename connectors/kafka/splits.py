@@ -23,10 +23,10 @@ class KafkaSplit(Split):
     stop: int
 
 
-def merged(assigned: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
+def merged(assigned_splits: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
     """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
     out: list[AssignedSplit[KafkaSplit]] = []
-    for at in assigned:
+    for at in assigned_splits:
         last = out[-1].split if out else None
         if last is not None and last.part == at.split.part and last.stop == at.split.start:
             out[-1] = replace(out[-1], split=replace(last, stop=at.split.stop))

@@ -74,16 +74,16 @@ def check_bounds(options: Mapping[str, str], begins: bool, place: Place | None) 
     """
     for prefix in _prefixes(begins):
         mode = mode_of(options, prefix)
-        needed = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
-        if needed is None:
+        needed_option = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
+        if needed_option is None:
             continue
-        key = f"{prefix}.{needed}"
+        key = f"{prefix}.{needed_option}"
         if key not in options:
-            expectation = _EXPECTED[needed]
+            expectation = _EXPECTED[needed_option]
             raise OptionError(
                 "OPT134", mode=f"{prefix}.mode", value=mode, key=key, expectation=expectation, place=place
             )
-        if needed == "specific-offsets":
+        if needed_option == "specific-offsets":
             if len(topics_of(options)) != 1:
                 raise OptionError("OPT134.topics", mode=f"{prefix}.mode", place=place)
             specific_offsets(options, key, place)
@@ -122,15 +122,15 @@ def mode_of(options: Mapping[str, str], prefix: str) -> str:
 def specific_offsets(options: Mapping[str, str], key: str, place: Place | None = None) -> dict[int, int]:
     """Partition to offset, of an option of the form ``partition:0,offset:42;partition:1,offset:300``. Raises
     OptionError OPT134."""
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for pair in options[key].rstrip(";").split(";"):
         match = _PAIR.fullmatch(pair)
         if match is None or int(match[2]) > _LARGEST:
             raise OptionError("OPT134.form", text=options[key], key=key, place=place)
         if match[2].startswith("-"):
             raise OptionError("OPT134.negative", partition=match[1], offset=match[2], key=key, place=place)
-        found[int(match[1])] = int(match[2])
-    return found
+        offsets[int(match[1])] = int(match[2])
+    return offsets
 
 
 @dataclass(frozen=True)
@@ -242,19 +242,19 @@ def layout_of(
     """
     names = [name for name, _ in fields]
     prefix = options.get("key.fields-prefix", "")
-    wanted = list(primary_key) or list(list_of(options, "key.fields"))
+    key_names = list(primary_key) or list(list_of(options, "key.fields"))
     if "key.format" not in options:
         if "key.fields" in options:
             raise OptionError("OPT140", key="key.fields", what="the format of the key", place=place)
-        wanted = []
-    elif not wanted:
+        key_names = []
+    elif not key_names:
         raise OptionError("OPT140", key="key.format", what="the columns of the key", place=place)
-    for name in wanted:
+    for name in key_names:
         if name not in names:
             raise OptionError("OPT140.unknown", name=name, names=names, place=place, hint=nearest(name, names))
         if not name.startswith(prefix):
             raise OptionError("OPT140.prefix", name=name, prefix=prefix, place=place)
-    key = tuple(map(names.index, wanted))
+    key = tuple(map(names.index, key_names))
     everything = options.get("value.fields-include", "ALL").upper() == "ALL"
     if everything and prefix:
         raise OptionError("OPT140", key="key.fields-prefix", what="values without the columns of the key", place=place)

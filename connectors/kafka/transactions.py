@@ -91,10 +91,12 @@ class Transactions:
         """
         if self._outbox is not None or self._coming is not None:
             return
-        given = self.brokers.settings(producer=True)
-        fixed: dict[str, Any] = {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in given else {}
-        fixed |= {"transactional.id": self.name, "enable.idempotence": True}
-        outbox = Outbox.of(self.brokers, fixed, lambda: self.stopped)
+        settings = self.brokers.settings(producer=True)
+        own_settings: dict[str, Any] = (
+            {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in settings else {}
+        )
+        own_settings |= {"transactional.id": self.name, "enable.idempotence": True}
+        outbox = Outbox.of(self.brokers, own_settings, lambda: self.stopped)
         try:
             for topic in self.topics:
                 outbox.partitions(topic)
@@ -148,19 +150,19 @@ class Transactions:
         try:
             self._group = consumer.consumer_group_metadata()
             names = self.topics or [t for t in outbox.topics() if re.fullmatch(self.pattern or "", t)]
-            asked = [TopicPartition(name, 0) for name in names]
+            questions = [TopicPartition(name, 0) for name in names]
             wait = self.brokers.time_out
-            if not asked:
+            if not questions:
                 return None
-            found = brokers.ask(
-                lambda s: consumer.committed(asked, timeout=s), lambda: consumer.poll(0), complaints, wait
+            answers = brokers.ask(
+                lambda s: consumer.committed(questions, timeout=s), lambda: consumer.poll(0), complaints, wait
             )
         finally:
             consumer.close()
-        for answer in found:
+        for answer in answers:
             if answer.error is not None:
                 raise self.brokers.error(answer.error, complaints, topic=answer.topic)
-        last = max(found, key=lambda answer: int(answer.offset))
+        last = max(answers, key=lambda answer: int(answer.offset))
         return Mark(last.offset - 1, last.metadata or "") if last.offset > 0 else None
 
     def is_done(self, ledger: Ledger, epoch: int) -> bool:
@@ -170,17 +172,19 @@ class Transactions:
             StateplanError: as :meth:`ready`; RUN002, the brokers have other micro-batches than the checkpoint.
         """
         self.ready()
-        found, expected = self._found, ledger.expected(self.name)
+        last_mark, expected_epoch = self._found, ledger.expected(self.name)
         if not ledger.input:  # nobody knows what the micro-batch reads: it is told by its number alone
-            return found is not None and epoch <= found.epoch
+            return last_mark is not None and epoch <= last_mark.epoch
 
         def refuse(how: EpochOrder) -> StateplanError | None:
             # Brokers forget the offsets of a group that has been idle for long.
             return (
-                None if how is EpochOrder.LOST else refusal(how, f"table {self.brokers.table}", found, epoch, expected)
+                None
+                if how is EpochOrder.LOST
+                else refusal(how, f"table {self.brokers.table}", last_mark, epoch, expected_epoch)
             )
 
-        return ledger.is_done(epoch, found, self.name, refuse, self._others)
+        return ledger.is_done(epoch, last_mark, self.name, refuse, self._others)
 
     def _others(self) -> str | None:
         """What is told where the brokers know a group of the same statement with another checkpoint. They name the
@@ -191,10 +195,10 @@ class Transactions:
         complaints, wait = Complaints(), self.brokers.time_out
         admin = AdminClient({**self.brokers.settings(producer=False), "error_cb": complaints})
         try:
-            found = admin.list_consumer_groups(request_timeout=wait).result().valid
+            groups = admin.list_consumer_groups(request_timeout=wait).result().valid
         except KafkaException:
             return None
-        if not any(is_of_other_checkpoint(group.group_id, self.name) for group in found):
+        if not any(is_of_other_checkpoint(group.group_id, self.name) for group in groups):
             return None
         return written_before(f"table {self.brokers.table}", self.keyed)
 
@@ -219,10 +223,10 @@ class Transactions:
                 self._transaction(outbox, parts(), ledger.hand(epoch))
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                found = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
+                abort_error = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
                 failure = self._coded(outbox, cause)
-                if found is not None and found.fatal():  # such as that another producer has taken over
-                    failure = self._coded(outbox, found)
+                if abort_error is not None and abort_error.fatal():  # such as that another producer has taken over
+                    failure = self._coded(outbox, abort_error)
                 if failure.code != "RUN134" or attempt == _ATTEMPTS or self.stopped:
                     raise failure from None
             except BaseException as error:
@@ -240,14 +244,14 @@ class Transactions:
         outbox.failed.clear()
         outbox.client.begin_transaction()
         self._begun = time.monotonic()
-        sent, marked = 0, self.topic or ""
+        row_count, marked_topic = 0, self.topic or ""
         for writer, messages in parts:
-            outbox.send(messages, self.topic, self.partitioner, writer, sent)
-            sent += messages.height
-            marked = marked or (messages[TOPIC][0] if messages.height else "")
+            outbox.send(messages, self.topic, self.partitioner, writer, row_count)
+            row_count += messages.height
+            marked_topic = marked_topic or (messages[TOPIC][0] if messages.height else "")
         outbox.flush()
-        if marked:
-            mark = [TopicPartition(marked, 0, hand.epoch + 1, hand.input)]
+        if marked_topic:
+            mark = [TopicPartition(marked_topic, 0, hand.epoch + 1, hand.input)]
             self._call(outbox, lambda s: outbox.client.send_offsets_to_transaction(mark, self._group, s))
         self._call(outbox, outbox.client.commit_transaction)
 
@@ -275,23 +279,23 @@ class Transactions:
         table, servers = self.brokers.table, self.brokers.servers
         reason = self.brokers.cleaned(cause.str())
         if outbox.failed and not cause.fatal():
-            undelivered = outbox.undelivered()
-            if isinstance(undelivered, StateplanError):
-                return undelivered
+            delivery_error = outbox.undelivered()
+            if isinstance(delivery_error, StateplanError):
+                return delivery_error
         if name in LATE and cause.txn_requires_abort():
             return outbox.late(self.topic or "")
         if name in _FENCED:
-            taken = time.monotonic() - self._begun
-            if taken >= limit:
-                return RunError("RUN132", seconds=taken, limit=limit, table=table)
+            elapsed = time.monotonic() - self._begun
+            if elapsed >= limit:
+                return RunError("RUN132", seconds=elapsed, limit=limit, table=table)
             return RunError("RUN131", id=self.name, table=table)
         if name == "INVALID_TRANSACTION_TIMEOUT":
             return RunError("RUN133", limit=int(1000 * limit), reason=reason, table=table)
         if name in _NO_TRANSACTIONS:
             return RunError("RUN133.unknown", reason=reason, table=table, servers=servers)
-        known = self.brokers.error(cause, outbox.complaints, self.brokers.time_out, self.topic or "")
-        if known.code != "RUN118":
-            return known
+        coded_error = self.brokers.error(cause, outbox.complaints, self.brokers.time_out, self.topic or "")
+        if coded_error.code != "RUN118":
+            return coded_error
         return RunError("RUN134", reason=reason, table=table, servers=servers)
 
     def _abort(self, outbox: Outbox, keep: bool) -> KafkaError | None:
@@ -308,16 +312,16 @@ class Transactions:
         """
         from confluent_kafka import KafkaException
 
-        found: KafkaError | None = None
+        abort_error: KafkaError | None = None
         if keep:
             try:
                 outbox.served(lambda: outbox.client.abort_transaction(_ABORT))
                 outbox.poll()
                 return None
             except KafkaException as error:
-                found = error.args[0]
+                abort_error = error.args[0]
         self.close()
-        return found
+        return abort_error
 
     def close(self) -> None:
         """Gives the producer up."""

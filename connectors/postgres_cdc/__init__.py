@@ -216,9 +216,9 @@ class PostgresCdc(Connector):
         mode = options.get("scan.startup.mode", "initial")
         if self.value(options, "debezium.snapshot.mode") == "never" and mode not in ("initial", "committed-offset"):
             raise OptionError("OPT157", mode=mode, place=place)
-        for name, declared in fields:
-            if not _is_readable(declared):
-                raise CatalogError("CAT102", column=name, type=declared, owner="a postgres-cdc table", place=place)
+        for name, data_type in fields:
+            if not _is_readable(data_type):
+                raise CatalogError("CAT102", column=name, type=data_type, owner="a postgres-cdc table", place=place)
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
         if "hostname" in options:
@@ -289,7 +289,7 @@ class PostgresCdc(Connector):
         )
 
 
-def _is_readable(declared: LogicalType) -> bool:
+def _is_readable(data_type: LogicalType) -> bool:
     """Whether PostgreSQL has values of a type: a scalar, or an array of them."""
-    element = declared.children[0] if declared.root == "ARRAY" else declared
+    element = data_type.children[0] if data_type.root == "ARRAY" else data_type
     return element.root in _SCALARS

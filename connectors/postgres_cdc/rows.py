@@ -94,14 +94,14 @@ class Reading:
         """
         messages = Messages(array)
         self._check_truncates(messages)
-        found = [
-            self._changed(changed, change_times(messages, changed.at))
-            for changed in changes(messages)
-            if not self.tables or changed.relation.oid in self.tables
+        frames = [
+            self._changed(change, change_times(messages, change.at))
+            for change in changes(messages)
+            if not self.tables or change.relation.oid in self.tables
         ]
-        if not found:
+        if not frames:
             return self._empty()
-        return pl.concat(found).sort(_ORDER).drop(_ORDER)
+        return pl.concat(frames).sort(_ORDER).drop(_ORDER)
 
     def _check_truncates(self, messages: Messages) -> None:
         at = messages.where(TRUNCATE)
@@ -113,78 +113,80 @@ class Reading:
                 if not self.tables or oid in self.tables:
                     raise DataError("DATA445", table=_path(names[oid]) if oid in names else oid)
 
-    def _changed(self, changed: Changed, times: Integers) -> pl.DataFrame:
-        relation, kinds = changed.relation, changed.kinds
-        places = {name: self._place(relation, name, declared) for name, declared in self.fields}
-        self._check_old(changed)
-        new, moved = changed.new, np.zeros(len(kinds), bool)
-        updated = np.flatnonzero(kinds[changed.old_of] == UPDATE)
-        if len(updated):
-            at = changed.old_of[updated]
-            rows, old = np.searchsorted(changed.new_of, at), changed.old.take(updated)
-            whole = changed.whole[updated]
+    def _changed(self, change: Changed, times: Integers) -> pl.DataFrame:
+        relation, kinds = change.relation, change.kinds
+        places = {name: self._place(relation, name, data_type) for name, data_type in self.fields}
+        self._check_old(change)
+        new, has_new_key = change.new, np.zeros(len(kinds), bool)
+        updates = np.flatnonzero(kinds[change.old_of] == UPDATE)
+        if len(updates):
+            at = change.old_of[updates]
+            rows, old = np.searchsorted(change.new_of, at), change.old.take(updates)
+            whole = change.whole[updates]
             keys = [_find(relation, name) for name in self.key]
             for place in {*places.values(), *(k for k in keys if k is not None)}:
                 new.fill(place, old.take(whole), rows[whole])
-            moved[at] = self._moved(relation, new.take(rows), old)
+            has_new_key[at] = self._moved(relation, new.take(rows), old)
         for name, place in places.items():
             if bool(new.left_out(place).any()):
                 raise DataError("DATA442", table=_path(relation), column=name, sql=_sql(relation))
-        of = changed.old_of
-        shown = (kinds[of] == DELETE) | moved[of] | self.retract
-        gone = np.where((kinds[of] == DELETE) | moved[of], RowKind.DELETE, RowKind.UPDATE_BEFORE)[shown]
-        there = np.where((kinds == INSERT) | moved, RowKind.INSERT, RowKind.UPDATE_AFTER)[changed.new_of]
-        sides = ((changed.old.take(shown), of[shown], gone, 0), (new, changed.new_of, there, 1))
+        of = change.old_of
+        has_old_row = (kinds[of] == DELETE) | has_new_key[of] | self.retract
+        old_kinds = np.where((kinds[of] == DELETE) | has_new_key[of], RowKind.DELETE, RowKind.UPDATE_BEFORE)[
+            has_old_row
+        ]
+        there = np.where((kinds == INSERT) | has_new_key, RowKind.INSERT, RowKind.UPDATE_AFTER)[change.new_of]
+        sides = ((change.old.take(has_old_row), of[has_old_row], old_kinds, 0), (new, change.new_of, there, 1))
         frames = []
         for side, at, row_kinds, second in sides:
             columns = [
-                values(side.text(places[name]), declared, name, _path(relation)).alias(f"c{i}")
-                for i, (name, declared) in enumerate(self.fields)
+                values(side.text(places[name]), data_type, name, _path(relation)).alias(f"c{i}")
+                for i, (name, data_type) in enumerate(self.fields)
             ]
             columns += self._about(relation.schema, relation.name, times[at] // 1000, row_kinds)
             columns.append(pl.Series(KIND, row_kinds.astype(np.int8)))
-            columns.append(pl.Series(_ORDER, changed.at[at] * 2 + second))
+            columns.append(pl.Series(_ORDER, change.at[at] * 2 + second))
             frames.append(pl.DataFrame(columns))
         return pl.concat(frames)
 
-    def _check_old(self, changed: Changed) -> None:
+    def _check_old(self, change: Changed) -> None:
         """Raises DataError DATA441 where old rows do not have what changes need."""
-        relation = changed.relation
+        relation = change.relation
         path, sql = _path(relation), _sql(relation)
-        touched = changed.kinds != INSERT
+        needs_key = change.kinds != INSERT
         if self.retract:
-            touched[changed.old_of[changed.whole]] = False
+            needs_key[change.old_of[change.whole]] = False
         elif relation.full:
             return
-        if not touched.any():
+        if not needs_key.any():
             return
-        what = "a deletion" if changed.kinds[touched][0] == DELETE else "an update"
+        what = "a deletion" if change.kinds[needs_key][0] == DELETE else "an update"
         if self.retract:
             raise DataError("DATA441", what=what, table=path, sql=sql)
-        known = [column.name for column in relation.columns if column.key]
+        key_columns = [column.name for column in relation.columns if column.key]
         for name in self.key:
             place = _find(relation, name)
             if place is None or not relation.columns[place].key:
-                raise DataError("DATA441.key", what=what, column=name, columns=known, table=path, sql=sql)
+                raise DataError("DATA441.key", what=what, column=name, columns=key_columns, table=path, sql=sql)
 
     def _moved(self, relation: Relation, new: Values, old: Values) -> Flags:
         """Whether an update gives a row another key: to whoever keeps rows by their keys, it is another row."""
-        moved = np.zeros(len(old.kinds[0]), bool)
+        differs = np.zeros(len(old.kinds[0]), bool)
         for name in self.key:
             place = _find(relation, name)
             if place is None:
                 raise _missing(relation, name, dict(self.fields).get(name))
-            moved |= new.text(place).ne_missing(old.text(place)).to_numpy()
-        return moved
+            differs |= new.text(place).ne_missing(old.text(place)).to_numpy()
+        return differs
 
-    def _place(self, relation: Relation, name: str, declared: Any) -> int:
+    def _place(self, relation: Relation, name: str, data_type: Any) -> int:
         place = _find(relation, name)
         if place is None:
-            raise _missing(relation, name, declared)
+            raise _missing(relation, name, data_type)
         oid = relation.columns[place].type
         actual = TYPES.get(oid) or self.types.get(oid) or f"of the type with the OID {oid}"
-        if not fits(actual, declared):
-            raise DataError("DATA444.type", table=_path(relation), column=name, actual=actual, declared=declared)
+        if not fits(actual, data_type):
+            raise DataError("DATA444.type", table=_path(relation), column=name, actual=actual, declared=data_type)
         return place
 
     def _about(self, schema: str, table: str, millis: Integers, kinds: Any) -> list[pl.Series]:
@@ -193,7 +195,7 @@ class Reading:
         same = {"table_name": table, "schema_name": schema}
         if "database_name" in self.metadata:
             same["database_name"] = resolved(self.database, "database-name")
-        found = []
+        columns = []
         for i, key in enumerate(self.metadata, len(self.fields)):
             if key == "op_ts":
                 series = pl.Series(millis, dtype=pl.Int64()).cast(pl.Datetime("ms", "UTC"))
@@ -201,11 +203,11 @@ class Reading:
                 series = pl.Series(_KINDS[kinds], dtype=pl.String())
             else:
                 series = pl.Series([same[key]], dtype=pl.String()).new_from_index(0, height)
-            found.append(series.alias(f"c{i}"))
-        return found
+            columns.append(series.alias(f"c{i}"))
+        return columns
 
     def _empty(self) -> pl.DataFrame:
-        columns = [pl.Series(f"c{i}", [], declared.polars()) for i, (_, declared) in enumerate(self.fields)]
+        columns = [pl.Series(f"c{i}", [], data_type.polars()) for i, (_, data_type) in enumerate(self.fields)]
         none = np.empty(0, np.int64)
         return pl.DataFrame([*columns, *self._about("", "", none, none), pl.Series(KIND, [], pl.Int8())])
 
@@ -224,12 +226,12 @@ class Reading:
         """
         path = f"{schema}.{name}"
         columns = []
-        for i, (column, declared) in enumerate(self.fields):
+        for i, (column, data_type) in enumerate(self.fields):
             if column not in table.column_names:
-                raise DataError("DATA444", table=path, column=column, declared=declared)
+                raise DataError("DATA444", table=path, column=column, declared=data_type)
             text = pl.from_arrow(table[column].combine_chunks())
             assert isinstance(text, pl.Series)
-            columns.append(values(text, declared, column, path).alias(f"c{i}"))
+            columns.append(values(text, data_type, column, path).alias(f"c{i}"))
         kinds = np.zeros(table.num_rows, np.int64)
         columns += self._about(schema, name, np.zeros(table.num_rows, np.int64), kinds)
         columns.append(pl.Series(KIND, kinds.astype(np.int8)))
@@ -238,9 +240,9 @@ class Reading:
 
 def find_column(names: list[str], name: str) -> int | None:
     """The position of a column: of that name, else of the name that SQL takes it for without quotes."""
-    for wanted in (name, name.lower()):
-        if wanted in names:
-            return names.index(wanted)
+    for spelling in (name, name.lower()):
+        if spelling in names:
+            return names.index(spelling)
     return None
 
 
@@ -248,8 +250,8 @@ def _find(relation: Relation, name: str) -> int | None:
     return find_column([column.name for column in relation.columns], name)
 
 
-def _missing(relation: Relation, name: str, declared: Any) -> DataError:
-    return DataError("DATA444", table=_path(relation), column=name, declared=declared or "the primary key")
+def _missing(relation: Relation, name: str, data_type: Any) -> DataError:
+    return DataError("DATA444", table=_path(relation), column=name, declared=data_type or "the primary key")
 
 
 def _path(relation: Relation) -> str:

@@ -203,11 +203,11 @@ class Slot:
     # ---- connection --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def connection(self, locked: bool = True) -> Iterator[Any]:
+    def connection(self, with_lock: bool = True) -> Iterator[Any]:
         """The connection. After an error it is made anew.
 
         Args:
-            locked: whether no other job may have the slot.
+            with_lock: whether no other job may have the slot.
 
         Raises:
             RunError: RUN157, another job has it.
@@ -216,7 +216,7 @@ class Slot:
             with self.server.coded("is asked for changes"):
                 if self._opened is None:
                     self._opened = self.server.connect(autocommit=True)
-                if locked:
+                if with_lock:
                     self._lock()
                 yield self._opened
         except BaseException:
@@ -232,16 +232,16 @@ class Slot:
             return bool(rows(self._opened, f"SELECT pg_try_advisory_lock({_LOCK}, {key})")[0][0])
 
         def error() -> RunError:
-            held = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = {_LOCK} AND objid = {key}"
-            pids = [str(row[0]) for row in rows(self._opened, f"{held} AND granted")]
+            locks = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = {_LOCK} AND objid = {key}"
+            pids = [str(row[0]) for row in rows(self._opened, f"{locks} AND granted")]
             return self._in_use(", ".join(pids) or "?")
 
         self._wait(taken, error)
         self._locked = True
 
-    def _wait(self, done: Callable[[], bool], error: Callable[[], RunError]) -> None:
+    def _wait(self, is_done: Callable[[], bool], error: Callable[[], RunError]) -> None:
         until = time.monotonic() + self.origin.seconds
-        while not done():
+        while not is_done():
             if time.monotonic() > until:
                 raise error()
             time.sleep(_PAUSE)
@@ -256,11 +256,11 @@ class Slot:
             try:
                 return call()
             except _failures() as error:
-                found = Diagnosis.of(error)
-                if found.state != "55006" and "is active for PID" not in found.message:
+                diagnosis = Diagnosis.of(error)
+                if diagnosis.state != "55006" and "is active for PID" not in diagnosis.message:
                     raise
                 if time.monotonic() > until:
-                    pid = re.search(r"PID (\d+)", found.message)
+                    pid = re.search(r"PID (\d+)", diagnosis.message)
                     raise self._in_use(pid[1] if pid else "?") from None
                 time.sleep(_PAUSE)
 
@@ -273,11 +273,11 @@ class Slot:
             RunError: RUN143, there is none; RUN144 or RUN145, a column is missing or of another type; RUN159, its
                 changes are not in the log.
         """
-        with self.connection(locked=False) as connection:
+        with self.connection(with_lock=False) as connection:
             there = rows(connection, _TABLES)
             matching = [row for row in there if self.origin.names(row[1], row[2])]
             oids = {row[0] for row in matching}
-            found = []
+            tables = []
             for oid, in_schema, name, kind, persistence, root in matching:
                 if root in oids and root != oid:
                     continue
@@ -285,46 +285,48 @@ class Slot:
                     where = self.server.summary
                     raise RunError("RUN159", table=f"{in_schema}.{name}", server=where, problem="is UNLOGGED")
                 info = find_table(connection, self.server, f"{quoted(in_schema)}.{quoted(name)}")
-                found.append(Captured(oid, in_schema, name, kind == "p", self._columns(info)))
-        if not found:
-            wanted = f"{self.origin.schema}.{self.origin.table}"
+                tables.append(Captured(oid, in_schema, name, kind == "p", self._columns(info)))
+        if not tables:
+            table_name = f"{self.origin.schema}.{self.origin.table}"
             names = [f"{row[1]}.{row[2]}" for row in there]
-            raise RunError("RUN143", server=self.server.summary, name=f"'{wanted}'", hint=nearest(wanted, names))
-        return found
+            raise RunError(
+                "RUN143", server=self.server.summary, name=f"'{table_name}'", hint=nearest(table_name, names)
+            )
+        return tables
 
     def _columns(self, table: TableInfo) -> tuple[tuple[str, str], ...]:
-        names, found = [column.name for column in table.columns], []
+        names, columns = [column.name for column in table.columns], []
         server = self.server.summary
-        for name, declared in self.origin.fields:
+        for name, data_type in self.origin.fields:
             place = find_column(names, name)
             if place is None:
                 near = nearest(name, names)
                 raise RunError("RUN144", name=table.path, column=name, columns=names[:20], server=server, hint=near)
             column = table.columns[place]
-            if not fits(column.type, declared):
+            if not fits(column.type, data_type):
                 raise RunError(
                     "RUN145",
                     column=name,
                     name=table.path,
                     actual=column.declared,
-                    declared=declared,
+                    declared=data_type,
                     server=server,
                     fitting=fitting(column),
                 )
-            found.append((column.name, column.type))
-        return tuple(found)
+            columns.append((column.name, column.type))
+        return tuple(columns)
 
     def types(self, oids: list[int]) -> dict[str, str]:
         """The types of columns of tables that users have created: OID to internal name, of a domain its base's."""
-        with self.connection(locked=False) as connection:
-            found = rows(connection, _TYPES.format(oids=", ".join(map(str, oids))))
-        return {str(oid): name for oid, name in found}
+        with self.connection(with_lock=False) as connection:
+            type_rows = rows(connection, _TYPES.format(oids=", ".join(map(str, oids))))
+        return {str(oid): name for oid, name in type_rows}
 
     # ---- publication and slot ----------------------------------------------------------------------------------
 
     def check_possible(self) -> None:
         """Raises RunError RUN156 where the server cannot decode its log."""
-        with self.connection(locked=False) as connection:
+        with self.connection(with_lock=False) as connection:
             level, standby = rows(connection, "SELECT current_setting('wal_level'), pg_is_in_recovery()")[0]
         if standby:
             raise RunError(
@@ -352,9 +354,9 @@ class Slot:
         """Raises RunError RUN159 where the server would refuse updates and deletions of a table that is published."""
         which = f"c.oid IN ({', '.join(str(table.oid) for table in tables)})"
         which = "TRUE" if self.origin.create == "all_tables" else which
-        found = rows(connection, _NO_IDENTITY.format(which=which))
-        if found:
-            raise RunError("RUN159.no_identity", table=found[0][0], server=self.server.summary)
+        tables_without = rows(connection, _NO_IDENTITY.format(which=which))
+        if tables_without:
+            raise RunError("RUN159.no_identity", table=tables_without[0][0], server=self.server.summary)
 
     def _creation(self, tables: list[Captured], version: int) -> str:
         every = self.origin.create == "all_tables"
@@ -365,12 +367,12 @@ class Slot:
         options = f" WITH ({', '.join(settings)})" if settings else ""
         return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
 
-    def check_published(self, tables: Mapping[int, str], begun: bool = False) -> Published:
+    def check_published(self, tables: Mapping[int, str], has_begun: bool = False) -> Published:
         """The publication.
 
         Args:
             tables: OID to name.
-            begun: whether the job has read the publication before.
+            has_begun: whether the job has read the publication before.
 
         Raises:
             RunError: changes would be missing: RUN159, a table is gone or has another name; RUN160, the publication
@@ -379,21 +381,23 @@ class Slot:
         oid, marks = 0, {}
         with self.connection() as connection:
             query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
-            found = {row[0]: row[1:] for row in rows(connection, query)}
+            publications = {row[0]: row[1:] for row in rows(connection, query)}
         publication, server, name = self.origin.publication, self.server.summary, quoted(self.origin.publication)
         unfit = functools.partial(RunError, "RUN160.unfit", publication=publication, server=server, name=name)
         for number, path in tables.items():
-            if number not in found:
+            if number not in publications:
                 raise RunError("RUN159", table=path, server=server, problem="was dropped, and maybe created again")
-            schema, table, oid, changes, truncates, included, condition, columns, mark, partial = found[number]
+            schema, table, oid, changes, truncates, has_columns, condition, columns, mark, partial = publications[
+                number
+            ]
             if not self.origin.names(schema, table):
                 raise RunError("RUN159.renamed", table=path, now=f"{schema}.{table}", server=server)
             marks[str(number)] = mark
             sql = f"{quoted(schema)}.{quoted(table)}"
             if oid is None:
-                code = "RUN160.dropped" if begun else "RUN160"
+                code = "RUN160.dropped" if has_begun else "RUN160"
                 raise RunError(code, publication=publication, table=path, server=server, name=name, sql=sql)
-            if not included:
+            if not has_columns:
                 raise unfit(problem="does not have the table", table=path, sql=sql)
             if not (changes and truncates):
                 raise unfit(problem="leaves out some kinds of changes")
@@ -405,10 +409,10 @@ class Slot:
                 raise unfit(problem=f"does not have the column '{column}' of the table '{path}'")
         return Published(oid, marks)
 
-    def _lacking(self, published: str, sql: str) -> str | None:
+    def _lacking(self, columns_json: str, sql: str) -> str | None:
         """The first declared column that a publication does not have. Raises RunError RUN144 where the table has it
         neither."""
-        names = json.loads(published)
+        names = json.loads(columns_json)
         lacking = next((name for name, _ in self.origin.fields if find_column(names, name) is None), None)
         if lacking is not None:
             with self.connection() as connection:
@@ -422,17 +426,17 @@ class Slot:
             RunError: RUN155, the slot is of another database or plug-in, or the server has removed what it kept.
         """
         with self.connection() as connection:
-            found = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
-        flushed, plugin, database, status, confirmed, there, here, cluster = found
+            slot_row = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
+        flushed_lsn, plugin, database, status, confirmed_lsn, there, here, cluster = slot_row
         slot, server = self.origin.slot, self.server.summary
         if not there:
-            return Position(flushed, None, cluster)
+            return Position(flushed_lsn, None, cluster)
         if plugin != "pgoutput" or not here:
             other = database or "no database"
             raise RunError("RUN155.other_plugin", plugin=plugin, database=other, slot=slot, server=server)
-        if status == "lost" or confirmed is None:
+        if status == "lost" or confirmed_lsn is None:
             raise RunError("RUN155.lost", slot=slot, server=server)
-        return Position(flushed, confirmed, cluster)
+        return Position(flushed_lsn, confirmed_lsn, cluster)
 
     def make(self) -> None:
         """Makes the slot. Waits until transactions that are open have ended.
@@ -448,14 +452,14 @@ class Slot:
             try:
                 rows(connection, f"SELECT pg_create_logical_replication_slot({name}, 'pgoutput')::text")
             except Error as error:
-                found = Diagnosis.of(error)
-                reason = self.server.hidden(found.message)
-                if found.state == "57014":
+                diagnosis = Diagnosis.of(error)
+                reason = self.server.hidden(diagnosis.message)
+                if diagnosis.state == "57014":
                     raise self._still_open(connection) from None
-                if found.state == "42501":
+                if diagnosis.state == "42501":
                     user = self.server.user or "the default user"
                     raise RunError("RUN156.role", server=self.server.summary, user=user, reason=reason) from None
-                if found.state == "53400":
+                if diagnosis.state == "53400":
                     raise RunError("RUN156.slots", server=self.server.summary, reason=reason) from None
                 raise
             execute(connection, "RESET statement_timeout")
@@ -463,20 +467,24 @@ class Slot:
     def settle(self) -> None:
         """Lets the slot begin after all transactions that had begun when the publication was made: what they had done
         before is not in it. Raises RunError RUN158, transactions stay open."""
-        flushed = self.position().flushed
+        flushed_lsn = self.position().flushed
         with self.connection() as connection:
             (below,) = rows(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0]
             oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
             self._wait(lambda: rows(connection, oldest)[0][0] >= below, lambda: self._still_open(connection))
-        self.advance(flushed)
+        self.advance(flushed_lsn)
 
     def _still_open(self, connection: Any) -> RunError:
         open_since = (
             "SELECT pid, EXTRACT(epoch FROM now() - xact_start)::bigint FROM pg_stat_activity "
             "WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1"
         )
-        found = rows(connection, open_since)
-        since = f"process {found[0][0]}, for {found[0][1]} s" if found else "prepared, or of a user that is hidden"
+        transactions = rows(connection, open_since)
+        since = (
+            f"process {transactions[0][0]}, for {transactions[0][1]} s"
+            if transactions
+            else "prepared, or of a user that is hidden"
+        )
         return RunError("RUN158", server=self.server.summary, seconds=f"{self.origin.seconds:g}", since=since)
 
     def drop(self) -> None:

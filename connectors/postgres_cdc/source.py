@@ -212,7 +212,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 cursor.execute("SET LOCAL row_security = off")
-            seen, until = rows(
+            snapshot, until = rows(
                 connection,
                 "SELECT pg_current_snapshot()::text, (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
                 "ELSE pg_current_wal_insert_lsn() END - '0/0')::bigint",
@@ -224,7 +224,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             connection.rollback()
         if not self.bounded:
             self._wait_flushed(until)
-        return {"id": attempt, "files": count, "seen": seen, "until": until}
+        return {"id": attempt, "files": count, "seen": snapshot, "until": until}
 
     def _wait_flushed(self, lsn: int) -> None:
         """Waits until no crash of the server can undo what the snapshot has seen (``synchronous_commit`` = off)."""
@@ -262,7 +262,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             raise RunError(
                 "RUN155.other_log", server=server, problem=f"ends at {ends}, and the job goes on at {lsn_text(lsn)}"
             )
-        publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, begun=True)
+        publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, has_begun=True)
         if start.get("publication", publication.oid) != publication.oid:
             read = self.origin.publication
             raise RunError(
@@ -281,21 +281,21 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         if position.confirmed is None:
             raise RunError("RUN155", slot=name, server=server)
         if position.confirmed > lsn:
-            kept = lsn_text(position.confirmed)
-            raise RunError("RUN155.moved", confirmed=kept, lsn=lsn_text(lsn), slot=name, server=server)
+            confirmed_lsn = lsn_text(position.confirmed)
+            raise RunError("RUN155.moved", confirmed=confirmed_lsn, lsn=lsn_text(lsn), slot=name, server=server)
         if position.flushed <= lsn:
             return start
         until = min(position.flushed, lsn + self.max_log)
-        attempt, count, end, found = self._fetch(start, until)
-        self._check_log(start, found, position.confirmed)
+        attempt, count, end, transactions = self._fetch(start, until)
+        self._check_log(start, transactions, position.confirmed)
         if count == 0 and end >= until == position.flushed:
-            waited = time.monotonic() - self._given
-            if waited < self.heartbeat or until - lsn < _QUIET:
+            elapsed = time.monotonic() - self._given
+            if elapsed < self.heartbeat or until - lsn < _QUIET:
                 return start
         self._given = time.monotonic()
         more: Offset = {**start, "lsn": end, "batch": [attempt, count]}
-        if found.last is not None:
-            more["last"] = found.last
+        if transactions.last is not None:
+            more["last"] = transactions.last
         if count:  # a column may have got a type that was created meanwhile
             more["types"] = {**start["types"], **slot.types(list(map(int, start["tables"])))}
         copy = start.get("copy", {})
@@ -303,15 +303,15 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             more["copy"] = {"id": copy["id"], "files": copy["files"]}
         return more
 
-    def _check_log(self, start: Offset, found: Transactions, confirmed: int) -> None:
+    def _check_log(self, start: Offset, transactions: Transactions, confirmed_lsn: int) -> None:
         """Raises RunError RUN155 where the slot has other transactions before an offset than those that were read."""
-        last, passed = start.get("last"), found.passed
+        last, last_passed = start.get("last"), transactions.passed
         if last is None:
             return
-        missing = passed is None and last[0] >= confirmed
+        missing = last_passed is None and last[0] >= confirmed_lsn
         if missing:  # unless the slot was moved on just now, by a connection that broke
             missing = last[0] >= (self.slot.position().confirmed or 0)
-        if missing or passed not in (None, last):
+        if missing or last_passed not in (None, last):
             raise RunError(
                 "RUN155.other_log",
                 server=self.origin.server.summary,
@@ -323,21 +323,21 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         transactions."""
         lsn, copy, most = start["lsn"], start.get("copy", {}), self.max_changes
         tables = frozenset(map(int, start["tables"]))
-        seen = Visible.of(copy["seen"]) if "seen" in copy else None
+        visible = Visible.of(copy["seen"]) if "seen" in copy else None
         while True:
             attempt, count, messages = uuid.uuid4().hex[:12], 0, 0
-            found = Transactions(lsn, seen, copy.get("until", 0), tables)
+            transactions = Transactions(lsn, visible, copy.get("until", 0), tables)
             for array in self.slot.peek(until, most):
                 messages += len(array)
                 for at in range(0, len(array), _ROWS):
-                    kept = found.keep(array.slice(at, _ROWS))
-                    if len(kept):
-                        self._write(_batch_name(lsn, attempt, count), pa.record_batch([kept], ["message"]))
+                    kept_messages = transactions.keep(array.slice(at, _ROWS))
+                    if len(kept_messages):
+                        self._write(_batch_name(lsn, attempt, count), pa.record_batch([kept_messages], ["message"]))
                         count += 1
             if messages < most:
-                return attempt, count, max(until, found.end or 0), found
-            if found.end is not None and found.end > lsn:
-                return attempt, count, found.end, found
+                return attempt, count, max(until, transactions.end or 0), transactions
+            if transactions.end is not None and transactions.end > lsn:
+                return attempt, count, transactions.end, transactions
             most *= 4  # all of them had been read before, and the slot was not moved on yet
 
     # ---- files -------------------------------------------------------------------------------------------------

@@ -72,50 +72,50 @@ _EXACT = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=MAX_
 """Rounds numbers of any length."""
 
 
-def fits(type_name: str, declared: LogicalType) -> bool:
+def fits(type_name: str, data_type: LogicalType) -> bool:
     """Whether the texts of a type can be values of a declared one. Text takes the text of any type.
 
     Args:
         type_name: internal name of the type; of a domain, that of its base.
-        declared: type of the column.
+        data_type: type of the column.
     """
-    if declared.is_string:
+    if data_type.is_string:
         return True
-    if declared.root == "ARRAY":
-        return type_name.startswith("_") and fits(type_name[1:], declared.children[0])
-    return type_name in _FITS[declared.root]
+    if data_type.root == "ARRAY":
+        return type_name.startswith("_") and fits(type_name[1:], data_type.children[0])
+    return type_name in _FITS[data_type.root]
 
 
-def values(text: pl.Series, declared: LogicalType, column: str, table: str) -> pl.Series:
+def values(text: pl.Series, data_type: LogicalType, column: str, table: str) -> pl.Series:
     """The values of a column.
 
     Args:
         text: as PostgreSQL writes them.
-        declared: type of the column.
+        data_type: type of the column.
         column: for the error.
         table: for the error.
 
     Raises:
         DataError: DATA443, a value that the type does not have.
     """
-    found = _array(text, declared) if declared.root == "ARRAY" else _scalar(text, declared)
-    wrong = found.is_null() & text.is_not_null()
+    parsed_values = _array(text, data_type) if data_type.root == "ARRAY" else _scalar(text, data_type)
+    wrong = parsed_values.is_null() & text.is_not_null()
     if wrong.any():
         value = text.filter(wrong)[0]
-        raise DataError("DATA443", column=column, table=table, declared=declared, value=value)
-    return found
+        raise DataError("DATA443", column=column, table=table, declared=data_type, value=value)
+    return parsed_values
 
 
-def _scalar(text: pl.Series, declared: LogicalType) -> pl.Series:
+def _scalar(text: pl.Series, data_type: LogicalType) -> pl.Series:
     """Values, NULL where a text is none of the type."""
-    root, target = declared.root, declared.polars()
-    if declared.is_string:
+    root, target = data_type.root, data_type.polars()
+    if data_type.is_string:
         return text
     if root == "BOOLEAN":
         words = {"t": True, "f": False}
         return text.replace_strict(words, default=None, return_dtype=pl.Boolean())
     if root == "DECIMAL":
-        return _decimal(text, declared)
+        return _decimal(text, data_type)
     if root in ("BINARY", "VARBINARY"):
         plain = text.str.starts_with("\\x")
         digits: pl.Series = text.str.slice(2).set(~plain.fill_null(True), "?")
@@ -123,52 +123,54 @@ def _scalar(text: pl.Series, declared: LogicalType) -> pl.Series:
     if root == "DATE":
         return text.str.to_date("%Y-%m-%d", strict=False)
     if root == "TIME_WITHOUT_TIME_ZONE":
-        unit = 10 ** (9 - min(declared.precision or 0, 3))
+        unit = 10 ** (9 - min(data_type.precision or 0, 3))
         nanos = text.str.to_time("%H:%M:%S%.f", strict=False).cast(pl.Int64())
         whole: pl.Series = nanos // unit * unit
         return whole.cast(pl.Time())
-    if declared.is_timestamp:
-        return _timestamp(text, declared)
-    found = text.cast(target, strict=False)
+    if data_type.is_timestamp:
+        return _timestamp(text, data_type)
+    parsed_values = text.cast(target, strict=False)
     if root in ("FLOAT", "DOUBLE"):
-        too_large = found.is_infinite() & ~text.is_in(_INFINITE)
-        found = found.set(too_large.fill_null(False), None)
-    return found
+        too_large = parsed_values.is_infinite() & ~text.is_in(_INFINITE)
+        parsed_values = parsed_values.set(too_large.fill_null(False), None)
+    return parsed_values
 
 
-def _timestamp(text: pl.Series, declared: LogicalType) -> pl.Series:
-    if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+def _timestamp(text: pl.Series, data_type: LogicalType) -> pl.Series:
+    if data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
         text = text.str.strip_suffix("+00")
     micros = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    if is_fine(declared):
-        return of_datetimes(micros, declared)
-    found = micros.cast(pl.Datetime(declared.time_unit()))
-    return found.dt.replace_time_zone("UTC") if declared.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else found
+    if is_fine(data_type):
+        return of_datetimes(micros, data_type)
+    times = micros.cast(pl.Datetime(data_type.time_unit()))
+    return times.dt.replace_time_zone("UTC") if data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else times
 
 
-def _decimal(text: pl.Series, declared: LogicalType) -> pl.Series:
+def _decimal(text: pl.Series, data_type: LogicalType) -> pl.Series:
     """Numbers, rounded half up to the scale as Flink's ``DecimalData.fromBigDecimal`` does it."""
-    scale = declared.scale or 0
+    scale = data_type.scale or 0
     long = text.str.contains(rf"\.[0-9]{{{scale + 1}}}").fill_null(False)
     if long.any():
         step = Decimal(1).scaleb(-scale)
-        rounded = [f"{Decimal(t).quantize(step, context=_EXACT):f}" for t in text.filter(long)]
-        text = text.clone().scatter(long.arg_true(), rounded)
-    return text.cast(declared.polars(), strict=False)
+        long_decimals = [f"{Decimal(t).quantize(step, context=_EXACT):f}" for t in text.filter(long)]
+        text = text.clone().scatter(long.arg_true(), long_decimals)
+    return text.cast(data_type.polars(), strict=False)
 
 
-def _array(text: pl.Series, declared: LogicalType) -> pl.Series:
+def _array(text: pl.Series, data_type: LogicalType) -> pl.Series:
     """Arrays of one dimension, NULL where a text is none."""
     rows = [None if t is None else elements(t) for t in text]
     flat = pl.Series([item for row in rows for item in row or ()], dtype=pl.String())
-    found = _scalar(flat, declared.children[0])
+    parsed_elements = _scalar(flat, data_type.children[0])
     edges = np.concatenate([[0], np.cumsum([len(row or ()) for row in rows])]).astype(np.int64)
-    wrong = (found.is_null() & flat.is_not_null()).to_numpy()
-    broken = np.diff(np.concatenate([[0], np.cumsum(wrong)])[edges]) > 0
-    nulls = pa.array(broken | np.array([row is None for row in rows], bool))
-    lists = pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(edges), portable(found).to_arrow(), mask=nulls))
+    wrong = (parsed_elements.is_null() & flat.is_not_null()).to_numpy()
+    is_wrong = np.diff(np.concatenate([[0], np.cumsum(wrong)])[edges]) > 0
+    nulls = pa.array(is_wrong | np.array([row is None for row in rows], bool))
+    lists = pl.from_arrow(
+        pa.LargeListArray.from_arrays(pa.array(edges), portable(parsed_elements).to_arrow(), mask=nulls)
+    )
     assert isinstance(lists, pl.Series)
-    return lists.cast(declared.polars())
+    return lists.cast(data_type.polars())
 
 
 def elements(text: str) -> list[str | None] | None:
@@ -182,22 +184,22 @@ def elements(text: str) -> list[str | None] | None:
         if "{" in body:
             return None
         return [None if part.upper() == "NULL" else part for part in body.split(",")] if body else []
-    found: list[str | None] = []
+    parts: list[str | None] = []
     at = 0
     while at <= len(body):
         if body[at : at + 1] == '"':
             part, at = _quoted(body, at + 1)
-            found.append(part)
+            parts.append(part)
         else:
             end = body.find(",", at)
             end = len(body) if end < 0 else end
             part = body[at:end]
             if "{" in part:
                 return None
-            found.append(None if part.upper() == "NULL" else part)
+            parts.append(None if part.upper() == "NULL" else part)
             at = end
         at += 1
-    return found
+    return parts
 
 
 def _quoted(body: str, at: int) -> tuple[str, int]:

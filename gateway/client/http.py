@@ -71,10 +71,10 @@ class _Address:
         self.endpoint = endpoint if "://" in endpoint else f"http://{endpoint}"
         try:
             parts = urlsplit(self.endpoint)
-            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         except ValueError:
-            known = False
-        if not known:
+            is_valid = False
+        if not is_valid:
             raise RunError("RUN161", endpoint=endpoint, reason="this is not an address")
         verify: ssl.SSLContext | bool = True
         if parts.scheme == "https":
@@ -101,10 +101,10 @@ class _Address:
     def version(self) -> str:
         """The part of a path for the highest version that both sides speak, such as ``v4``."""
         if self._version is None:
-            known = self.ask("GET", "/v1/api_versions").get("versions")
-            spoken = [v for v in VERSIONS if isinstance(known, list) and v in known]
+            versions = self.ask("GET", "/v1/api_versions").get("versions")
+            spoken = [v for v in VERSIONS if isinstance(versions, list) and v in versions]
             if not spoken:
-                raise RunError("RUN163", endpoint=self.endpoint, what=f"it speaks the versions {known!r}")
+                raise RunError("RUN163", endpoint=self.endpoint, what=f"it speaks the versions {versions!r}")
             self._version = spoken[-1].lower()
         return self._version
 
@@ -146,10 +146,10 @@ class _Address:
 
     def text(self, answer: Mapping[str, Any], key: str) -> str:
         """A text in an answer. Raises RunError RUN163, when it has none."""
-        found = answer.get(key)
-        if not isinstance(found, str):
+        value = answer.get(key)
+        if not isinstance(value, str):
             raise RunError("RUN163", endpoint=self.endpoint, what=f"an answer has no '{key}'")
-        return found
+        return value
 
     def close(self) -> None:
         self._http.close()
@@ -179,8 +179,8 @@ class HttpSession:
 
     def _open(self, options: Mapping[str, str]) -> None:
         body = {"properties": dict(options)} | ({"sessionName": self._name} if self._name else {})
-        opened = self._at.ask("POST", f"/{self._at.version()}/sessions", body)
-        self._handle = self._at.text(opened, "sessionHandle")
+        answer = self._at.ask("POST", f"/{self._at.version()}/sessions", body)
+        self._handle = self._at.text(answer, "sessionHandle")
         self._path = f"/{self._at.version()}/sessions/{self._handle}"
 
     @property
@@ -189,8 +189,8 @@ class HttpSession:
         return self._at.endpoint
 
     def properties(self) -> Mapping[str, str]:
-        found = self._at.ask("GET", self._path).get("properties")
-        self._known = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        properties = self._at.ask("GET", self._path).get("properties")
+        self._known = {str(k): str(v) for k, v in properties.items()} if isinstance(properties, dict) else {}
         return self._known
 
     def configure(self, statement: str) -> None:
@@ -240,8 +240,8 @@ class HttpSession:
 
     def complete(self, statement: str, position: int) -> list[str]:
         body = {"statement": statement, "position": position}
-        found = self._at.ask("GET", f"{self._path}/complete-statement", body).get("candidates")
-        return [str(candidate) for candidate in found] if isinstance(found, list) else []
+        candidates = self._at.ask("GET", f"{self._path}/complete-statement", body).get("candidates")
+        return [str(candidate) for candidate in candidates] if isinstance(candidates, list) else []
 
     def heartbeat(self) -> None:
         self._at.ask("POST", f"{self._path}/heartbeat")

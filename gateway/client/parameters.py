@@ -108,11 +108,11 @@ class Template:
         size = 0
         for row, texts in zip(rows, literals, strict=True):
             own = [_kind(value) for value in row]
-            merged = _merged(kinds, own) if group else own
-            if merged is None or len(group) == ROWS or size > LENGTH:
+            common_kinds = _merged(kinds, own) if group else own
+            if common_kinds is None or len(group) == ROWS or size > LENGTH:
                 yield self._head + ", ".join(group) + self._tail
-                group, size, merged = [], 0, own
-            kinds = merged
+                group, size, common_kinds = [], 0, own
+            kinds = common_kinds
             group.append(self._bound(texts))
             size += len(group[-1])
         if group:
@@ -163,15 +163,15 @@ def _merged(kinds: Sequence[object], row: Sequence[object]) -> list[object] | No
 
 def _placeholders(tokens: Sequence[Token]) -> list[int]:
     """Where the ``?`` are."""
-    found, hint = [], False
+    places, hint = [], False
     for token in tokens:
         if token.token_type is TokenType.HINT:
             hint = True
         elif token.token_type is HINT_END:
             hint = False
         elif token.token_type is TokenType.PLACEHOLDER and not hint:
-            found.append(token.start)
-    return found
+            places.append(token.start)
+    return places
 
 
 _QUERIES = frozenset({"SELECT", "WITH", "TABLE", "OVERWRITE"})

@@ -139,8 +139,8 @@ def _tuple(kind: LogicalType) -> Reader:
     fields = [(field.name, reader(field.type)) for field in kind.fields]
 
     def read(value: Any) -> tuple[Any, ...]:
-        found = [(f, value[name]) for name, f in fields]
-        return tuple([None if v is None else f(v) for f, v in found])
+        readings = [(f, value[name]) for name, f in fields]
+        return tuple([None if v is None else f(v) for f, v in readings])
 
     return read
 
@@ -148,7 +148,7 @@ def _tuple(kind: LogicalType) -> Reader:
 def _dict(kind: LogicalType) -> Reader:
     key = _key(kind.children[0])
     value = int if kind.root == "MULTISET" else reader(kind.children[1])
-    return lambda found: {key(k): None if v is None else value(v) for k, v in found.items()}
+    return lambda entries: {key(k): None if v is None else value(v) for k, v in entries.items()}
 
 
 _TEXTS = frozenset(

@@ -50,10 +50,10 @@ def type_of(value: Any) -> LogicalType:
         return LogicalType(root, nullable, children=(type_of(value["elementType"]),))
     if root == "MAP":
         return LogicalType(root, nullable, children=(type_of(value["keyType"]), type_of(value["valueType"])))
-    given: dict[str, Any] = {key: int(value[key]) for key in _PARTS & value.keys()}
+    parts: dict[str, Any] = {key: int(value[key]) for key in _PARTS & value.keys()}
     if root.startswith("INTERVAL_"):
-        given["resolution"] = str(value.get("resolution", "")).replace("_", " ")
-    return LogicalType(root, nullable, **given)
+        parts["resolution"] = str(value.get("resolution", "")).replace("_", " ")
+    return LogicalType(root, nullable, **parts)
 
 
 def page_of(answer: Mapping[str, Any], token: int, as_values: bool = False) -> ResultPage:
@@ -99,8 +99,8 @@ def _text(cell: Any) -> str | None:
 def error_of(answer: Any) -> StateplanError:
     """What went wrong, from the body of an answer that is not 200: the innermost cause. An error of ours has its code,
     an error of Flink's RUN164."""
-    listed = answer.get("errors") if isinstance(answer, dict) else None
-    texts = [str(text) for text in listed or () if text]
+    error_texts = answer.get("errors") if isinstance(answer, dict) else None
+    texts = [str(text) for text in error_texts or () if text]
     return error_of_text(innermost(texts[-1]) if texts else "it gives no reason")
 
 

@@ -56,21 +56,21 @@ class Inspections:
         """The last count of a job's state, if there is one or is to be one."""
         return self._found.get(job_id)
 
-    def request(self, job_id: str, folder: AnyPath, options: Mapping[str, str], unasked: bool = False) -> None:
+    def request(self, job_id: str, folder: AnyPath, options: Mapping[str, str], automatic: bool = False) -> None:
         """Has the state of a job counted soon.
 
         Args:
             job_id: the job.
             folder: its checkpoint.
             options: of its session.
-            unasked: leave it, if it has been counted not long ago.
+            automatic: leave it, if it has been counted not long ago.
         """
         with self._guard:
-            known = self._found.setdefault(job_id, Inspection())
-            since = time.time_ns() // 1_000_000 - known.at
-            if known.busy or (unasked and since < max(PAUSE_MS, SHARE * known.took)):
+            last = self._found.setdefault(job_id, Inspection())
+            since = time.time_ns() // 1_000_000 - last.at
+            if last.busy or (automatic and since < max(PAUSE_MS, SHARE * last.took)):
                 return
-            known.busy = True
+            last.busy = True
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="stateplan-inspection", daemon=True)
                 self._worker.start()
@@ -91,34 +91,34 @@ class Inspections:
             report = to_json(_read(folder, options, (assignment,)))
             took = round(1000 * (time.monotonic() - began))
         with self._guard:
-            known = self._found.get(job_id, Inspection())
-            self._found[job_id] = Inspection(report, time.time_ns() // 1_000_000, took, known.busy)
+            last = self._found.get(job_id, Inspection())
+            self._found[job_id] = Inspection(report, time.time_ns() // 1_000_000, took, last.busy)
         return report
 
     def forget(self, keep: set[str]) -> None:
         """Forgets all jobs but these."""
         with self._guard:
-            for job_id in [j for j, found in self._found.items() if j not in keep and not found.busy]:
+            for job_id in [j for j, inspection in self._found.items() if j not in keep and not inspection.busy]:
                 del self._found[job_id]
 
     def _work(self) -> None:
         while True:
             job_id, folder, options = self._queue.get()
-            found = Inspection()
+            inspection = Inspection()
             began = 0.0
             try:
                 with self._one:
                     began = time.monotonic()
-                    found.report = to_json(_read(folder, options, ()))
+                    inspection.report = to_json(_read(folder, options, ()))
             except StateplanError as error:
-                found.error = str(error)
+                inspection.error = str(error)
             except Exception as bug:
-                found.error = str(as_error(bug))
-            found.at, found.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
+                inspection.error = str(as_error(bug))
+            inspection.at, inspection.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
             with self._guard:
-                if found.report is None:
-                    found.report = self._found[job_id].report
-                self._found[job_id] = found
+                if inspection.report is None:
+                    inspection.report = self._found[job_id].report
+                self._found[job_id] = inspection
 
 
 def _read(folder: AnyPath, options: Mapping[str, str], what_if: tuple[Assignment, ...]) -> StateReport:

@@ -98,7 +98,7 @@ class JobSnapshot:
     def summary(self) -> dict[str, Any]:
         """A line of the list of jobs."""
         entry = self.entry
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "id": entry.id,
             "name": entry.name,
             "status": entry.status,
@@ -110,10 +110,10 @@ class JobSnapshot:
         }
         view = entry.job.view if entry.job is not None else self._ended or entry.last
         if view is None:
-            return found
+            return summary
         last = view.last
         operators = view.operators()
-        return found | {
+        return summary | {
             "rowsIn": _round(sum(o.rows_in for o in operators if o.info.kind == "source")),
             "rowsOut": _round(sum(o.rows_in for o in operators if o.info.kind == "sink")),
             "load": round(view.load, 2),
@@ -124,24 +124,24 @@ class JobSnapshot:
     def figures(self) -> dict[str, Any]:
         """All that changes while it runs; see :meth:`drawn` for the rest."""
         view = self.view()
-        found = self.summary()
+        figures = self.summary()
         plan = self.plan(view)
         states: Mapping[Key, PlannedState] = {}
         if plan is not None:
             try:
                 states = plan.states()
             except StateplanError as damaged:
-                found["problem"] = error_json(str(damaged))
-            found["plan"] = _plan_key(plan, states)
-            found["editable"] = plan.folder is not None and plan.folder.is_dir()
+                figures["problem"] = error_json(str(damaged))
+            figures["plan"] = _plan_key(plan, states)
+            figures["editable"] = plan.folder is not None and plan.folder.is_dir()
         if view is None:
-            return found
+            return figures
         operators = view.operators()
         data = job_json(view, states, operators)
         last = view.last
         if last is not None:
-            found["batch"] = {
-                **found["batch"],
+            figures["batch"] = {
+                **figures["batch"],
                 "time": last.time,
                 "phases": last.spark or (view.recent[-2].spark if len(view.recent) > 1 else {}),
             }
@@ -155,12 +155,12 @@ class JobSnapshot:
         forecast = self.entry.job.progress.forecast if self.entry.job is not None else None
         if forecast is not None:
             left = None if forecast.seconds is None else _round(forecast.seconds)
-            found["outlook"] = {"share": round(forecast.share, 4), "secondsLeft": left}
+            figures["outlook"] = {"share": round(forecast.share, 4), "secondsLeft": left}
         if plan is not None:
-            found["lines"] = lines(plan.document, operators)
+            figures["lines"] = lines(plan.document, operators)
         names = ("running", "batches", "batchInHand", "batchInHandSince", "load", "backlog", "operators")
         return (
-            found
+            figures
             | {name: data[name] for name in names}
             | {"history": history((*self._earlier, *view.recent), view.info)}
             | {"curves": state_history((*self._earlier, *view.recent), view.info)}
@@ -173,22 +173,22 @@ class JobSnapshot:
             CheckpointError: CKPT031, the record of TTLs is damaged.
         """
         plan = self.plan(self.view())
-        found: dict[str, Any] = {"id": self.entry.id, "statement": self.entry.statement}
+        drawing_data: dict[str, Any] = {"id": self.entry.id, "statement": self.entry.statement}
         if plan is None:
-            return found
+            return drawing_data
         states = plan.states()
         view = show(plan.now(states), self.entry.options)
-        shown = picture(view)
-        return found | {
+        plan_picture = picture(view)
+        return drawing_data | {
             "key": _plan_key(plan, states),
             "origin": view.origin,
-            "svg": {way: _live_svg(shown, way) for way in ("across", "down")},
+            "svg": {way: _live_svg(plan_picture, way) for way in ("across", "down")},
             "operators": graph_data(view),
         }
 
 
-def _live_svg(shown: Picture, way: str) -> str:
-    inner, width, height = drawing(shown, across=way == "across", live=True)
+def _live_svg(plan_picture: Picture, way: str) -> str:
+    inner, width, height = drawing(plan_picture, across=way == "across", live=True)
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" data-way="{way}" {size}>{inner}</svg>'
 
@@ -199,28 +199,28 @@ def lines(document: PlanDocument, operators: Sequence[OperatorView]) -> dict[int
     Filters and projections have no figures of their own: what they give is what those get that read from them.
     """
     graph = document.graph
-    known = {operator.info.id: operator for operator in operators}
+    operators_by_id = {operator.info.id: operator for operator in operators}
     readers: dict[int, list[tuple[int, int]]] = {node.id: [] for node in graph.nodes}
     for node in graph.nodes:
         for position, source in enumerate(graph.inputs(node)):
             readers[source.id].append((node.id, position))
     rates: dict[int, float] = {}
     for node in reversed(graph.nodes):
-        if node.id in known:
-            rates[node.id] = known[node.id].rows_out
+        if node.id in operators_by_id:
+            rates[node.id] = operators_by_id[node.id].rows_out
             continue
         for reader, position in readers[node.id]:
-            if reader in known:
-                into = known[reader].inputs
+            if reader in operators_by_id:
+                into = operators_by_id[reader].inputs
                 rates[node.id] = into[position] if position < len(into) else 0.0
             elif reader in rates and graph.node(reader).title in _PASS_ON and len(graph.inputs(reader)) == 1:
                 rates[node.id] = rates[reader]
-    marks = {i: o.watermark for i, o in known.items() if o.watermark is not None and o.info.kind != "sink"}
+    marks = {i: o.watermark for i, o in operators_by_id.items() if o.watermark is not None and o.info.kind != "sink"}
     for node in graph.nodes:
         inputs = [source.id for source in graph.inputs(node)]
         if node.id not in rates and node.title in _PASS_ON and all(source in rates for source in inputs):
             rates[node.id] = sum(rates[source] for source in inputs)
-        if node.id not in known and len(inputs) == 1 and inputs[0] in marks:
+        if node.id not in operators_by_id and len(inputs) == 1 and inputs[0] in marks:
             marks[node.id] = marks[inputs[0]]
     return {
         node.id: {"rate": _round(rates[node.id]) if node.id in rates else None, "mark": marks.get(node.id)}
@@ -233,45 +233,45 @@ def history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, list[fl
     """The last micro-batches of a job, a list per figure, oldest first."""
 
     def rows(record: BatchMetrics, kind: str) -> float:
-        found = (record.operators.get(o.uid, {}) for o in info.operators if o.kind == kind)
-        return sum(figures.get("rows_in", 0) for figures in found)
+        figures_of_kind = (record.operators.get(o.uid, {}) for o in info.operators if o.kind == kind)
+        return sum(figures.get("rows_in", 0) for figures in figures_of_kind)
 
-    chosen = [record for record in records if record.batches == 1][-HISTORY:]
+    batches = [record for record in records if record.batches == 1][-HISTORY:]
     return {
-        "batch": [r.batch for r in chosen],
-        "started": [r.started for r in chosen],
-        "ms": [round(r.ms, 1) for r in chosen],
-        "rowsIn": [rows(r, "source") for r in chosen],
-        "rowsOut": [rows(r, "sink") for r in chosen],
-        "storedRows": [sum(sum(s.rows) for s in r.state.values()) for r in chosen],
-        "bytes": [sum(sum(s.bytes) for s in r.state.values()) for r in chosen],
+        "batch": [r.batch for r in batches],
+        "started": [r.started for r in batches],
+        "ms": [round(r.ms, 1) for r in batches],
+        "rowsIn": [rows(r, "source") for r in batches],
+        "rowsOut": [rows(r, "sink") for r in batches],
+        "storedRows": [sum(sum(s.rows) for s in r.state.values()) for r in batches],
+        "bytes": [sum(sum(s.bytes) for s in r.state.values()) for r in batches],
     }
 
 
 def state_history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, list[int]]:
     """Stored rows of each state after the last micro-batches, oldest first, by ``operator.index``."""
     ids = {operator.uid: operator.id for operator in info.operators}
-    found: dict[str, list[int]] = {}
+    rows_by_state: dict[str, list[int]] = {}
     for record in records[-CURVE:]:
         for uid, size in record.state.items():
             for index, rows in enumerate(size.rows):
                 if uid in ids:
-                    found.setdefault(f"{ids[uid]}.{index}", []).append(rows)
-    return found
+                    rows_by_state.setdefault(f"{ids[uid]}.{index}", []).append(rows)
+    return rows_by_state
 
 
 def error_json(text: str | None) -> dict[str, Any] | None:
     """An error as the page shows it: its text, and what the catalogue says of its code."""
     if text is None:
         return None
-    found: dict[str, Any] = {"text": text}
+    data: dict[str, Any] = {"text": text}
     code = _CODE.match(text)
     if code is not None:
         with contextlib.suppress(KeyError, OSError):
             entry = entry_of(code[1])
-            found |= {"code": code[1], "title": entry["title"]}
-            found |= {part: without_links(entry[part]) for part in ("cause", "remedy")}
-    return found
+            data |= {"code": code[1], "title": entry["title"]}
+            data |= {part: without_links(entry[part]) for part in ("cause", "remedy")}
+    return data
 
 
 def _plan_key(plan: JobPlan, states: Mapping[Key, PlannedState]) -> str:

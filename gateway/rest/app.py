@@ -133,8 +133,8 @@ class RestApi:
         body = await _body(request)
         name = body.get("sessionName")
         properties = _texts(body, "properties")
-        opened = self._service.open(None if name is None else str(name)[:200], properties, who(request))
-        return answer({"sessionHandle": opened.handle})
+        session = self._service.open(None if name is None else str(name)[:200], properties, who(request))
+        return answer({"sessionHandle": session.handle})
 
     async def session_config(self, request: Request) -> Response:
         handle = _handle(request, "session_handle")
@@ -159,8 +159,8 @@ class RestApi:
     async def complete_statement(self, request: Request) -> Response:
         handle, body = _handle(request, "session_handle"), await _body(request)
         statement, position = _text(body, "statement"), _number(body, "position")
-        found = await run_in_threadpool(self._service.complete, handle, statement, position)
-        return answer({"candidates": found})
+        candidates = await run_in_threadpool(self._service.complete, handle, statement, position)
+        return answer({"candidates": candidates})
 
     # operations
 
@@ -168,8 +168,8 @@ class RestApi:
         handle, body = _handle(request, "session_handle"), await _body(request)
         statement, timeout = _text(body, "statement"), _number(body, "executionTimeout")
         options = _texts(body, "executionConfig")
-        submitted = self._service.submit(handle, statement, options, timeout, who(request))
-        return answer({"operationHandle": submitted.handle})
+        operation = self._service.submit(handle, statement, options, timeout, who(request))
+        return answer({"operationHandle": operation.handle})
 
     async def operation_status(self, request: Request) -> Response:
         return answer({"status": self._operation(request).status.value})
@@ -254,8 +254,8 @@ class RestApi:
 
 def who(request: Request) -> str:
     """Who asks: the name in a certificate, and the address."""
-    found = request.scope["state"].get("who")
-    return str(found) if found else (request.client.host if request.client else "unknown")
+    name = request.scope["state"].get("who")
+    return str(name) if name else (request.client.host if request.client else "unknown")
 
 
 async def _ready(operation: Operation, token: int) -> None:
@@ -263,17 +263,17 @@ async def _ready(operation: Operation, token: int) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + HOLD_SECONDS
     while not operation.is_ready(token):
-        changed = asyncio.Event()
+        has_changed = asyncio.Event()
 
-        def tell(changed: asyncio.Event = changed) -> None:
+        def tell(has_changed: asyncio.Event = has_changed) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(changed.set)
+                loop.call_soon_threadsafe(has_changed.set)
 
         forget = operation.listen(tell)
         try:
             if operation.is_ready(token):
                 return
-            await asyncio.wait_for(changed.wait(), until - loop.time())
+            await asyncio.wait_for(has_changed.wait(), until - loop.time())
         except TimeoutError:
             return
         finally:
@@ -284,8 +284,8 @@ async def _ready(operation: Operation, token: int) -> None:
 
 
 def _unresolved(where: str, name: str, value: str) -> BadRequestError:
-    found = f'({name}) from value "{value[:200]}"'
-    return BadRequestError(f"could not parse parameters: Cannot resolve {where} parameter {found}.")
+    parameter = f'({name}) from value "{value[:200]}"'
+    return BadRequestError(f"could not parse parameters: Cannot resolve {where} parameter {parameter}.")
 
 
 def _handle(request: Request, name: str) -> str:
@@ -311,14 +311,14 @@ async def _body(request: Request) -> Mapping[str, Any]:
     if not data.strip():
         return {}
     try:
-        found = json.loads(data, parse_constant=_no_constant)
+        body = json.loads(data, parse_constant=_no_constant)
         if b"\\u" in data:
-            dumps(found).encode()  # raises for half a surrogate pair
+            dumps(body).encode()  # raises for half a surrogate pair
     except (ValueError, RecursionError):
         raise BadRequestError("the body is not JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise BadRequestError("the body is not a JSON object.")
-    return found
+    return body
 
 
 def _no_constant(name: str) -> None:

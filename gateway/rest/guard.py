@@ -70,7 +70,7 @@ class Access:
         token: str | None = None,
         certificates: bool = False,
         names: Sequence[str] = (),
-        confined: bool = False,
+        is_confined: bool = False,
     ) -> Access:
         """The access to a gateway at ``address``.
 
@@ -79,7 +79,7 @@ class Access:
             token: see the class.
             certificates: whether TLS lets only those in who have a certificate.
             names: more names that it has.
-            confined: whether statements use the files of certain folders only.
+            is_confined: whether statements use the files of certain folders only.
 
         Raises:
             GatewayError: GW015, others reach the address and could do anything.
@@ -88,7 +88,7 @@ class Access:
         if remote:
             if token is None and not certificates:
                 raise GatewayError("GW015", address=address, missing="who may use the gateway")
-            if not confined:
+            if not is_confined:
                 raise GatewayError("GW015", address=address, missing="which files statements may use")
         return Access((*LOCAL_NAMES, address, *(name.lower() for name in names)), token, remote)
 
@@ -114,10 +114,10 @@ class Access:
         if self.token is not None and not _is_page(scope) and not self._has_token(headers.get(b"authorization", [])):
             raise _RefusedError(401, GatewayError("GW024"))
 
-    def _has_token(self, given: Sequence[str]) -> bool:
-        if len(given) != 1:
+    def _has_token(self, headers: Sequence[str]) -> bool:
+        if len(headers) != 1:
             return False
-        scheme, _, token = given[0].partition(" ")
+        scheme, _, token = headers[0].partition(" ")
         if scheme.lower() != "bearer":
             return False
         mine, theirs = (hashlib.sha256(text.encode()).digest() for text in (self.token or "", token.strip()))
@@ -167,13 +167,13 @@ class Guard:
     Args:
         app: the application.
         access: who may use it.
-        unread: bytes that requests and answers may have in memory; by default that of :class:`Limits`.
+        memory_limit: bytes that requests and answers may have in memory; by default that of :class:`Limits`.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, unread: int = Limits.unread) -> None:
+    def __init__(self, app: ASGIApp, access: Access, memory_limit: int = Limits.unread) -> None:
         self._app = app
         self._access = access
-        self._room = Room(unread)
+        self._room = Room(memory_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -273,8 +273,8 @@ class _Exchange:
         if self.refused is not None and not self._begun:
             await self._answer(self.refused)
 
-    async def _answer(self, refused: _RefusedError) -> None:
-        await _refusal(refused)(self._scope, self._receive, self._send)
+    async def _answer(self, refusal: _RefusedError) -> None:
+        await _refusal(refusal)(self._scope, self._receive, self._send)
 
 
 _GONE: Message = {"type": "http.disconnect"}
@@ -289,11 +289,11 @@ def _length(message: Scope | Message) -> int:
     return int(next((value for name, value in message["headers"] if name == b"content-length"), b"0"))
 
 
-def _refusal(refused: _RefusedError) -> Response:
-    response = answer(problem(str(refused.error)), refused.status)
-    if refused.status == 401:
+def _refusal(refusal: _RefusedError) -> Response:
+    response = answer(problem(str(refusal.error)), refusal.status)
+    if refusal.status == 401:
         response.headers["www-authenticate"] = "Bearer"
-    if refused.status == 503:
+    if refusal.status == 503:
         response.headers["retry-after"] = "1"
     response.headers["connection"] = "close"
     return response

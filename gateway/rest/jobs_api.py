@@ -92,13 +92,13 @@ def routes(page: JobsPage, who: Callable[[Request], str]) -> list[Route]:
     ]
 
 
-async def _answer(request: Request, work: Callable[..., Any], *given: Any) -> Response:
+async def _answer(request: Request, work: Callable[..., Any], *arguments: Any) -> Response:
     """What ``work`` gives, in a thread, with a tag by which it is not sent again; an error with its remedy."""
     try:
-        found = await run_in_threadpool(work, *given)
+        answer_data = await run_in_threadpool(work, *arguments)
     except StateplanError as error:
         return _problem(str(error), 404 if error.code in _NOT_FOUND else 400)
-    data = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    data = json.dumps(answer_data, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
     return _tagged(request, data, "application/json")
 
 
@@ -146,11 +146,13 @@ def _text(body: dict[str, Any], name: str) -> str:
 @cache
 def _files() -> dict[str, bytes]:
     """The files of the page by name; the style and the script of the graph are those of ``plan explain``."""
-    found = {entry.name: entry.read_bytes() for entry in files("stateplan.gateway.page").joinpath("assets").iterdir()}
+    contents = {
+        entry.name: entry.read_bytes() for entry in files("stateplan.gateway.page").joinpath("assets").iterdir()
+    }
     render = files("stateplan.plans.render")
-    found["graph.js"] = render.joinpath("graph.js").read_bytes()
-    found["graph.css"] = (STYLE + render.joinpath("graph.css").read_text("utf-8")).encode()
-    return found
+    contents["graph.js"] = render.joinpath("graph.js").read_bytes()
+    contents["graph.css"] = (STYLE + render.joinpath("graph.css").read_text("utf-8")).encode()
+    return contents
 
 
 def _file(request: Request, name: str) -> Response:

@@ -126,8 +126,8 @@ class GatewayProtocol(H11Protocol):
         """Answers without the application, unless that has begun to, and ends the connection."""
         if self.idle or not self.cycle.response_started:
             body = dumps(problem(str(error))).encode("utf-8", "replace")
-            fixed = {"content-type": JSON, "content-length": str(len(body)), "connection": "close"}
-            lines = "".join(f"{name}: {value}\r\n" for name, value in (*fixed.items(), *security_headers()))
+            headers = {"content-type": JSON, "content-length": str(len(body)), "connection": "close"}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in (*headers.items(), *security_headers()))
             self.transport.write(f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}\r\n".encode() + body)
         if self.cycle is not None:
             self.cycle.disconnected = True
@@ -141,10 +141,10 @@ def connections() -> int:
         return CONNECTIONS
     import resource
 
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if allowed == resource.RLIM_INFINITY:
+    file_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if file_limit == resource.RLIM_INFINITY:
         return CONNECTIONS
-    return min(CONNECTIONS, max(allowed - _OTHER_FILES, allowed // 2))
+    return min(CONNECTIONS, max(file_limit - _OTHER_FILES, file_limit // 2))
 
 
 def allow_files() -> None:
@@ -154,11 +154,11 @@ def allow_files() -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + 2 * _OTHER_FILES
+    needed_files = CONNECTIONS + 2 * _OTHER_FILES
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        needed_files = min(needed_files, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed_files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed_files, hard))
 
 
 def read_token(path: str) -> str:
@@ -186,11 +186,11 @@ def tls_options(certificate: str | None, key: str | None, client_ca: str | None)
     Raises:
         GatewayError: GW017, one of the files is missing or cannot be used.
     """
-    given = {"--tls-cert": certificate, "--tls-key": key}
-    missing = [name for name, path in given.items() if path is None]
+    paths = {"--tls-cert": certificate, "--tls-key": key}
+    missing = [name for name, path in paths.items() if path is None]
     if len(missing) == 1 or (missing and client_ca is not None):
-        found = next((name for name, path in given.items() if path is not None), "--tls-client-ca")
-        raise GatewayError("GW017.incomplete_tls", given=found, missing=missing[0])
+        first_option = next((name for name, path in paths.items() if path is not None), "--tls-client-ca")
+        raise GatewayError("GW017.incomplete_tls", given=first_option, missing=missing[0])
     if certificate is None or key is None:
         return {}
     try:

@@ -61,8 +61,8 @@ def type_json(kind: LogicalType) -> dict[str, Any]:
 
 
 def _field(name: str, kind: LogicalType, description: str | None) -> dict[str, Any]:
-    told = {} if description is None else {"description": description}
-    return {"name": name, "fieldType": type_json(kind)} | told
+    comment = {} if description is None else {"description": description}
+    return {"name": name, "fieldType": type_json(kind)} | comment
 
 
 def columns_json(columns: Sequence[ResultColumn]) -> str:

@@ -92,19 +92,19 @@ class Confinement:
             return
         for key in maker.programs(options):
             raise GatewayError("GW013", key=key, place=place)
-        for found in maker.places(options):
-            self._check_place(found, place)
+        for location in maker.places(options):
+            self._check_place(location, place)
 
-    def _check_place(self, found: str, place: Place | None) -> None:
+    def _check_place(self, location: str, place: Place | None) -> None:
         """Raises GatewayError GW012 for a server that is no root, or a file that is not below one."""
         try:
-            if not has_reference(found):
-                self.check_file(found, place)
+            if not has_reference(location):
+                self.check_file(location, place)
                 return
         except GatewayError:
-            if "://" not in found:
+            if "://" not in location:
                 raise
-        kind, _, server = found.partition("://")
+        kind, _, server = location.partition("://")
         raise GatewayError("GW012.server", kind=kind, server=server.rstrip("/"), place=place)
 
     def _allowed(self) -> str:
@@ -119,8 +119,8 @@ class Confinement:
             if local is not None:
                 self._check_links(os.path.realpath(local), set())
 
-    def _check_links(self, folder: str, seen: set[str]) -> None:
-        seen.add(folder)
+    def _check_links(self, folder: str, real_paths: set[str]) -> None:
+        real_paths.add(folder)
         try:
             entries = list(os.scandir(folder))
         except OSError:  # there is none, or it is a file, or whoever reads it fails
@@ -130,8 +130,8 @@ class Confinement:
             if entry.is_symlink():
                 self.check_file(entry.path)
                 real = os.path.realpath(entry.path)
-            if entry.is_dir() and real not in seen:
-                self._check_links(real, seen)
+            if entry.is_dir() and real not in real_paths:
+                self._check_links(real, real_paths)
 
     def check_function(self, name: str, reference: str | None, place: Place | None = None) -> None:
         """Whether a function of Python may be imported: it can do anything.
@@ -147,9 +147,9 @@ class Confinement:
         module = (reference or "").rpartition(".")[0]
         if reference is None or ANY_MODULE in self.modules:
             return
-        if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in self.modules):
-            expected = one_of(f"a function of '{allowed}'" for allowed in self.modules) or "no function of Python"
-            raise GatewayError("GW014", name=name, module=module or reference, place=place, expected=expected)
+        if not any(module == prefix or module.startswith(f"{prefix}.") for prefix in self.modules):
+            functions = one_of(f"a function of '{prefix}'" for prefix in self.modules) or "no function of Python"
+            raise GatewayError("GW014", name=name, module=module or reference, place=place, expected=functions)
 
 
 def _maker(options: Mapping[str, str]) -> Connector | CatalogType | None:

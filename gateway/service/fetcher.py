@@ -154,8 +154,8 @@ class ResultFetcher:
             if self._last is not None and token == self._token - 1:
                 return self._last
             if token != self._token:
-                known = f"{self._token} or {self._token - 1}" if self._last is not None else str(self._token)
-                raise GatewayError("GW003", known=known, token=token)
+                tokens = f"{self._token} or {self._token - 1}" if self._last is not None else str(self._token)
+                raise GatewayError("GW003", known=tokens, token=token)
             rows = None if self._ended else self._next(limit)
             if rows is None:
                 self._ended = True
@@ -169,8 +169,8 @@ class ResultFetcher:
         if self._channel is None:
             if not self._left:
                 return None
-            taken, self._left = self._left[:limit], self._left[limit:]
-            return Rows(self.columns, self._result.zone, None, taken)
+            rows, self._left = self._left[:limit], self._left[limit:]
+            return Rows(self.columns, self._result.zone, None, rows)
         import polars as pl
 
         frames: list[pl.DataFrame] = []

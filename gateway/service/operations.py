@@ -42,7 +42,7 @@ class Operation:
 
     Args:
         run: does what the statement says; is given this.
-        ended: called once, when it is over: FINISHED, or what keeps it from that.
+        on_end: called once, when it is over: FINISHED, or what keeps it from that.
 
     Attributes:
         handle: its UUID.
@@ -51,14 +51,14 @@ class Operation:
         since: when it was submitted (:func:`time.monotonic`).
     """
 
-    def __init__(self, run: Callable[[Operation], TableResult], ended: Callable[[Operation], None]) -> None:
+    def __init__(self, run: Callable[[Operation], TableResult], on_end: Callable[[Operation], None]) -> None:
         self.handle = str(uuid.uuid4())
         self.status = OperationStatus.PENDING
         self.error: StateplanError | None = None
         self.since = time.monotonic()
         self.fetcher: ResultFetcher | None = None
         self._run = run
-        self._ended = ended
+        self._ended = on_end
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -91,10 +91,10 @@ class Operation:
     def _finish(self, result: TableResult) -> None:
         fetcher = ResultFetcher(result)
         with self._lock:
-            canceled = self.is_canceled
-            if not canceled:
+            is_canceled = self.is_canceled
+            if not is_canceled:
                 self.fetcher, self.status = fetcher, OperationStatus.FINISHED
-        if canceled:
+        if is_canceled:
             fetcher.close()
         self._tell()
 
@@ -219,14 +219,14 @@ class OperationManager:
         self,
         run: Callable[[Operation], TableResult],
         timeout_ms: int = 0,
-        ended: Callable[[Operation], None] | None = None,
+        on_end: Callable[[Operation], None] | None = None,
     ) -> Operation:
         """Lets a statement wait for its turn.
 
         Args:
             run: does what it says; is given the operation.
             timeout_ms: so long after this the statement is given up; 0 for never.
-            ended: called when it is over.
+            on_end: called when it is over.
 
         Raises:
             GatewayError: GW006, too many wait, or too many results of queries are open.
@@ -236,8 +236,8 @@ class OperationManager:
         def over(operation: Operation) -> None:
             if limit is not None:
                 limit.cancel()
-            if ended is not None:
-                ended(operation)
+            if on_end is not None:
+                on_end(operation)
 
         operation = Operation(run, over)
         with self._lock:
@@ -266,8 +266,8 @@ class OperationManager:
     def _forget_old(self) -> None:
         over = len(self._operations) - self._limits.max_operations
         if over > 0:
-            done = [h for h, o in self._operations.items() if o.status.is_terminal and not o.is_open_query]
-            for handle in done[:over]:
+            finished_handles = [h for h, o in self._operations.items() if o.status.is_terminal and not o.is_open_query]
+            for handle in finished_handles[:over]:
                 del self._operations[handle]
 
     def _work(self) -> None:
@@ -296,23 +296,23 @@ class OperationManager:
             fetcher.forget_read()
 
     def _query_results(self) -> list[ResultFetcher]:
-        found = [operation.fetcher for operation in list(self._operations.values())]
-        return [fetcher for fetcher in found if fetcher is not None and fetcher.is_query]
+        fetchers = [operation.fetcher for operation in list(self._operations.values())]
+        return [fetcher for fetcher in fetchers if fetcher is not None and fetcher.is_query]
 
     def find(self, handle: str) -> Operation:
         """The operation. Raises GatewayError GW002."""
-        found = self._operations.get(handle)
-        if found is None:
+        operation = self._operations.get(handle)
+        if operation is None:
             raise GatewayError("GW002", handle=handle)
-        return found
+        return operation
 
     def close_operation(self, handle: str) -> None:
         """Gives an operation and its result up. Raises GatewayError GW002."""
         with self._lock:
-            found = self._operations.pop(handle, None)
-        if found is None:
+            operation = self._operations.pop(handle, None)
+        if operation is None:
             raise GatewayError("GW002", handle=handle)
-        found.close()
+        operation.close()
 
     def close(self) -> None:
         """Gives all operations up."""

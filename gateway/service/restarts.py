@@ -187,12 +187,12 @@ class Restarts:
     each one shows by itself whether it was to blame.
 
     Args:
-        stopped: set when the gateway stops; no job starts then.
+        stop_event: set when the gateway stops; no job starts then.
         clock: seconds.
     """
 
-    def __init__(self, stopped: threading.Event, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stopped = stopped
+    def __init__(self, stop_event: threading.Event, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stopped = stop_event
         self._clock = clock
         self._strategies: dict[str, Strategy] = {}
         self._suspected: dict[str, tuple[int, float]] = {}
@@ -241,8 +241,8 @@ class Restarts:
         job_id: str,
         wait: float,
         start: Callable[[], None],
-        cleared: Callable[[], bool],
-        settled: Callable[[], bool],
+        is_clear: Callable[[], bool],
+        is_settled: Callable[[], bool],
     ) -> None:
         """Has ``start`` called as :meth:`after`. A suspect waits until those that are not suspected have settled, and
         one that is suspected once more until suspects before it have.
@@ -251,14 +251,14 @@ class Restarts:
             job_id: of the job.
             wait: seconds.
             start: starts it.
-            cleared: whether those that are not suspected have settled.
-            settled: whether the job has: it has finished a micro-batch, has none in hand, or has ended.
+            is_clear: whether those that are not suspected have settled.
+            is_settled: whether the job has: it has finished a micro-batch, has none in hand, or has ended.
         """
         with self._lock:
             often, _ = self._suspected.get(job_id, (0, 0.0))
             if often:
                 due = self._clock() + wait
-                heappush(self._turns, _Turn(often, next(self._numbers), job_id, due, start, cleared, settled))
+                heappush(self._turns, _Turn(often, next(self._numbers), job_id, due, start, is_clear, is_settled))
                 turning, self._turning = self._turning, True
         if not often:
             self.after(wait, start)

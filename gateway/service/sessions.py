@@ -108,11 +108,11 @@ class SessionManager:
 
     def find(self, handle: str) -> Session:
         """The session, which is in use now. Raises GatewayError GW001."""
-        found = self._sessions.get(handle)
-        if found is None:
+        session = self._sessions.get(handle)
+        if session is None:
             raise GatewayError("GW001", handle=handle)
-        found.touch()
-        return found
+        session.touch()
+        return session
 
     def all(self) -> list[Session]:
         """The open sessions."""
@@ -122,10 +122,10 @@ class SessionManager:
     def close(self, handle: str) -> None:
         """Ends a session. Raises GatewayError GW001."""
         with self._lock:
-            found = self._sessions.pop(handle, None)
-        if found is None:
+            session = self._sessions.pop(handle, None)
+        if session is None:
             raise GatewayError("GW001", handle=handle)
-        found.close()
+        session.close()
 
     def _sweep(self) -> None:
         while not self._stopped.wait(self._limits.check_interval / 1000):

@@ -146,26 +146,26 @@ class Checkpoint:
                 ``execution.state-recovery.path``.
         """
         tell = tell or (lambda text: None)
-        given = options.get(CHECKPOINT_DIR)
-        folder = checkpoint_path(given, options) if given else scratch("checkpoint")
+        path = options.get(CHECKPOINT_DIR)
+        folder = checkpoint_path(path, options) if path else scratch("checkpoint")
         with ExitStack() as undo:
             lock = _locked(folder, tell)
             undo.callback(lock.release)
             if _is_new(folder, options, tell):
-                opened = Checkpoint._begun(folder, options, plan_text, cores)
+                checkpoint = Checkpoint._begun(folder, options, plan_text, cores)
             else:
-                opened = Checkpoint._resumed(folder, options, plan_text)
-                opened.continuation = opened._go_on(graph, check)  # noqa: SLF001 - of the same class
-                opened._scale(options, cores)  # noqa: SLF001 - of the same class
-            opened.lock = lock
+                checkpoint = Checkpoint._resumed(folder, options, plan_text)
+                checkpoint.continuation = checkpoint._go_on(graph, check)  # noqa: SLF001 - of the same class
+                checkpoint._scale(options, cores)  # noqa: SLF001 - of the same class
+            checkpoint.lock = lock
             undo.pop_all()
-        return opened
+        return checkpoint
 
     @staticmethod
     def _begun(folder: AnyPath, options: Mapping[str, str], plan_text: str, cores: int | None) -> Checkpoint:
         """A new checkpoint. Raises CheckpointError CKPT001, CKPT050."""
         groups = _wanted_groups(options) or default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
-        check_parallelism(options, groups, resumed=False)
+        check_parallelism(options, groups, is_resumed=False)
         temporary = not options.get(CHECKPOINT_DIR)
         fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary, False, plan_text)
         fresh.parallelism = min(cores, groups) if cores else None
@@ -178,16 +178,16 @@ class Checkpoint:
     @staticmethod
     def _resumed(folder: AnyPath, options: Mapping[str, str], plan_text: str) -> Checkpoint:
         """A checkpoint that an earlier run wrote to, all of whose parts are there. Raises as :meth:`open`."""
-        known = _read(folder, plan_text)
-        if known.savepoint:
+        checkpoint = _read(folder, plan_text)
+        if checkpoint.savepoint:
             raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
-        known._compare()  # noqa: SLF001 - of the same class
-        known._settle_in()  # noqa: SLF001
-        wanted = _wanted_groups(options)
-        if wanted and wanted != known.key_groups:
-            raise CheckpointError("CKPT004", folder=folder, key_groups=known.key_groups, wanted=wanted)
-        check_parallelism(options, known.key_groups, resumed=True)
-        return known
+        checkpoint._compare()  # noqa: SLF001 - of the same class
+        checkpoint._settle_in()  # noqa: SLF001
+        key_groups = _wanted_groups(options)
+        if key_groups and key_groups != checkpoint.key_groups:
+            raise CheckpointError("CKPT004", folder=folder, key_groups=checkpoint.key_groups, wanted=key_groups)
+        check_parallelism(options, checkpoint.key_groups, is_resumed=True)
+        return checkpoint
 
     def settings(self, options: Mapping[str, str]) -> dict[str, str]:
         """The session options with the parallelism that the job runs with: without one, that of the checkpoint."""
@@ -222,10 +222,10 @@ class Checkpoint:
     def _scale(self, options: Mapping[str, str], cores: int | None) -> None:
         """Says with which parallelism the job runs. Raises CheckpointError CKPT005."""
         try:
-            wanted, rescale = planned(self.spark, wanted_parallelism(options))
+            partitions, rescale = planned(self.spark, wanted_parallelism(options))
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
-        self.parallelism = wanted or (min(cores, self.key_groups) if cores else None)
+        self.parallelism = partitions or (min(cores, self.key_groups) if cores else None)
         self.rescale = rescale if any(x.levels for x in self.layouts) else None
 
     @staticmethod
@@ -236,7 +236,7 @@ class Checkpoint:
         Raises:
             CheckpointError: CKPT001, CKPT002, there is none; CKPT005, it is damaged or of another version.
         """
-        named = "the directory that 'execution.checkpointing.dir' named when a job ran"
+        expectation = "the directory that 'execution.checkpointing.dir' named when a job ran"
         try:
             entries = {p.name for p in folder.iterdir()}
         except OSError as cause:
@@ -245,7 +245,7 @@ class Checkpoint:
                 "CKPT001",
                 folder=folder,
                 strerror=cause.strerror or cause,
-                expected=named,
+                expected=expectation,
                 hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
             ) from cause
         if FACTS not in entries:
@@ -255,16 +255,16 @@ class Checkpoint:
             )
         plan_file = folder / "plan.json"
         for attempt in range(_ADOPTIONS):
-            known = _read(folder, "")
+            checkpoint = _read(folder, "")
             try:
-                known.plan_text = plan_file.read_text() if plan_file.exists() else ""
+                checkpoint.plan_text = plan_file.read_text() if plan_file.exists() else ""
             except (OSError, ValueError) as cause:
                 raise _damaged(plan_file, str(cause)) from cause
-            if not known.layouts:
-                return known
-            known.layouts = tuple(x for x in known.layouts if x.plan == _digest(known.plan_text))[:1]
-            if known.layouts:
-                return known
+            if not checkpoint.layouts:
+                return checkpoint
+            checkpoint.layouts = tuple(x for x in checkpoint.layouts if x.plan == _digest(checkpoint.plan_text))[:1]
+            if checkpoint.layouts:
+                return checkpoint
             time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
         raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
 
@@ -336,10 +336,10 @@ class Checkpoint:
             CheckpointError: CKPT060; CKPT005, it is damaged.
         """
         try:
-            ended = self.spark.ended(self.spark.last_done)
+            has_ended = self.spark.ended(self.spark.last_done)
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
-        if ended:
+        if has_ended:
             raise CheckpointError("CKPT060", folder=self.folder)
 
     def adopt(self) -> None:
@@ -439,17 +439,17 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
         if version not in _READABLE:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
         layouts = LAYOUTS.validate_python(facts["layouts"])
-        name, created, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
-        recovered, place = facts.get("recovered"), facts.get("place")
+        name, created_at, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
+        origin, place = facts.get("recovered"), facts.get("place")
         if REACHED in facts:
             facts[REACHED] = int(facts[REACHED])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
-    known = Checkpoint(
-        folder, name, created, groups, False, True, plan_text, layouts, recovered, place, "savepoint" in facts
+    checkpoint = Checkpoint(
+        folder, name, created_at, groups, False, True, plan_text, layouts, origin, place, "savepoint" in facts
     )
-    known._facts = facts  # noqa: SLF001 - of the same class
-    return known
+    checkpoint._facts = facts  # noqa: SLF001 - of the same class
+    return checkpoint
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:

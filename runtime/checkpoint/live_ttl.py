@@ -110,15 +110,15 @@ class StateTtl:
 
     def during(self, batch: int) -> int:
         """The TTL in a micro-batch."""
-        held = [s.ttl for s in self.settings if s.since <= batch]
-        return held[-1] if held else self.settings[0].ttl if self.settings else self.plan
+        ttls = [s.ttl for s in self.settings if s.since <= batch]
+        return ttls[-1] if ttls else self.settings[0].ttl if self.settings else self.plan
 
     def then(self, setting: Setting) -> StateTtl:
         """With another setting, in place of those that no micro-batch has seen by then."""
-        kept = [s for s in self.settings if s.since < setting.since]
-        if not kept or kept[-1].ttl != setting.ttl or kept[-1].by != setting.by:
-            kept.append(setting)
-        return replace(self, settings=tuple(kept[-_KEPT:]))
+        earlier = [s for s in self.settings if s.since < setting.since]
+        if not earlier or earlier[-1].ttl != setting.ttl or earlier[-1].by != setting.by:
+            earlier.append(setting)
+        return replace(self, settings=tuple(earlier[-_KEPT:]))
 
 
 _STATES = TypeAdapter(list[StateTtl])
@@ -161,8 +161,8 @@ def read_ttls(folder: AnyPath) -> Record:
     return record
 
 
-def _sum(written: int, states: object) -> int:
-    return zlib.crc32(json.dumps([written, states]).encode())
+def _sum(batch: int, states: object) -> int:
+    return zlib.crc32(json.dumps([batch, states]).encode())
 
 
 def _damaged(path: AnyPath, why: str) -> CheckpointError:
@@ -179,8 +179,8 @@ def editing(folder: AnyPath, wait: float = 10.0) -> Iterator[Record]:
             ``wait`` seconds.
     """
     try:
-        with locked(folder / _LOCK, wait) as taken:
-            if not taken:
+        with locked(folder / _LOCK, wait) as has_lock:
+            if not has_lock:
                 raise CheckpointError("CKPT033", folder=folder)
             record = read_ttls(folder)
             before = dict(record)
@@ -277,8 +277,8 @@ class LiveTtls:
 
     def held(self, key: Key) -> int:
         """The TTL of a state in the last micro-batch, ms; 0 (never) for one that is not known."""
-        found = self._record.get(key)
-        return 0 if found is None else found.now
+        state_ttl = self._record.get(key)
+        return 0 if state_ttl is None else state_ttl.now
 
     def restart(self) -> None:
         """Another query of the job begins: its tasks have been told nothing."""
@@ -313,18 +313,18 @@ class LiveTtls:
         try:
             if not isinstance(path, Path):  # times of other file systems may be whole seconds
                 return (hash(path.read_bytes()),)
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self, batch: int) -> None:
         with editing(self.folder, wait=0.0) as record:
             for key, mine in self._record.items():
                 state = record.setdefault(key, mine)
                 if state.asked is not None and batch > self.tried:
-                    taken = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
-                    record[key] = replace(taken, asked=None)
+                    new_state = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
+                    record[key] = replace(new_state, asked=None)
         for key, state in record.items():
             if state.settings and key in self._record and state.settings != self._record[key].settings:
                 self.tell(f"{state.name}: {_words(state.now)} since micro-batch {state.settings[-1].since}")
@@ -332,9 +332,9 @@ class LiveTtls:
 
     def _text(self, batch: int) -> str:
         """The TTLs of a micro-batch that differ from those of the plan."""
-        planned = {(spec.uid, index): config.ttl for spec in self.operators for index, config in enumerate(spec.ttl)}
-        held = {key: self._record[key].during(batch) for key in planned if key in self._record}
-        return ttls_text({key: ttl for key, ttl in held.items() if ttl != planned[key]})
+        plan_ttls = {(spec.uid, index): config.ttl for spec in self.operators for index, config in enumerate(spec.ttl)}
+        ttls = {key: self._record[key].during(batch) for key in plan_ttls if key in self._record}
+        return ttls_text({key: ttl for key, ttl in ttls.items() if ttl != plan_ttls[key]})
 
 
 def _words(ttl: int) -> str:

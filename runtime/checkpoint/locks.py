@@ -73,15 +73,15 @@ class FileLock:
 
     Args:
         path: of the file; its directory exists.
-        shared: whether others may have it in this way too.
+        is_shared: whether others may have it in this way too.
 
     Attributes:
         real: whether the file system has locks at all. Where it has none, nobody is kept out.
     """
 
-    def __init__(self, path: Path, shared: bool = False) -> None:
+    def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path
-        self.shared = shared
+        self.shared = is_shared
         self.real = fcntl is not None
         self._file: int | None = None
 
@@ -131,17 +131,17 @@ def locked(path: AnyPath, wait: float) -> Iterator[bool]:
     seconds."""
     if isinstance(path, Path):
         lock = FileLock(path)
-        taken = lock.take(wait)
+        has_lock = lock.take(wait)
         try:
-            yield taken
+            yield has_lock
         finally:
             lock.release()
         return
-    taken = _made(path, wait)
+    has_lock = _made(path, wait)
     try:
-        yield taken
+        yield has_lock
     finally:
-        if taken:
+        if has_lock:
             path.unlink(missing_ok=True)
 
 
@@ -149,13 +149,13 @@ def _made(path: AnyPath, wait: float) -> bool:
     """Makes a lock file that is not there yet, or that nobody has removed for too long."""
     mine = uuid.uuid4().hex.encode()
     began = since = time.monotonic()
-    seen: bytes | None = None
+    last_content: bytes | None = None
     while not create(path, mine):
         with contextlib.suppress(FileNotFoundError):
-            found = path.read_bytes()
+            content = path.read_bytes()
             now = time.monotonic()
-            if found != seen:
-                seen, since = found, now
+            if content != last_content:
+                last_content, since = content, now
             elif now - since > _STALE:
                 path.unlink(missing_ok=True)
                 continue
@@ -275,13 +275,13 @@ def _beats(folder: AnyPath, number: int) -> AnyPath:
 
 
 def _lease_facts(folder: AnyPath, number: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    facts_of_lease: dict[str, Any] = {}
     for path in (folder / f"{number:010d}", _beats(folder, number)):
         with contextlib.suppress(OSError, ValueError):
             facts = json.loads(path.read_bytes())
             if isinstance(facts, dict):
-                found |= facts
-    return found
+                facts_of_lease |= facts
+    return facts_of_lease
 
 
 def _read_lease(folder: AnyPath, number: int) -> Holder | None:
@@ -344,9 +344,9 @@ def running_writer(folder: AnyPath) -> Holder | None:
         number = newest_lease(folder / WRITERS)
         if number:
             facts = _lease_facts(folder / WRITERS, number)
-            seen = facts.get("seen") or facts.get("since") or 0
-            ended = facts.get("released") or _is_gone(facts) or time.time() - seen / 1000 > EXPIRY
-            return None if ended else _read_lease(folder / WRITERS, number)
+            seen_at = facts.get("seen") or facts.get("since") or 0
+            is_over = facts.get("released") or _is_gone(facts) or time.time() - seen_at / 1000 > EXPIRY
+            return None if is_over else _read_lease(folder / WRITERS, number)
     if fcntl is None or not isinstance(folder, Path):
         return None
     with contextlib.suppress(OSError):

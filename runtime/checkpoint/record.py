@@ -94,13 +94,13 @@ class BatchRecord:
             text = path.read_text() if path.exists() else ""
             if not text:
                 return BatchRecord(folder, False, _Held(job))
-            found = json.loads(text)
-            if found["sum"] != _sum(found["held"]):
+            document = json.loads(text)
+            if document["sum"] != _sum(document["held"]):
                 raise ValueError("its checksum is another one")
-            held = _HELD.validate_python(found["held"])
+            content = _HELD.validate_python(document["held"])
         except (OSError, ValueError, TypeError, KeyError, ValidationError) as cause:
             raise CheckpointError("CKPT005.damaged_file", file=path, why=f"{type(cause).__name__}: {cause}") from cause
-        return BatchRecord(folder, True, held) if held.job == job else BatchRecord(folder, False, _Held(job))
+        return BatchRecord(folder, True, content) if content.job == job else BatchRecord(folder, False, _Held(job))
 
     @property
     def last(self) -> int:
@@ -133,18 +133,18 @@ class BatchRecord:
         """
         entry, before = (spark.offset_log / str(epoch)).read_bytes(), self._held.begun
         logs = (LogSums() if before is None else before.logs).at(epoch, entry, spark)
-        begun = Begun(epoch, input_digest(entry), logs, ttls, watermarks)
-        if begun != before:
-            self._write(replace(self._held, facts=self._held.facts[-1:], begun=begun))
-        return begun.input
+        batch = Begun(epoch, input_digest(entry), logs, ttls, watermarks)
+        if batch != before:
+            self._write(replace(self._held, facts=self._held.facts[-1:], begun=batch))
+        return batch.input
 
-    def _write(self, held: _Held) -> None:
-        path, data = self.folder / RECORD, _HELD.dump_python(held, mode="json")
+    def _write(self, content: _Held) -> None:
+        path, data = self.folder / RECORD, _HELD.dump_python(content, mode="json")
         try:
             write_whole(path, json.dumps({"sum": _sum(data), "held": data}) + "\n")
         except OSError as error:
             raise full_disk(error, path) or error from None
-        self._held, self.exists = held, True
+        self._held, self.exists = content, True
 
     def check(self, spark: SparkCheckpoint, facts: Mapping[str, Any], ttls: int, watermarks: int | None) -> None:
         """Compares the parts of the checkpoint with the record.
@@ -160,16 +160,18 @@ class BatchRecord:
             CheckpointError: CKPT014, CKPT016, they differ.
             OSError: a file cannot be read.
         """
-        reached, last = facts.get(REACHED), self._held.begun
-        if reached is None:  # a version without a record has written last
+        required_batch, last = facts.get(REACHED), self._held.begun
+        if required_batch is None:  # a version without a record has written last
             return
-        if self.last < reached or (facts["layouts"] and not self.exists):
-            raise self._lost(RECORD, reached)
+        if self.last < required_batch or (facts["layouts"] and not self.exists):
+            raise self._lost(RECORD, required_batch)
         if last is None:
             return
-        planned, done = spark.last_planned, spark.last_done
-        if planned < last.epoch or done < last.epoch - 1:
-            raise CheckpointError("CKPT016", folder=self.folder, epoch=last.epoch, knows=_knows(planned, done))
+        last_planned, last_done = spark.last_planned, spark.last_done
+        if last_planned < last.epoch or last_done < last.epoch - 1:
+            raise CheckpointError(
+                "CKPT016", folder=self.folder, epoch=last.epoch, knows=_knows(last_planned, last_done)
+            )
         for file, complete in (
             ("stateplan.json", _digest(facts) in self._held.facts),
             ("ttl.json", ttls >= last.ttls),
@@ -183,19 +185,19 @@ class BatchRecord:
         return CheckpointError("CKPT016.lost_file", folder=self.folder, file=file, epoch=epoch)
 
 
-def _knows(planned: int, done: int) -> str:
-    if planned < 0 and done < 0:
+def _knows(last_planned: int, last_done: int) -> str:
+    if last_planned < 0 and last_done < 0:
         return "has none"
-    finished = "has finished none" if done < 0 else f"has finished micro-batch {done} last"
-    return f"{finished}, and planned {'none' if planned < 0 else f'micro-batch {planned} last'}"
+    done_text = "has finished none" if last_done < 0 else f"has finished micro-batch {last_done} last"
+    return f"{done_text}, and planned {'none' if last_planned < 0 else f'micro-batch {last_planned} last'}"
 
 
 def _digest(facts: Mapping[str, Any]) -> str:
     """The digest of what ``stateplan.json`` says."""
-    kept = {key: value for key, value in facts.items() if key not in _PASSING}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+    lasting_facts = {key: value for key, value in facts.items() if key not in _PASSING}
+    return hashlib.sha256(json.dumps(lasting_facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _sum(held: Any) -> int:
+def _sum(content: Any) -> int:
     """The checksum of what the file says."""
-    return zlib.crc32(json.dumps(held, sort_keys=True).encode())
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

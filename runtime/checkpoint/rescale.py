@@ -52,7 +52,7 @@ def wanted_parallelism(options: Mapping[str, str]) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def check_parallelism(options: Mapping[str, str], key_groups: int, resumed: bool) -> None:
+def check_parallelism(options: Mapping[str, str], key_groups: int, is_resumed: bool) -> None:
     """Refuses more partitions than there are key groups.
 
     Raises:
@@ -65,16 +65,16 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, resumed: bool
             option=PARALLELISM,
             value=parallelism,
             key_groups=key_groups,
-            suffix=", for the whole life of the state" if resumed else "",
+            suffix=", for the whole life of the state" if is_resumed else "",
         )
 
 
-def planned(spark: SparkCheckpoint, wanted: int | None) -> tuple[int | None, Rescale | None]:
+def planned(spark: SparkCheckpoint, parallelism: int | None) -> tuple[int | None, Rescale | None]:
     """The parallelism that a job goes on with, and what has to be done for it.
 
     Args:
         spark: Spark's part of the checkpoint.
-        wanted: number of partitions; None for those that the checkpoint has.
+        parallelism: number of partitions; None for those that the checkpoint has.
 
     Returns:
         None, None where no micro-batch has been planned yet.
@@ -82,14 +82,14 @@ def planned(spark: SparkCheckpoint, wanted: int | None) -> tuple[int | None, Res
     Raises:
         ValueError, OSError: the log of micro-batches cannot be read.
     """
-    last, done = spark.last_planned, spark.last_done
+    last, last_done = spark.last_planned, spark.last_done
     if last < 0:
-        return wanted, None
+        return parallelism, None
     now = spark.planned(last).partitions
-    before = now if done < 0 else spark.planned(done).partitions
-    after = wanted or now
-    finish = ((last, now),) if before != now and last != done else ()
-    pending = last if last != done and not finish else None
+    before = now if last_done < 0 else spark.planned(last_done).partitions
+    after = parallelism or now
+    finish = ((last, now),) if before != now and last != last_done else ()
+    pending = last if last != last_done and not finish else None
     if after == now and not finish:
         return after, None
     steps = finish if after == now else (*finish, (last + 1, after))

@@ -60,13 +60,13 @@ def new_savepoint(options: Mapping[str, str], job_id: str) -> AnyPath:
     return checkpoint_path(directory, options) / f"savepoint-{job_id[:6]}-{uuid.uuid4().hex[:12]}"
 
 
-def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, drained: bool = False) -> None:
+def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, is_drained: bool = False) -> None:
     """Copies a checkpoint. Nothing may write to it meanwhile, and its last micro-batch must be finished.
 
     Args:
         checkpoint: its directory.
         savepoint: a folder that does not exist.
-        drained: whether event time was brought to its end.
+        is_drained: whether event time was brought to its end.
 
     Raises:
         CheckpointError: CKPT074, it cannot be written; nothing is left of it.
@@ -77,7 +77,7 @@ def write_savepoint(checkpoint: AnyPath, savepoint: AnyPath, drained: bool = Fal
         facts["savepoint"] = {
             "micro-batch": spark.last_done,
             "at": time.time_ns() // 1_000_000,
-            "drained": drained,
+            "drained": is_drained,
         }
         _copy(checkpoint, savepoint)
         SparkCheckpoint.of(savepoint).relocate()
@@ -112,8 +112,8 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
                 raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=text, dir_key=CHECKPOINT_DIR)
             return
         facts = _facts_of(origin, text)
-        saved: Mapping[str, Any] = facts.pop("savepoint", {})
-        if not saved:
+        savepoint_facts: Mapping[str, Any] = facts.pop("savepoint", {})
+        if not savepoint_facts:
             _require_ended(origin, text)
         record = BatchRecord.of(origin, str(facts.get("id")))
         record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
@@ -128,8 +128,8 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         (folder / RECOVERING).unlink(missing_ok=True)
     except (OSError, ValueError, KeyError, TypeError) as cause:
         raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
-    tell(f"starting from {'the savepoint' if saved else 'the checkpoint'} {origin}")
-    if saved.get("drained"):
+    tell(f"starting from {'the savepoint' if savepoint_facts else 'the checkpoint'} {origin}")
+    if savepoint_facts.get("drained"):
         tell(
             "the savepoint was taken WITH DRAIN: windows that were written before their end are written again if more "
             "rows come for them"
@@ -189,8 +189,8 @@ def _copy(source: AnyPath, target: AnyPath) -> None:
             (target / name).mkdir(exist_ok=True)
             files.extend(_files(part, target / name))
     with ThreadPoolExecutor(_THREADS) as pool:
-        for done in [pool.submit(_copy_file, *pair) for pair in files]:
-            done.result()
+        for future in [pool.submit(_copy_file, *pair) for pair in files]:
+            future.result()
 
 
 def _files(source: AnyPath, target: AnyPath) -> Iterator[tuple[AnyPath, AnyPath]]:

@@ -36,24 +36,24 @@ class SinkRecords:
         """Tells the sinks what was kept of them. Raises CheckpointError CKPT005, the file is damaged."""
         path = self.folder / _FILE
         try:
-            held = json.loads(path.read_text()) if path.exists() else {}
-            kept = {uid: (str(digest), int(epoch)) for uid, (digest, epoch) in held.get(self.job, {}).items()}
+            content = json.loads(path.read_text()) if path.exists() else {}
+            epochs = {uid: (str(digest), int(epoch)) for uid, (digest, epoch) in content.get(self.job, {}).items()}
         except (OSError, ValueError, TypeError, AttributeError) as cause:
             raise CheckpointError("CKPT005.damaged_file", file=path, why=str(cause)) from cause
         for uid, sink in sinks.items():
-            if uid in kept:
-                sink.ledger.noted = SinkEpoch(*kept[uid])
-                self._known[uid] = [*kept[uid]]
+            if uid in epochs:
+                sink.ledger.noted = SinkEpoch(*epochs[uid])
+                self._known[uid] = [*epochs[uid]]
 
     def keep(self, sinks: Mapping[str, Sink]) -> None:
         """Keeps what the sinks have noted. Raises RunError RUN031, the disk is full; OSError."""
-        held = {uid: sink.ledger.noted for uid, sink in sinks.items()}
-        noted: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in held.items() if n is not None}
-        if noted == self._known:
+        sink_epochs = {uid: sink.ledger.noted for uid, sink in sinks.items()}
+        records: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in sink_epochs.items() if n is not None}
+        if records == self._known:
             return
         path = self.folder / _FILE
         try:
-            write_whole(path, json.dumps({self.job: noted}) + "\n")
+            write_whole(path, json.dumps({self.job: records}) + "\n")
         except OSError as error:
             raise full_disk(error, path) or error from None
-        self._known = noted
+        self._known = records

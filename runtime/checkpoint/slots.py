@@ -176,17 +176,17 @@ def laid_out(
             laid out otherwise.
     """
     if before is None or continuation is None:
-        held = _Held(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}))
+        old_layout = _Held(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}))
     else:
-        held = _held(job, before, continuation, next_batch, folder)
-    entries = _entries(job, held, next_batch, folder)
-    sinks = tuple(replace(s, uid=held.sinks.get(s.node, s.uid)) for s in job.sinks)
+        old_layout = _held(job, before, continuation, next_batch, folder)
+    entries = _entries(job, old_layout, next_batch, folder)
+    sinks = tuple(replace(s, uid=old_layout.sinks.get(s.node, s.uid)) for s in job.sinks)
     layout = Layout(
-        held.levels,
+        old_layout.levels,
         entries,
-        held.sources,
+        old_layout.sources,
         {str(s.node): s.uid for s in sinks},
-        held.dropped,
+        old_layout.dropped,
         readers=tuple(reader.uid for reader in job.readers),
     )
     return _with_slots(replace(job, sinks=sinks), layout, next_batch), layout
@@ -218,34 +218,34 @@ def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch:
     if job.levels > before.levels:
         raise _too_deep(job, before.levels, folder)
     sources = _sources(job, before, continuation, folder)
-    known = {o.node: o for o in before.operators}
+    old_entries = {o.node: o for o in before.operators}
     operators: dict[int, OperatorEntry] = {}
     for spec in job.operators:
         if spec.node in continuation.operators:
-            old = known.get(continuation.operators[spec.node])
+            old = old_entries.get(continuation.operators[spec.node])
             if old is None:
                 raise _otherwise(spec, folder, "it holds nothing of it")
             operators[spec.node] = old
-    kept = {entry.first for entry in operators.values()}
+    remaining = {entry.first for entry in operators.values()}
     pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
-    pending += [DroppedEntry(o.first, o.level, next_batch) for o in before.operators if o.first not in kept]
+    pending += [DroppedEntry(o.first, o.level, next_batch) for o in before.operators if o.first not in remaining]
     sinks = {new: before.sinks[str(old)] for new, old in continuation.sinks.items() if str(old) in before.sinks}
     return _Held(before.levels, sources, operators, continuation.moves, tuple(pending), sinks)
 
 
-def _entries(job: JobGraph, held: _Held, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
+def _entries(job: JobGraph, old_layout: _Held, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
     """The entries of the operators of a job: an operator that starts empty gets a free range of slots."""
-    taken = sorted({o.first for o in held.operators.values()} | {d.first for d in held.dropped})
+    used_slots = sorted({o.first for o in old_layout.operators.values()} | {d.first for d in old_layout.dropped})
     entries: list[OperatorEntry] = []
     for spec in job.operators:
         tables = {table.name: TableEntry.of(spec.kernel, table) for table in spec.kernel.tables}
-        old = held.operators.get(spec.node)
+        old = old_layout.operators.get(spec.node)
         if old is None:
-            first = _free(taken, job.key_groups)
-            insort(taken, first)
+            first = _free(used_slots, job.key_groups)
+            insort(used_slots, first)
             entries.append(OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels))
         else:
-            entries.append(_continued(spec, old, tables, held.moves.get(spec.node), next_batch, folder))
+            entries.append(_continued(spec, old, tables, old_layout.moves.get(spec.node), next_batch, folder))
     return tuple(entries)
 
 
@@ -253,7 +253,7 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
     """The job with the slots of a layout."""
     places = {s.node: i for i, s in enumerate(job.sources)}
     marks = {s.node: s.markers for s in layout.sources}
-    taken = [o.first for o in layout.operators] + [d.first for d in layout.dropped]
+    used_slots = [o.first for o in layout.operators] + [d.first for d in layout.dropped]
     return replace(
         job,
         sources=tuple(replace(s, marks=marks[s.node]) for s in job.sources),
@@ -262,7 +262,7 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
             for spec, entry in zip(job.operators, layout.operators, strict=True)
         ),
         slots=tuple(entry.first for entry in layout.operators),
-        sink_slots=max((first + job.key_groups for first in taken), default=0),
+        sink_slots=max((first + job.key_groups for first in used_slots), default=0),
         dropped=tuple(DroppedRange(d.first, d.level) for d in layout.dropped),
         least_levels=layout.levels,
         order=tuple(None if s.node is None else places[s.node] for s in layout.sources),
@@ -270,10 +270,10 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
     )
 
 
-def _free(taken: Sequence[int], groups: int) -> int:
-    """The first slot of the lowest range that nobody has; ``taken`` are the first slots of ranges, ascending."""
+def _free(used_slots: Sequence[int], groups: int) -> int:
+    """The first slot of the lowest range that nobody has; ``used_slots`` are the first slots of ranges, ascending."""
     at = 0
-    for first in taken:
+    for first in used_slots:
         if first - at >= groups:
             break
         at = max(at, first + groups)
@@ -373,5 +373,5 @@ def _columns(tables: Mapping[str, TableEntry]) -> str:
 
 def _in_natural_order(job: JobGraph, nodes: Mapping[int, int]) -> tuple[SourceEntry, ...]:
     """The sources of a job, under the ids that ``nodes`` gives for theirs."""
-    found = (None if i is None else job.sources[i] for i in natural_order(job))
-    return tuple(SourceEntry(None) if s is None else SourceEntry(nodes[s.node], s.uid, s.marks) for s in found)
+    sources = (None if i is None else job.sources[i] for i in natural_order(job))
+    return tuple(SourceEntry(None) if s is None else SourceEntry(nodes[s.node], s.uid, s.marks) for s in sources)

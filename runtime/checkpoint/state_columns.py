@@ -59,13 +59,13 @@ def from_description(text: str) -> pl.DataType:
         raise ValueError(f"{ast.unparse(node)} is no part of a type")
 
     try:
-        found = built(ast.parse(text, mode="eval").body)
-        found = found() if isinstance(found, type) else found
+        dtype = built(ast.parse(text, mode="eval").body)
+        dtype = dtype() if isinstance(dtype, type) else dtype
     except (SyntaxError, TypeError, pl.exceptions.PolarsError) as cause:
         raise ValueError(f"{text!r} is not a type") from cause
-    if not isinstance(found, pl.DataType):
+    if not isinstance(dtype, pl.DataType):
         raise ValueError(f"{text!r} is not a type")
-    return found
+    return dtype
 
 
 def read(value: Any) -> dict[str, pl.DataType]:

@@ -74,29 +74,29 @@ class Snapshot:
         """
         facts = Checkpoint.look(folder)
         spark = facts.spark
-        done = spark.done
-        if not done or not facts.layouts:
+        batches = spark.done
+        if not batches or not facts.layouts:
             raise CheckpointError("CKPT041", folder=folder)
         if batch is None:
-            batch = done[-1]
-        elif batch not in done:
-            raise CheckpointError("CKPT043", folder=folder, batch=batch, first=done[0], last=done[-1])
+            batch = batches[-1]
+        elif batch not in batches:
+            raise CheckpointError("CKPT043", folder=folder, batch=batch, first=batches[0], last=batches[-1])
         layout = facts.layouts[0]
         try:
             offsets = spark.planned(batch)
         except (OSError, ValueError) as cause:
             raise CheckpointError("CKPT005.damaged_file", file=spark.offset_log / str(batch), why=cause) from cause
-        played = _instant(folder, layout, offsets)
-        now, clock = (at, "given") if at is not None else (played, "replay clock")
+        replay_time = _instant(folder, layout, offsets)
+        now, clock = (at, "given") if at is not None else (replay_time, "replay clock")
         if now is None:
             now, clock = time.time_ns() // 1_000_000, "wall clock"
-        newest = batch == done[-1]
+        newest = batch == batches[-1]
         return Snapshot(folder, facts.plan_text, layout, facts.key_groups, batch, offsets.time, now, clock, newest)
 
     def newer(self) -> Snapshot | None:
         """The checkpoint now, when another micro-batch has finished since; else None."""
-        found = Snapshot.open(self.folder, None, self.now if self.clock == "given" else None)
-        return found if found.batch != self.batch else None
+        snapshot = Snapshot.open(self.folder, None, self.now if self.clock == "given" else None)
+        return snapshot if snapshot.batch != self.batch else None
 
 
 def _instant(folder: AnyPath, layout: Layout, offsets: BatchOffsets) -> int | None:
@@ -104,9 +104,9 @@ def _instant(folder: AnyPath, layout: Layout, offsets: BatchOffsets) -> int | No
     replays = [i for i, source in enumerate(layout.sources) if source.markers == INSTANTS]
     if not replays:
         return None
-    played = max(map(offsets.log_offset, replays))
+    last_played = max(map(offsets.log_offset, replays))
     names = sorted(p.name for p in (folder / "splits" / INSTANTS).glob("[0-9]*_*"))
-    texts = [name.split("_", 1)[1] for name in names[: played + 1]]
+    texts = [name.split("_", 1)[1] for name in names[: last_played + 1]]
     return int(texts[-1]) if texts else 0
 
 
@@ -168,13 +168,13 @@ class OperatorState:
             CheckpointError: CKPT044, when there is none.
         """
         pool = self.tables if index is None else self.of_state(index)
-        found = next((t for t in pool if name in (t.name, t.table.name)), None)
-        if found is None:
+        state_table = next((t for t in pool if name in (t.name, t.table.name)), None)
+        if state_table is None:
             names = [t.name for t in pool]
             raise CheckpointError(
                 "CKPT044", state=self.name, table=name, expected=", ".join(names), hint=nearest(name, names)
             )
-        return found
+        return state_table
 
 
 def operator_states(
@@ -209,11 +209,11 @@ def _configs(
     snapshot: Snapshot, entry: OperatorEntry, configs: Sequence[TtlConfig], record: Record
 ) -> tuple[TtlConfig, ...]:
     """How the states of an operator age in the micro-batch of the snapshot."""
-    found = []
+    live_configs = []
     for index, config in enumerate(configs or (TtlConfig(),)):
         live = record.get((entry.uid, index))
-        found.append(config if live is None else replace(config, ttl=live.during(snapshot.batch)))
-    return tuple(found)
+        live_configs.append(config if live is None else replace(config, ttl=live.during(snapshot.batch)))
+    return tuple(live_configs)
 
 
 def _tables(snapshot: Snapshot, entry: OperatorEntry) -> tuple[TableState, ...]:

@@ -105,15 +105,15 @@ class _Slots:
     def states(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, KeyedState]]:
         """(operator, key group, state) of every slot with runs, as soon as it is complete; those of which a run is
         missing at the end."""
-        wanted = {label: stored_keys(text) for label, text in self.manifests.items()}
+        keys_by_label = {label: stored_keys(text) for label, text in self.manifests.items()}
         stores: dict[int, MemoryRunStore] = {}
         for batch in batches:
             for label, key, data in zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True):
-                if key not in wanted[label]:
+                if key not in keys_by_label[label]:
                     continue
                 store = stores.setdefault(label, MemoryRunStore())
                 store.values[key] = data
-                if len(store.values) == len(wanted[label]):
+                if len(store.values) == len(keys_by_label[label]):
                     yield self.state(label, stores.pop(label))
         for label in sorted(stores):
             yield self.state(label, stores[label])
@@ -128,8 +128,8 @@ class _Slots:
     def cut(self, operator: int, place: int, state: KeyedState, ahead: int, ttl: int) -> int | None:
         """The latest time of access (ms) of a table that will have expired ``ahead`` ms from now, under ``ttl``."""
         config = replace(self.operators[operator].configs[place], ttl=ttl)
-        found = cut_of(config, self.now, state.time.watermark)
-        return None if found is None else found + ahead
+        cut = cut_of(config, self.now, state.time.watermark)
+        return None if cut is None else cut + ahead
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ class _Count:
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, bytes]]:
         for operator, group, state in self.slots.states(batches):
             for place, table in enumerate(self.slots.operators[operator].tables):
-                wanted = self.cuts[operator][place]
-                cuts = [self.slots.cut(operator, place, state, cut.ahead, cut.ttl) for cut in wanted]
+                cuts_of_state = self.cuts[operator][place]
+                cuts = [self.slots.cut(operator, place, state, cut.ahead, cut.ttl) for cut in cuts_of_state]
                 yield operator, group, place, pickle.dumps(count_table(table, state.runs(table), cuts))
 
 
@@ -251,13 +251,19 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
                 manifests[slot] = text
                 if stored_keys(text):
                     places.setdefault(number, set()).add(slot)
-    wanted = {slot: text for slot, text in manifests.items() if any(slot in found for found in places.values())}
-    slots = _Slots(tuple(_Parts.of(o) for o in operators), {s: owners[s] for s in wanted}, wanted, snapshot.now)
+    wanted_manifests = {
+        slot: text
+        for slot, text in manifests.items()
+        if any(slot in slots_of_place for slots_of_place in places.values())
+    }
+    slots = _Slots(
+        tuple(_Parts.of(o) for o in operators), {s: owners[s] for s in wanted_manifests}, wanted_manifests, snapshot.now
+    )
     frames = [
         read(number, "runs")
-        .where(F.col("slot").isin(sorted(found)))
+        .where(F.col("slot").isin(sorted(slots_of_place)))
         .select("slot", F.col("user_map_key.id").alias("id"), F.col("user_map_value.data").alias("data"))
-        for number, found in sorted(places.items())
+        for number, slots_of_place in sorted(places.items())
     ]
     return _Source(slots, reduce(lambda a, b: a.unionAll(b), frames) if frames else None)
 
@@ -272,9 +278,9 @@ def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
         return work()
     except Exception as failure:
         text = text_of(failure)
-        found = jvm_loss_behind(failure) or find_encoded(text)
-        if found is not None:
-            raise found from failure
+        error = jvm_loss_behind(failure) or find_encoded(text)
+        if error is not None:
+            raise error from failure
         if not is_of_spark(failure):
             raise
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -302,12 +308,12 @@ def count_state(
         out = {(n, p): TableFigures() for n, o in enumerate(operators) for p in range(len(o.tables))}
         if source.frame is None:
             return out
-        seen = set()
+        owners = set()
         for operator, group, place, data in source.frame.mapInArrow(_Count(source.slots, cuts), _FIGURES).collect():
-            seen.add((operator, group))
+            owners.add((operator, group))
             out[operator, place] += pickle.loads(data)
         for label, owner in source.slots.owners.items():
-            if owner not in seen:  # of its runs there is none: this says so
+            if owner not in owners:  # of its runs there is none: this says so
                 state = source.slots.state(label, MemoryRunStore())[2]
                 for table in source.slots.operators[owner[0]].tables:
                     state.runs(table)
@@ -325,7 +331,7 @@ def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, 
 
     def work() -> DataFrame:
         schema = spark_schema(arrow_schema(request))
-        task = _task(spark, snapshot, operator, request, packed=False)
+        task = _task(spark, snapshot, operator, request, is_packed=False)
         return spark.createDataFrame([], schema) if task is None else task[0].mapInArrow(task[1], schema)
 
     return _reading(snapshot, work)
@@ -339,7 +345,7 @@ def iterate_rows(
     Raises:
         CheckpointError: as :func:`count_state`.
     """
-    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, packed=True))
+    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, is_packed=True))
     return iter(()) if task is None else _unpacked(snapshot, task[0].mapInArrow(task[1], "data binary"))
 
 
@@ -353,10 +359,10 @@ def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 
 def _task(
-    spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest, *, packed: bool
+    spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest, *, is_packed: bool
 ) -> tuple[DataFrame, _Rows] | None:
     source = _source(spark, snapshot, [operator])
     if source.frame is None:
         return None
     place = next(i for i, t in enumerate(operator.tables) if t.table.name == request.table.name)
-    return source.frame, _Rows(source.slots, place, request, packed)
+    return source.frame, _Rows(source.slots, place, request, is_packed)

@@ -83,10 +83,10 @@ class TableFigures:
     def median(self) -> int | None:
         """The time of access that half of the live rows are not younger than, ms; None without any."""
         total = sum(n for _, n in self.times)
-        passed = 0
+        rows_so_far = 0
         for time, rows in sorted(self.times):
-            passed += rows
-            if 2 * passed >= total:
+            rows_so_far += rows
+            if 2 * rows_so_far >= total:
                 return time
         return None
 
@@ -111,9 +111,9 @@ class TableFigures:
 def current_rows(table: StateTable, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The rows of a table, expired ones included, of runs that are ordered oldest first; columns beside those of the
     table stay."""
-    merged = merge_runs(table, runs, now=0, ttl=NEVER, oldest=False)
-    flags = merged[TOMBSTONE]
-    return merged.filter(~flags) if flags.any() else merged
+    rows = merge_runs(table, runs, now=0, ttl=NEVER, oldest=False)
+    flags = rows[TOMBSTONE]
+    return rows.filter(~flags) if flags.any() else rows
 
 
 def count_table(
@@ -126,11 +126,11 @@ def count_table(
         cuts: the instants (ms) for which aged rows are counted; the first one tells live rows from expired ones. None
             is before all time.
     """
-    wanted = list(dict.fromkeys([*table.lookup, *table.identity]))
+    names = list(dict.fromkeys([*table.lookup, *table.identity]))
     infos, frames = [], []
     for number, (info, frame) in enumerate(runs):
         infos.append(info)
-        frames.append(frame.select(*wanted, ACCESS_TIME, HASH, TOMBSTONE, pl.lit(number, pl.Int32).alias(_RUN)))
+        frames.append(frame.select(*names, ACCESS_TIME, HASH, TOMBSTONE, pl.lit(number, pl.Int32).alias(_RUN)))
     figures = TableFigures(
         len({info.run for info in infos}),
         sum(info.rows for info in infos),
@@ -152,18 +152,18 @@ def count_table(
     live = np.ones(len(times), bool) if first is None else times > first
     if live.any():
         figures.keys = _keys(rows, table, live)
-    dated = live & (times < UNDATED)
-    if dated.any():
-        figures.oldest, figures.newest = int(times[dated].min()), int(times[dated].max())
-        figures.times = _times(times[dated])
+    has_date = live & (times < UNDATED)
+    if has_date.any():
+        figures.oldest, figures.newest = int(times[has_date].min()), int(times[has_date].max())
+        figures.times = _times(times[has_date])
     return figures
 
 
 def _keys(rows: pl.DataFrame, table: StateTable, live: npt.NDArray[np.bool_]) -> int:
     if not table.lookup:
         return 1
-    found = rows.select(table.lookup).filter(pl.Series(live))
-    return found.n_unique()
+    keys = rows.select(table.lookup).filter(pl.Series(live))
+    return keys.n_unique()
 
 
 def _times(times: npt.NDArray[np.int64]) -> list[tuple[int, int]]:

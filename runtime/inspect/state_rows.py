@@ -75,11 +75,11 @@ def table_rows(request: RowRequest, runs: Sequence[pl.DataFrame], cut: int | Non
     table = request.table
     tests = [_test(f, table.schema[f.column]) for f in request.filters]
     early = [t for f, t in zip(request.filters, tests, strict=True) if f.column in (table.identity or table.lookup)]
-    found = [run.filter(*early) for run in runs] if early else list(runs)
-    found = [run for run in found if run.height]
-    if not found:
+    matching_runs = [run.filter(*early) for run in runs] if early else list(runs)
+    matching_runs = [run for run in matching_runs if run.height]
+    if not matching_runs:
         return _shaped(request, pl.DataFrame(schema={**table.schema, ACCESS_TIME: pl.Int64()}), cut)
-    rows = current_rows(table, found)
+    rows = current_rows(table, matching_runs)
     if tests:
         rows = rows.filter(*tests)
     if not request.expired and cut is not None:
@@ -87,12 +87,12 @@ def table_rows(request: RowRequest, runs: Sequence[pl.DataFrame], cut: int | Non
     return _shaped(request, rows if request.limit is None else rows.head(request.limit), cut)
 
 
-def _test(wanted: RowFilter, dtype: pl.DataType) -> pl.Expr:
-    return pl.col(wanted.column).eq_missing(pl.lit(wanted.value, dtype))
+def _test(row_filter: RowFilter, dtype: pl.DataType) -> pl.Expr:
+    return pl.col(row_filter.column).eq_missing(pl.lit(row_filter.value, dtype))
 
 
 def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.DataFrame:
-    accessed, expires, expired = request.extra
+    access_name, expires, expired_name = request.extra
     time = pl.when(pl.col(ACCESS_TIME) < UNDATED).then(pl.col(ACCESS_TIME))
     late = pl.lit(None, pl.Int64)
     if request.ttl != NEVER and request.ttl < _END_OF_DATES:
@@ -103,9 +103,9 @@ def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.Data
     columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _kept(request), strict=True)]
     return rows.select(
         *(e.alias(request.labels[n]) for e, n in zip(columns, _kept(request), strict=True)),
-        pl.from_epoch(time, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(accessed),
+        pl.from_epoch(time, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(access_name),
         pl.from_epoch(late, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(expires),
-        *([old.alias(expired)] if request.expired else []),
+        *([old.alias(expired_name)] if request.expired else []),
     )
 
 

@@ -36,20 +36,20 @@ class FromChangelogTransform(Transform):
         Raises:
             DataError: DATA321, for a row whose code is NULL or unknown.
         """
-        given = frame[columns(self.width)[self.op]]
-        kinds = given.replace_strict(
+        codes = frame[columns(self.width)[self.op]]
+        kinds = codes.replace_strict(
             list(self.codes), [int(k) for k in self.codes.values()], default=None, return_dtype=pl.Int8
         )
         if kinds.null_count():
-            code = given.filter(kinds.is_null())[0]
+            code = codes.filter(kinds.is_null())[0]
             raise DataError(
                 "DATA321",
                 value="NULL" if code is None else repr(code),
                 codes=", ".join(f"'{c}'" for c in sorted(self.codes)),
             )
-        kept = [c for i, c in enumerate(columns(self.width)) if i != self.op]
-        out = frame[kept]
-        out.columns = columns(len(kept))
+        names = [c for i, c in enumerate(columns(self.width)) if i != self.op]
+        out = frame[names]
+        out.columns = columns(len(names))
         return out.with_columns(kinds.alias(KIND))
 
 
@@ -69,11 +69,11 @@ class ToChangelogTransform(Transform):
         """The rows: ``c0`` with the code, then the columns of the changes."""
         kinds = frame[KIND].to_numpy() if KIND in frame.columns else np.zeros(frame.height, np.int8)
         names = np.array([self.codes.get(kind, "") for kind in RowKind], dtype=object)
-        known = np.array([kind in self.codes for kind in RowKind])
+        has_code = np.array([kind in self.codes for kind in RowKind])
         rows = frame[columns(self.width)]
         rows.columns = columns(range(1, self.width + 1))
         out = rows.insert_column(0, pl.Series("c0", names[kinds], dtype=pl.String))
-        return out if known.all() else out.filter(pl.Series(known[kinds]))
+        return out if has_code.all() else out.filter(pl.Series(has_code[kinds]))
 
 
 @dataclass(frozen=True)

@@ -65,57 +65,57 @@ class ChangelogNormalizeKernel(KeyedKernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         frame, before = inputs[0], state[0]
-        ids, (known, codes) = ids_of((before, frame), self._keys)
+        ids, (state_codes, codes) = ids_of((before, frame), self._keys)
         last = positions(codes, ids.count)
         rows = np.arange(frame.height) if self.every_version else np.sort(last[last >= 0])
         final = rows == last[codes[rows]]
-        stored = positions(known, ids.count)[codes[rows]]
+        old_rows = positions(state_codes, ids.count)[codes[rows]]
         changes = frame[rows]
-        gone = is_retraction(changes)
+        retractions = is_retraction(changes)
         new = changes.drop(KIND, strict=False)
-        kept = np.ones(len(rows), bool) if gone is None else ~gone
-        if self._test is not None and kept.any():
-            passing = np.flatnonzero(kept)
-            kept[passing] = truth(self._test(new[passing], now)["c0"])
-        coming = np.flatnonzero(kept & final)
+        is_kept = np.ones(len(rows), bool) if retractions is None else ~retractions
+        if self._test is not None and is_kept.any():
+            passing = np.flatnonzero(is_kept)
+            is_kept[passing] = truth(self._test(new[passing], now)["c0"])
+        coming = np.flatnonzero(is_kept & final)
         upserts = stamped(new[coming], now) if len(coming) else None
-        lost = np.flatnonzero(~kept & final & (stored >= 0))
-        deletes = before[list(self._keys)][stored[lost]] if len(lost) else None
-        missed = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
-        known_rows, old = before[new.columns], stored
+        filtered_rows = np.flatnonzero(~is_kept & final & (old_rows >= 0))
+        deletes = before[list(self._keys)][old_rows[filtered_rows]] if len(filtered_rows) else None
+        missed_retractions = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
+        known_rows, old = before[new.columns], old_rows
         if self.every_version:
-            old = self._replaced(codes, kept, stored, before.height)
+            old = self._replaced(codes, is_kept, old_rows, before.height)
             known_rows = pl.concat([known_rows, new], rechunk=True)
-        return Step(self._output(new, known_rows, kept, old, ttl[0]), [upserts], [deletes], missed)
+        return Step(self._output(new, known_rows, is_kept, old, ttl[0]), [upserts], [deletes], missed_retractions)
 
-    def _replaced(self, codes: Ints, kept: Bools, stored: Ints, count: int) -> Ints:
+    def _replaced(self, codes: Ints, is_kept: Bools, old_rows: Ints, count: int) -> Ints:
         """For each change the row that its key has then: one of ``count`` in the state, one of the micro-batch behind
         them, or -1."""
         rows = pl.DataFrame({"code": codes}).with_row_index("row")
         row = pl.col("row").cast(pl.Int64).shift(1).over("code").fill_null(-1)
         previous = rows.select(row).to_series().to_numpy()
-        return np.where(previous < 0, stored, np.where(kept[previous], count + previous, -1))
+        return np.where(previous < 0, old_rows, np.where(is_kept[previous], count + previous, -1))
 
     def _missed(self, frame: pl.DataFrame, first: Ints) -> int:
         """How many keys are deleted of which there is no row: ``first`` has the first row of each key that has none in
         the state, and negative numbers. Without a TTL that is what repeated or needless deletions do; with a condition
         nothing tells them from those of rows that did not meet it."""
-        retracted = is_retraction(frame)
-        return 0 if retracted is None else int(retracted[first[first >= 0]].sum())
+        retractions = is_retraction(frame)
+        return 0 if retractions is None else int(retractions[first[first >= 0]].sum())
 
-    def _output(self, new: pl.DataFrame, before: pl.DataFrame, kept: Bools, old: Ints, ttl: int) -> pl.DataFrame:
+    def _output(self, new: pl.DataFrame, before: pl.DataFrame, is_kept: Bools, old: Ints, ttl: int) -> pl.DataFrame:
         """For each key of ``new`` its old row where it goes, and its new row where there is one."""
-        said = kept | (old >= 0)
+        is_output = is_kept | (old >= 0)
         if ttl == 0:
             names = [name for name in new.columns if name not in self._keys]
-            said &= ~unchanged(new, before, np.where(kept, old, -1), names)
-        leaving = np.flatnonzero(said & (old >= 0) & (~kept | self.generate_update_before))
-        coming = np.flatnonzero(said & kept)
+            is_output &= ~unchanged(new, before, np.where(is_kept, old, -1), names)
+        leaving = np.flatnonzero(is_output & (old >= 0) & (~is_kept | self.generate_update_before))
+        coming = np.flatnonzero(is_output & is_kept)
         kinds = np.where(old[coming] >= 0, RowKind.UPDATE_AFTER, RowKind.INSERT).astype(np.int8)
         output = with_kind(new[coming], kinds)
         if len(leaving):
-            kinds = np.where(kept[leaving], RowKind.UPDATE_BEFORE, RowKind.DELETE).astype(np.int8)
-            gone = with_kind(before[old[leaving]], kinds)
+            kinds = np.where(is_kept[leaving], RowKind.UPDATE_BEFORE, RowKind.DELETE).astype(np.int8)
+            before_images = with_kind(before[old[leaving]], kinds)
             place = np.concatenate([2 * leaving, 2 * coming + 1])
-            output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
+            output = pl.concat([before_images, output], rechunk=True)[np.argsort(place)]
         return output

@@ -59,9 +59,9 @@ class DeduplicateKernel(KeyedKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        kept = {n: c for n, c in self._columns.items() if n in self._kept}
+        column_types = {n: c for n, c in self._columns.items() if n in self._kept}
         access = Access(once=not self.keep_last, use="refreshed" if self.keep_last else "deduplicated")
-        return (StateTable("deduplicateState", 0, self._keys, self._keys, kept, access=access),)
+        return (StateTable("deduplicateState", 0, self._keys, self._keys, column_types, access=access),)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
@@ -81,18 +81,18 @@ class DeduplicateKernel(KeyedKernel):
         old = positions(before, ids.count)[codes[rows]]
         upserts = stamped(new[list(self._kept)], now) if new.height else None
         if ttl == 0:
-            changed = np.flatnonzero(~unchanged(new, state, old, [n for n in self._kept if n not in self._keys]))
-            if len(changed) < len(old):
-                new, old = rows_at(new, changed), old[changed]
-        known = np.flatnonzero(old >= 0)
+            changed_rows = np.flatnonzero(~unchanged(new, state, old, [n for n in self._kept if n not in self._keys]))
+            if len(changed_rows) < len(old):
+                new, old = rows_at(new, changed_rows), old[changed_rows]
+        updates = np.flatnonzero(old >= 0)
         kinds = np.zeros(len(old), np.int8)
-        kinds[known] = RowKind.UPDATE_AFTER
+        kinds[updates] = RowKind.UPDATE_AFTER
         output = with_kind(new, kinds)
-        if self.generate_update_before and len(known):
-            before_image = rows_at(state, old[known]).hstack(
-                [nulls(name, dtype, len(known)) for name, dtype in new.schema.items() if name not in self._kept]
+        if self.generate_update_before and len(updates):
+            before_image = rows_at(state, old[updates]).hstack(
+                [nulls(name, dtype, len(updates)) for name, dtype in new.schema.items() if name not in self._kept]
             )
-            place = np.concatenate([2 * known, 2 * np.arange(len(old)) + 1])
-            gone = with_kind(before_image, np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
-            output = rows_at(stacked([gone[output.columns], output]), np.argsort(place))
+            place = np.concatenate([2 * updates, 2 * np.arange(len(old)) + 1])
+            before_rows = with_kind(before_image, np.full(len(updates), RowKind.UPDATE_BEFORE, np.int8))
+            output = rows_at(stacked([before_rows[output.columns], output]), np.argsort(place))
         return Step(output, [upserts], [None])

@@ -83,26 +83,26 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, kept = insertions(inputs[0], "Deduplicate"), state[0]
-        ids, (before, codes) = ids_of((kept, frame), self._keys)
-        rows = pl.concat([kept[list(self._fields)], frame])
+        frame, state_rows = insertions(inputs[0], "Deduplicate"), state[0]
+        ids, (before, codes) = ids_of((state_rows, frame), self._keys)
+        rows = pl.concat([state_rows[list(self._fields)], frame])
         times = self._times(rows)
         owners = np.concatenate([before, codes])
         if self.every_version:
-            winners, replaced = self._versions(owners, times)
+            winners, replaced_rows = self._versions(owners, times)
         else:
             winners = self._winners(owners, times, ids.count)
-            replaced = positions(before, ids.count)[owners[winners]]
-        fresh = winners >= kept.height
-        new, old = winners[fresh], replaced[fresh]
-        known = np.flatnonzero(old >= 0)
+            replaced_rows = positions(before, ids.count)[owners[winners]]
+        fresh = winners >= state_rows.height
+        new, old = winners[fresh], replaced_rows[fresh]
+        updates = np.flatnonzero(old >= 0)
         kinds = np.zeros(len(new), np.int8)
-        kinds[known] = RowKind.UPDATE_AFTER
+        kinds[updates] = RowKind.UPDATE_AFTER
         output = with_kind(rows[new], kinds)
-        if self.generate_update_before and len(known):
-            gone = with_kind(rows[old[known]], np.full(len(known), RowKind.UPDATE_BEFORE, np.int8))
-            place = np.concatenate([2 * known, 2 * np.arange(len(new)) + 1])
-            output = pl.concat([gone, output], rechunk=True)[np.argsort(place)]
+        if self.generate_update_before and len(updates):
+            before_rows = with_kind(rows[old[updates]], np.full(len(updates), RowKind.UPDATE_BEFORE, np.int8))
+            place = np.concatenate([2 * updates, 2 * np.arange(len(new)) + 1])
+            output = pl.concat([before_rows, output], rechunk=True)[np.argsort(place)]
         last = new if not self.every_version else np.setdiff1d(new, old)
         return Step(output, [stamped(rows[last], now) if len(last) else None], [None])
 
@@ -120,8 +120,8 @@ class RowtimeDeduplicateKernel(_ByRowtime):
         best = (time.cum_max() if self.keep_last else time.cum_min()).shift(1).over(owner)
         replaces = best.is_null() | (time >= best if self.keep_last else time < best)
         frame = pl.DataFrame({"owner": owners, "time": times}).with_row_index("row").filter(replaces)
-        replaced = frame.select(row.cast(pl.Int64).shift(1).over(owner).fill_null(-1)).to_series()
-        return frame["row"].to_numpy().astype(np.int64), replaced.to_numpy()
+        previous_rows = frame.select(row.cast(pl.Int64).shift(1).over(owner).fill_null(-1)).to_series()
+        return frame["row"].to_numpy().astype(np.int64), previous_rows.to_numpy()
 
 
 @dataclass(frozen=True)
@@ -146,32 +146,32 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, (waiting, emitted) = insertions(inputs[0], "Deduplicate"), state
+        frame, (waiting, emitted_keys) = insertions(inputs[0], "Deduplicate"), state
         punctual = self._times(frame) >= watermark.before
         late = left_out(frame, punctual)
         frame = frame.filter(punctual)
         rows = pl.concat([waiting[list(self._fields)], frame])
-        ids, (done, owners) = ids_of((emitted, rows), self._keys)
+        ids, (emitted_codes, owners) = ids_of((emitted_keys, rows), self._keys)
         times = self._times(rows)
         arrival = np.arange(rows.height)
         turn = np.lexsort((-arrival, -times))
         best = positions(owners[turn], ids.count)
-        best[done] = -1
+        best[emitted_codes] = -1
         first = np.sort(turn[best[best >= 0]])
-        released = times[first] <= watermark.now if watermark.now > watermark.before else np.zeros(len(first), bool)
-        out, rest = first[released], first[~released]
+        is_due = times[first] <= watermark.now if watermark.now > watermark.before else np.zeros(len(first), bool)
+        out, rest = first[is_due], first[~is_due]
         out = out[np.argsort(times[out], kind="stable")]
         is_out = np.zeros(ids.count, bool)
         is_out[owners[out]] = True
-        gone, stays = np.flatnonzero(is_out[owners[: waiting.height]]), rest[rest >= waiting.height]
-        kept = rows[stays].hstack([pl.Series(_DUE, times[stays], dtype=pl.Int64)])
+        removed_rows, stays = np.flatnonzero(is_out[owners[: waiting.height]]), rest[rest >= waiting.height]
+        waiting_rows = rows[stays].hstack([pl.Series(_DUE, times[stays], dtype=pl.Int64)])
         return Step(
             rows[out],
             [
-                stamped(kept, _ALWAYS) if len(stays) else None,
+                stamped(waiting_rows, _ALWAYS) if len(stays) else None,
                 stamped(narrow(rows[out], self._keys), now) if len(out) else None,
             ],
-            [narrow(waiting, self._keys)[gone] if len(gone) else None, None],
+            [narrow(waiting, self._keys)[removed_rows] if len(removed_rows) else None, None],
             late_rows=(late,),
         )
 
@@ -197,31 +197,31 @@ class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         entry = tuple(dict.fromkeys(columns((*self.key_fields, self.window_end))))
-        found = {**self._columns, **own_columns({_DUE: pl.Int64()})}
-        return (StateTable("windowDeduplicateState", 0, entry, entry, found, due=_DUE),)
+        column_types = {**self._columns, **own_columns({_DUE: pl.Int64()})}
+        return (StateTable("windowDeduplicateState", 0, entry, entry, column_types, due=_DUE),)
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, kept = insertions(inputs[0], "WindowDeduplicate"), state[0]
+        frame, state_rows = insertions(inputs[0], "WindowDeduplicate"), state[0]
         ends = local_times(frame[column(self.window_end)], self.slicing.zone)
         frame = frame.hstack([pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64)])
         punctual = (frame[_DUE] > watermark.before).to_numpy()
         fresh = frame.filter(punctual)
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         entry = self.tables[0].identity
-        rows = pl.concat([kept[fresh.columns], fresh])
+        rows = pl.concat([state_rows[fresh.columns], fresh])
         ids, (owners,) = ids_of([rows], entry)
         times = self._times(rows)
         arrival = np.arange(rows.height)
         turn = np.lexsort((arrival, times) if self.keep_last else (-arrival, -times))
         best = np.sort(turn[positions(owners[turn], ids.count)])
-        closed = rows[_DUE].to_numpy()[best] <= reached
-        out, new = best[closed], best[~closed & (best >= kept.height)]
+        is_closed = rows[_DUE].to_numpy()[best] <= new_watermark
+        out, new = best[is_closed], best[~is_closed & (best >= state_rows.height)]
         output = rows[out].sort(_DUE, maintain_order=True).drop(_DUE)
-        gone = kept.filter(pl.col(_DUE) <= reached)[list(entry)]
+        closed_keys = state_rows.filter(pl.col(_DUE) <= new_watermark)[list(entry)]
         return Step(
             output,
             [stamped(rows[new], now) if len(new) else None],
-            [gone if gone.height else None],
+            [closed_keys if closed_keys.height else None],
             late_rows=(left_out(frame, punctual),),
         )

@@ -127,10 +127,10 @@ class GroupAggregateKernel(Kernel):
     def value_plan(self) -> list[tuple[Values, list[tuple[int, int]]]]:
         """Per table of values the calls that use it, with the position of their filter."""
         distinct: dict[int, list[int]] = {}
-        tracked: dict[tuple[int, str | None], list[int]] = {}
-        for i, (call, kept) in enumerate(zip(self.agg_calls, self.accumulators, strict=True)):
-            if isinstance(kept, TrackedExtreme):
-                tracked.setdefault((call.arg_list[0], _filter(call)), []).append(i)
+        extreme_calls: dict[tuple[int, str | None], list[int]] = {}
+        for i, (call, function) in enumerate(zip(self.agg_calls, self.accumulators, strict=True)):
+            if isinstance(function, TrackedExtreme):
+                extreme_calls.setdefault((call.arg_list[0], _filter(call)), []).append(i)
             elif is_distinct(call):
                 distinct.setdefault(call.arg_list[0], []).append(i)
         types = field_columns(self.input_type)
@@ -140,7 +140,7 @@ class GroupAggregateKernel(Kernel):
             users = [(i, filters.index(_filter(self.agg_calls[i]))) for i in calls]
             nulls = any(self.accumulators[i].sees_nulls for i in calls)
             # MIN and MAX have nothing to do with NULL.
-            extreme = tracked.pop((argument, filters[0]), []) if len(filters) == 1 and not nulls else []
+            extreme = extreme_calls.pop((argument, filters[0]), []) if len(filters) == 1 and not nulls else []
             values = Values.of(
                 f"{self.state_name}.distinct{argument}",
                 self._keys,
@@ -152,9 +152,9 @@ class GroupAggregateKernel(Kernel):
                 nulls,
             )
             out.append((values, users + [(i, 0) for i in extreme]))
-        for (argument, passed), calls in tracked.items():
-            name = f"{self.state_name}.values{argument}" + (f".{passed}" if passed else "")
-            values = Values.of(name, self._keys, column(argument), (passed,), True, True, types)
+        for (argument, filter_name), calls in extreme_calls.items():
+            name = f"{self.state_name}.values{argument}" + (f".{filter_name}" if filter_name else "")
+            values = Values.of(name, self._keys, column(argument), (filter_name,), True, True, types)
             out.append((values, [(i, 0) for i in calls]))
         return out
 
@@ -162,7 +162,7 @@ class GroupAggregateKernel(Kernel):
     def group_columns(self) -> list[str]:
         """The columns of the state row of a group, but for key and time."""
         extra = [ROWS, BORN] if self.need_retraction else []
-        return [name for kept in self.accumulators for name in kept.columns] + extra
+        return [name for function in self.accumulators for name in function.columns] + extra
 
     @cached_property
     def _preparer(self) -> Preparer:
@@ -176,7 +176,7 @@ class GroupAggregateKernel(Kernel):
     def _initial(self) -> pl.DataFrame:
         """The state row of a new group."""
         schema = {n: self.tables[0].schema[n] for n in self.group_columns}
-        values = {n: v for kept in self.accumulators for n, v in kept.initial.items()} | {ROWS: 0, BORN: 0}
+        values = {n: v for function in self.accumulators for n, v in function.initial.items()} | {ROWS: 0, BORN: 0}
         return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in schema.items()})
 
     def initial_rows(self, count: int) -> pl.DataFrame:
@@ -191,12 +191,12 @@ class GroupAggregateKernel(Kernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         types = field_columns(self.input_type)
-        found = {k: types[k] for k in self._keys}
-        for i, kept in enumerate(self.accumulators):
-            found |= call_columns(i, kept.columns)
+        group_types = {k: types[k] for k in self._keys}
+        for i, function in enumerate(self.accumulators):
+            group_types |= call_columns(i, function.columns)
         if self.need_retraction:
-            found |= own_columns({ROWS: pl.Int64(), BORN: pl.Int64()})
-        groups = StateTable(self.state_name, 0, self._keys, self._keys, found)
+            group_types |= own_columns({ROWS: pl.Int64(), BORN: pl.Int64()})
+        groups = StateTable(self.state_name, 0, self._keys, self._keys, group_types)
         orders = [v.order for v in self.values if v.order is not None]
         return (groups, *(v.table for v in self.values), *orders)
 
@@ -205,9 +205,9 @@ class GroupAggregateKernel(Kernel):
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         frame = inputs[0]
         out = self.first_keys(inputs)
-        retracted = is_retraction(frame)
-        if retracted is not None:
-            rows = np.flatnonzero(retracted)
+        retractions = is_retraction(frame)
+        if retractions is not None:
+            rows = np.flatnonzero(retractions)
             orders = len(self.tables) - 1 - len(self.values)
             out[len(out) - orders :] = [lookup_frame(frame[rows], self._keys)] * orders
         return out
@@ -227,16 +227,16 @@ class GroupAggregateKernel(Kernel):
             return out
         return self.order_keys(self._preparer.ahead(frame, state), self._keys)
 
-    def order_keys(self, prepared: Prepared, keys: Sequence[str]) -> list[pl.DataFrame | None]:
+    def order_keys(self, preparation: Prepared, keys: Sequence[str]) -> list[pl.DataFrame | None]:
         """Per table, the groups whose extreme value has to be looked for there; ``keys`` are columns of the input."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
-        place, first = 1 + len(self.values), prepared.batch.first
+        place, first = 1 + len(self.values), preparation.batch.first
         for values, users in self.value_plan:
             if values.order is None:
                 continue
-            asked = np.logical_or.reduce([prepared.extremes[i][1] for i, _ in self.tracked(users)])
-            if asked.any():
-                out[place] = lookup_frame(rows_at(prepared.frame, first[asked]), keys)
+            needs_lookup = np.logical_or.reduce([preparation.extremes[i][1] for i, _ in self.tracked(users)])
+            if needs_lookup.any():
+                out[place] = lookup_frame(rows_at(preparation.frame, first[needs_lookup]), keys)
             place += 1
         return out
 
@@ -244,28 +244,32 @@ class GroupAggregateKernel(Kernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN064, for a retraction in an input that is said to have none."""
-        done = self.folded(inputs, state, now, ttl)
-        output = self.output(done.batch, done.keys, state[0], done.current, ttl[0])
-        return Step(output, done.upserts, done.deletes, done.batch.missed)
+        result = self.folded(inputs, state, now, ttl)
+        output = self.output(result.batch, result.keys, state[0], result.current, ttl[0])
+        return Step(output, result.upserts, result.deletes, result.batch.missed)
 
     def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
         """As :meth:`process`, without the output."""
-        prepared = self._preparer.take(inputs[0], state)
-        batch, after = prepared.batch, dict[str, pl.Series]()
-        known: dict[Seen, Changes] = {}
-        for call, kept in zip(self.agg_calls, self.accumulators, strict=True):
-            if isinstance(kept, Fold) and not is_distinct(call):
-                seen = group_changes(batch.frame, batch.codes, batch.signs, batch.groups, call, kept, known)
-                after |= _named(kept.update(prepared.before, replace(seen, now=now, ttl=self.ttl_of_lists(ttl))))
+        preparation = self._preparer.take(inputs[0], state)
+        batch, after = preparation.batch, dict[str, pl.Series]()
+        cached_changes: dict[Seen, Changes] = {}
+        for call, function in zip(self.agg_calls, self.accumulators, strict=True):
+            if isinstance(function, Fold) and not is_distinct(call):
+                call_changes = group_changes(
+                    batch.frame, batch.codes, batch.signs, batch.groups, call, function, cached_changes
+                )
+                after |= _named(
+                    function.update(preparation.before, replace(call_changes, now=now, ttl=self.ttl_of_lists(ttl)))
+                )
 
-        def distinct(i: int, kept: Fold, changes: ValueChanges, position: int) -> Changes:
-            return _distinct(kept, self.agg_calls[i], changes, position, batch, self.need_retraction)
+        def distinct(i: int, function: Fold, changes: ValueChanges, position: int) -> Changes:
+            return _distinct(function, self.agg_calls[i], changes, position, batch, self.need_retraction)
 
-        return self.taken_in(prepared, state, self._keys, after, distinct, now, ttl)
+        return self.taken_in(preparation, state, self._keys, after, distinct, now, ttl)
 
     def taken_in(
         self,
-        prepared: Prepared,
+        preparation: Prepared,
         state: Frames,
         keys: Sequence[str],
         after: dict[str, pl.Series],
@@ -276,7 +280,7 @@ class GroupAggregateKernel(Kernel):
         """A batch taken into the state.
 
         Args:
-            prepared: the batch.
+            preparation: the batch.
             state: the frames of the tables.
             keys: columns of the input with the group key.
             after: columns of the new state rows that do not depend on tables of values.
@@ -287,9 +291,9 @@ class GroupAggregateKernel(Kernel):
         """
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        batch, born = prepared.batch, prepared.born
-        group_keys = framed([prepared.frame[k][batch.first] for k in keys], batch.groups)
-        self._take_values(prepared, state, group_keys, after, distinct, (upserts, deletes), now, ttl)
+        batch, born = preparation.batch, preparation.born
+        group_keys = framed([preparation.frame[k][batch.first] for k in keys], batch.groups)
+        self._take_values(preparation, state, group_keys, after, distinct, (upserts, deletes), now, ttl)
         if born is not None:
             after[ROWS] = pl.Series(ROWS, batch.rows)
             after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
@@ -299,14 +303,14 @@ class GroupAggregateKernel(Kernel):
         if len(rows):
             whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
             upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
-        gone = rows_at(state[0], batch.known[(batch.known >= 0) & ~there])
-        if gone.height:
-            deletes[0] = gone[list(keys) or [ACCESS_TIME]]
+        removed_groups = rows_at(state[0], batch.known[(batch.known >= 0) & ~there])
+        if removed_groups.height:
+            deletes[0] = removed_groups[list(keys) or [ACCESS_TIME]]
         return Folded(batch, group_keys, current, upserts, deletes)
 
     def _take_values(
         self,
-        prepared: Prepared,
+        preparation: Prepared,
         state: Frames,
         group_keys: pl.DataFrame,
         after: dict[str, pl.Series],
@@ -322,7 +326,7 @@ class GroupAggregateKernel(Kernel):
             after: gets what calls make of the values.
             writes: what is written and deleted by table.
         """
-        batch, before, born, keys = prepared.batch, prepared.before, prepared.born, group_keys.columns
+        batch, before, born, keys = preparation.batch, preparation.before, preparation.born, group_keys.columns
         upserts, deletes = writes
         # Should the clock go back, values are not written before the birth of their group: they would be taken for
         # leftovers of the one before.
@@ -330,22 +334,26 @@ class GroupAggregateKernel(Kernel):
         place = 1 + len(self.values)
         reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
         for number, (values, users) in enumerate(self.value_plan):
-            changes = prepared.changes[number]
+            changes = preparation.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
             stale = values.of_groups(state[1 + number], group_keys, reset) if len(reset) else None
             deletes[1 + number] = _with_deletions(deletes[1 + number], stale, upserts[1 + number])
             for i, position in users:
-                kept = self.accumulators[i]
-                if isinstance(kept, Fold):
-                    seen = replace(distinct(i, kept, changes, position), now=now, ttl=self.ttl_of_lists(ttl))
-                    after.update(_named(kept.update(before, seen)))
+                function = self.accumulators[i]
+                if isinstance(function, Fold):
+                    call_changes = replace(
+                        distinct(i, function, changes, position), now=now, ttl=self.ttl_of_lists(ttl)
+                    )
+                    after.update(_named(function.update(before, call_changes)))
             if values.order is not None and born is not None:
-                for i, tracked in self.tracked(users):
-                    best, asked = prepared.extremes[i]
-                    if asked.any():
-                        found = searched(changes, state[place], keys, group_keys, born, asked, tracked.largest)
-                        best = found.zip_with(pl.Series(asked), best)
-                    after.update(_named(tracked.update(before, best, changes.arrived(batch.groups))))
+                for i, extreme in self.tracked(users):
+                    best, needs_lookup = preparation.extremes[i]
+                    if needs_lookup.any():
+                        new_extremes = searched(
+                            changes, state[place], keys, group_keys, born, needs_lookup, extreme.largest
+                        )
+                        best = new_extremes.zip_with(pl.Series(needs_lookup), best)
+                    after.update(_named(extreme.update(before, best, changes.arrived(batch.groups))))
                 upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _with_deletions(deletes[place], stale, upserts[place])
                 place += 1
@@ -370,12 +378,12 @@ class GroupAggregateKernel(Kernel):
         changes: list[ValueChanges],
     ) -> Prepared:
         """A batch with the extreme values that its changes tell."""
-        found = {
-            i: extremes(happened, before[kept.best], batch.groups, kept.largest)
-            for (_, users), happened in zip(self.value_plan, changes, strict=True)
-            for i, kept in self.tracked(users)
+        batch_extremes = {
+            i: extremes(value_changes, before[extreme.best], batch.groups, extreme.largest)
+            for (_, users), value_changes in zip(self.value_plan, changes, strict=True)
+            for i, extreme in self.tracked(users)
         }
-        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, found)
+        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, batch_extremes)
 
     def by_group(self, frame: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints, Ints]:
         """The group of each row, and per group its first row in the batch and its row in the state, -1 for none."""
@@ -385,35 +393,35 @@ class GroupAggregateKernel(Kernel):
         return number[codes], first, positions(state, ids.count)[ids.codes[first]]
 
     def _batch(self, frame: pl.DataFrame, groups: pl.DataFrame) -> Batch:
-        codes, first, known = self.by_group(frame, groups, self._keys)
+        codes, first, places = self.by_group(frame, groups, self._keys)
         change = signs(frame)
         if not self.need_retraction:
             if change is not None:
                 raise RunError("RUN064")
-            return Batch(frame, codes, None, first, known, known < 0, np.ones(len(first), np.int64))
+            return Batch(frame, codes, None, first, places, places < 0, np.ones(len(first), np.int64))
         rows = np.zeros(len(first), np.int64)
-        old = known >= 0
-        rows[old] = groups[ROWS].to_numpy()[known[old]]
+        old = places >= 0
+        rows[old] = groups[ROWS].to_numpy()[places[old]]
         if change is None:
-            return Batch(frame, codes, None, first, known, ~old, rows + np.bincount(codes, minlength=len(first)))
-        retracted = np.bincount(codes[change < 0], minlength=len(first))
-        risky = (retracted > 0) & (rows <= retracted)
+            return Batch(frame, codes, None, first, places, ~old, rows + np.bincount(codes, minlength=len(first)))
+        retraction_counts = np.bincount(codes[change < 0], minlength=len(first))
+        risky = (retraction_counts > 0) & (rows <= retraction_counts)
         fresh = ~old
         final = rows.copy()
         np.add.at(final, codes, change)
-        missed = 0
+        missed_retractions = 0
         if risky.any():
             # Only these groups can be empty at some point; what came before that point does not count.
             part = np.flatnonzero(risky[codes])
-            done, ends = replay(codes[part], change[part], rows)
-            missed = int((ends[risky] - final[risky]).sum())
+            offset, ends = replay(codes[part], change[part], rows)
+            missed_retractions = int((ends[risky] - final[risky]).sum())
             final[risky] = ends[risky]
-            fresh = fresh | (done > 0)
+            fresh = fresh | (offset > 0)
             keep = np.ones(frame.height, bool)
-            keep[part] = ranks(codes[part]) >= done[codes[part]]
-            kept = np.flatnonzero(keep)
-            frame, codes, change = rows_at(frame, kept), codes[kept], change[kept]
-        return Batch(frame, codes, change, first, known, fresh, final, missed)
+            keep[part] = ranks(codes[part]) >= offset[codes[part]]
+            rows_left = np.flatnonzero(keep)
+            frame, codes, change = rows_at(frame, rows_left), codes[rows_left], change[rows_left]
+        return Batch(frame, codes, change, first, places, fresh, final, missed_retractions)
 
     def before(self, batch: Batch, groups: pl.DataFrame) -> pl.DataFrame:
         """The state row that each group starts from."""
@@ -423,36 +431,36 @@ class GroupAggregateKernel(Kernel):
         return rows_at(rows, np.where(batch.fresh, groups.height, batch.known))
 
     def tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
-        kept = [(i, self.accumulators[i]) for i, _ in users]
-        return [(i, k) for i, k in kept if isinstance(k, TrackedExtreme)]
+        functions = [(i, self.accumulators[i]) for i, _ in users]
+        return [(i, k) for i, k in functions if isinstance(k, TrackedExtreme)]
 
     def output(
         self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
         old = batch.known >= 0
         there = batch.rows != 0
-        known = np.flatnonzero(old)
-        before = self.results(rows_at(keys, known), rows_at(groups, batch.known[known]))
+        old_groups = np.flatnonzero(old)
+        before = self.results(rows_at(keys, old_groups), rows_at(groups, batch.known[old_groups]))
         after = self.results(keys, current)
-        told = old & there
-        if ttl == 0 and len(known):
-            same = np.ones(len(known), bool)
+        updates = old & there
+        if ttl == 0 and len(old_groups):
+            same = np.ones(len(old_groups), bool)
             for name in before.columns[len(self._keys) :]:
-                same &= equal(before[name], after[name][known])
-            told[known[same]] = False
-        new = np.flatnonzero(told | (there & ~old))
+                same &= equal(before[name], after[name][old_groups])
+            updates[old_groups[same]] = False
+        new = np.flatnonzero(updates | (there & ~old))
         kinds = np.where(old[new], np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT))
         output = with_kind(_rows(after, new), kinds)
-        left = np.flatnonzero(((told & self.generate_update_before) | ~there)[known])
+        left = np.flatnonzero(((updates & self.generate_update_before) | ~there)[old_groups])
         if not len(left):
             return output
-        kinds = np.where(there[known[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
-        place = np.concatenate([2 * known[left], 2 * new + 1])
+        kinds = np.where(there[old_groups[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
+        place = np.concatenate([2 * old_groups[left], 2 * new + 1])
         return rows_at(stacked([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
 
     def results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
-        series = [*keys.get_columns(), *(kept.value(state) for kept in self.accumulators)]
+        series = [*keys.get_columns(), *(function.value(state) for function in self.accumulators)]
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(series)])
 
 
@@ -479,15 +487,21 @@ def _rows(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     return frame if len(rows) == frame.height else rows_at(frame, rows)
 
 
-def _distinct(kept: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool) -> Changes:
+def _distinct(
+    function: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool
+) -> Changes:
     """What a DISTINCT call sees."""
-    if not kept.ordered:
+    if not function.ordered:
         return changes.of_call(position, batch.groups)
-    seen, rows = changes.in_order(position, batch.groups, retract)
-    if not kept.sees_nulls and seen.column.null_count():
-        there = np.flatnonzero(seen.column.is_not_null().to_numpy())
-        seen, rows = _taken(seen, there), rows[there]
-    return seen if len(call.arg_list) < 2 else replace(seen, second=batch.frame[column(call.arg_list[1])][rows])
+    call_changes, rows = changes.in_order(position, batch.groups, retract)
+    if not function.sees_nulls and call_changes.column.null_count():
+        there = np.flatnonzero(call_changes.column.is_not_null().to_numpy())
+        call_changes, rows = _taken(call_changes, there), rows[there]
+    return (
+        call_changes
+        if len(call.arg_list) < 2
+        else replace(call_changes, second=batch.frame[column(call.arg_list[1])][rows])
+    )
 
 
 def _taken(changes: Changes, rows: Ints) -> Changes:
@@ -511,24 +525,26 @@ def group_changes(
     signs: Ints | None,
     groups: int,
     call: AggCall,
-    kept: Fold,
-    known: dict[Seen, Changes],
+    function: Fold,
+    cached_changes: dict[Seen, Changes],
 ) -> Changes:
-    """What a call sees that is not DISTINCT; calls that see the same share it through ``known``. User-defined functions
-    see a struct of their arguments."""
-    packed = call.user_function is not None
-    source = (call.arg_list, _filter(call), kept.sees_nulls, packed)
-    if source in known:
-        return known[source]
+    """What a call sees that is not DISTINCT; calls that see the same share it through ``cached_changes``.
+    User-defined functions see a struct of their arguments."""
+    is_user_function = call.user_function is not None
+    source = (call.arg_list, _filter(call), function.sees_nulls, is_user_function)
+    if source in cached_changes:
+        return cached_changes[source]
     keep: Bools | None = None if source[1] is None else truth(frame[source[1]])
     values = frame[column(call.arg_list[0])] if call.arg_list else None
-    if values is not None and values.null_count() and not kept.sees_nulls:
+    if values is not None and values.null_count() and not function.sees_nulls:
         there = values.is_not_null().to_numpy()
         keep = there if keep is None else keep & there
-    second, third = (frame[column(call.arg_list[i])] if len(call.arg_list) > i and not packed else None for i in (1, 2))
-    if packed and len(call.arg_list) > 1:
+    second, third = (
+        frame[column(call.arg_list[i])] if len(call.arg_list) > i and not is_user_function else None for i in (1, 2)
+    )
+    if is_user_function and len(call.arg_list) > 1:
         fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
         values = frame.select(pl.struct(fields)).to_series()
     whole = Changes(groups, codes, values, signs, second, third)
-    known[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
-    return known[source]
+    cached_changes[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
+    return cached_changes[source]

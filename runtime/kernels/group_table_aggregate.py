@@ -38,16 +38,16 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
     def output(
         self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
-        known, there = np.flatnonzero(batch.known >= 0), np.flatnonzero(batch.rows != 0)
-        old = self._emitted(groups[batch.known[known]], known)
+        old_groups, there = np.flatnonzero(batch.known >= 0), np.flatnonzero(batch.rows != 0)
+        old = self._emitted(groups[batch.known[old_groups]], old_groups)
         new = self._emitted(current[there], there)
         rows = pl.concat([old, new], rechunk=True)
         change = np.repeat(np.array([-1, 1]), [old.height, new.height])
         if ttl == 0 and rows.height:
             ids = key_ids(rows, rows.columns)
-            kept = net_rows(ids.codes, change, ids.count)
-            if kept is not None:
-                rows, change = rows[kept], change[kept]
+            net_places = net_rows(ids.codes, change, ids.count)
+            if net_places is not None:
+                rows, change = rows[net_places], change[net_places]
         owners = rows[_GROUP].to_numpy()
         order = np.argsort(owners, kind="stable")
         rows, owners, change = rows[order].drop(_GROUP), owners[order], change[order]
@@ -64,12 +64,12 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
         owners: list[int] = []
         cells: Sequence[list[object]] = [[] for _ in call.type.fields]
         for number, accumulator in zip(numbers.tolist(), fold.opened(state), strict=True):
-            for found in function.rows((accumulator,), "emit_value"):
+            for emitted_row in function.rows((accumulator,), "emit_value"):
                 owners.append(number)
-                for column_cells, cell in zip(cells, row_cells(found, function, call.type), strict=True):
+                for column_cells, cell in zip(cells, row_cells(emitted_row, function, call.type), strict=True):
                     column_cells.append(cell)
-        made = [
+        value_columns = [
             column_of(values, f.type, function).alias(column(i))
             for i, (values, f) in enumerate(zip(cells, call.type.fields, strict=True))
         ]
-        return pl.DataFrame([pl.Series(_GROUP, owners, dtype=pl.Int64), *made])
+        return pl.DataFrame([pl.Series(_GROUP, owners, dtype=pl.Int64), *value_columns])

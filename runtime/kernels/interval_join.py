@@ -165,8 +165,8 @@ class IntervalJoinKernel(EventTimeKernel):
                 out.append(pl.DataFrame([frame[pairs[name]].alias(name) for name in table.lookup]))
             else:
                 out.append(lookup_frame(frame, ()))
-        arrived = next((f for f in inputs if f.height), inputs[0])
-        return [*out, lookup_frame(arrived, ())]
+        new_rows = next((f for f in inputs if f.height), inputs[0])
+        return [*out, lookup_frame(new_rows, ())]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         before, after = (watermark.before, watermark.now) if self.event_time else (now, now)
@@ -181,25 +181,27 @@ class IntervalJoinKernel(EventTimeKernel):
         ]
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
-        for side, rows, known in ((0, left, state[0]), (1, right, state[1])):
+        for side, rows, stored_rows in ((0, left, state[0]), (1, right, state[1])):
             due = rows.frame[_DUE].to_numpy() <= after if releases else np.zeros(rows.frame.height, bool)
-            gone = ~rows.kept | due
+            leaves = ~rows.kept | due
             if self._outer[side]:
-                parts.append(self._padded(side, rows.frame.filter(gone & ~rows.met)))
+                parts.append(self._padded(side, rows.frame.filter(leaves & ~rows.met)))
             fresh = np.arange(rows.frame.height) >= rows.stored
-            written = ~gone & fresh
+            is_written = ~leaves & fresh
             if self._outer[side]:
-                written[: rows.stored] = ~gone[: rows.stored] & (rows.met[: rows.stored] & ~truth(known[_MET]))
-            keep = rows.frame.with_columns(pl.Series(_MET, rows.met)).filter(written)
-            dead = rows.frame.filter(gone & ~fresh)[list(self.tables[side].identity)]
+                is_written[: rows.stored] = ~leaves[: rows.stored] & (
+                    rows.met[: rows.stored] & ~truth(stored_rows[_MET])
+                )
+            keep = rows.frame.with_columns(pl.Series(_MET, rows.met)).filter(is_written)
+            dead = rows.frame.filter(leaves & ~fresh)[list(self.tables[side].identity)]
             upserts.append(stamped(keep, now) if keep.height else None)
             deletes.append(dead if dead.height else None)
-        arrived = inputs[0].height + inputs[1].height
-        number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
+        input_height = inputs[0].height + inputs[1].height
+        number = pl.DataFrame({_NUMBER: [first + input_height]}, schema={_NUMBER: pl.Int64()})
         parts = [p for p in parts if p.height] or parts[:1]
         return Step(
             pl.concat(parts),
-            [*upserts, stamped(number, now) if arrived else None],
+            [*upserts, stamped(number, now) if input_height else None],
             [*deletes, None],
             late_rows=[self._late(side, rows) for side, rows in enumerate((left, right))],
         )
@@ -210,33 +212,39 @@ class IntervalJoinKernel(EventTimeKernel):
             return rows.frame[:0]
         return left_out(rows.frame, ~(rows.late & ~rows.met))
 
-    def _rows(self, side: int, arrived: pl.DataFrame, stored: pl.DataFrame, watermark: int, now: int, n: int) -> _Rows:
+    def _rows(
+        self, side: int, new_rows: pl.DataFrame, stored_rows: pl.DataFrame, watermark: int, now: int, n: int
+    ) -> _Rows:
         """The rows of a side, new ones numbered from ``n``."""
-        table, reach = self.tables[side], self._reach[side]
-        height = arrived.height
-        times = self._times(side, arrived, now)
-        fresh = arrived[columns(len(self._types[side].fields))].hstack(
+        table, max_distance = self.tables[side], self._reach[side]
+        height = new_rows.height
+        times = self._times(side, new_rows, now)
+        fresh = new_rows[columns(len(self._types[side].fields))].hstack(
             [
                 pl.Series(_TIME, times),
-                pl.Series(_DUE, times + (reach + 1)),
+                pl.Series(_DUE, times + (max_distance + 1)),
                 pl.Series(_NUMBER, np.arange(n, n + height), dtype=pl.Int64),
                 pl.Series(_MET, np.zeros(height, bool)),
             ]
         )
         # As in Flink event time begins in 1970, also before there is a watermark.
-        early = max(watermark, 0) < times + reach
-        late = np.concatenate([np.zeros(stored.height, bool), ~early & (watermark > NO_WATERMARK) & self.event_time])
+        early = max(watermark, 0) < times + max_distance
+        late = np.concatenate(
+            [np.zeros(stored_rows.height, bool), ~early & (watermark > NO_WATERMARK) & self.event_time]
+        )
         waits = early & (self.lower <= self.upper)
         if not self._outer[side]:
-            waits &= ~unmatched(arrived, self._keys[side], self.spec.filter_nulls)
-        frame = pl.concat([stored[list(table.schema)], fresh])
-        met = frame[_MET].to_numpy().copy()
-        return _Rows(frame, stored.height, np.concatenate([np.ones(stored.height, bool), waits]), met, late)
+            waits &= ~unmatched(new_rows, self._keys[side], self.spec.filter_nulls)
+        frame = pl.concat([stored_rows[list(table.schema)], fresh])
+        has_match = frame[_MET].to_numpy().copy()
+        return _Rows(
+            frame, stored_rows.height, np.concatenate([np.ones(stored_rows.height, bool), waits]), has_match, late
+        )
 
-    def _times(self, side: int, arrived: pl.DataFrame, now: int) -> Ints:
+    def _times(self, side: int, rows: pl.DataFrame, now: int) -> Ints:
         if not self.event_time:
-            return np.full(arrived.height, now, np.int64)
-        times = arrived[column((self.left_time, self.right_time)[side])]
+            return np.full(rows.height, now, np.int64)
+        times = rows[column((self.left_time, self.right_time)[side])]
         if times.dtype.is_temporal():
             times = times.cast(pl.Datetime("ms")).to_physical()
         return times.cast(pl.Int64).fill_null(0).to_numpy()
@@ -270,18 +278,18 @@ class IntervalJoinKernel(EventTimeKernel):
         matching = [~unmatched(frame, keys, filters) for frame, keys in zip(frames, self._keys, strict=True)]
         lefts, rights = lefts[matching[0]], rights[matching[1]]
         names = columns(len(self._keys[0]))
-        keyed = [
+        key_frames = [
             framed([f[k].filter(m).alias(n) for k, n in zip(keys, names, strict=True)], int(m.sum()))
             for f, m, keys in zip(frames, matching, self._keys, strict=True)
         ]
-        _, (mine, theirs) = ids_of(keyed, names)
-        known, ranks = np.unique(right.times[rights], return_inverse=True)
-        words = theirs * (len(known) + 1) + ranks
+        _, (mine, theirs) = ids_of(key_frames, names)
+        distinct_times, ranks = np.unique(right.times[rights], return_inverse=True)
+        words = theirs * (len(distinct_times) + 1) + ranks
         order = np.argsort(words, kind="stable")
         words = words[order]
         times = left.times[lefts]
-        low = mine * (len(known) + 1) + np.searchsorted(known, times - self.upper, "left")
-        high = mine * (len(known) + 1) + np.searchsorted(known, times - self.lower, "right")
+        low = mine * (len(distinct_times) + 1) + np.searchsorted(distinct_times, times - self.upper, "left")
+        high = mine * (len(distinct_times) + 1) + np.searchsorted(distinct_times, times - self.lower, "right")
         starts, ends = np.searchsorted(words, low, "left"), np.searchsorted(words, high, "left")
         counts = np.maximum(ends - starts, 0)
         return np.repeat(lefts, counts), rights[order[np.repeat(starts, counts) + within(counts)]]

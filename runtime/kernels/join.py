@@ -78,7 +78,7 @@ class JoinKernel(Kernel):
 
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
-        width, watched = len(self.left_type.fields), self.watched
+        width, counts_matches = len(self.left_type.fields), self.watched
         keeps_left = self.spec.join_type in ("LEFT", "FULL", "SEMI", "ANTI")
         keeps_right = self.spec.join_type in ("RIGHT", "FULL")
         filters = self.spec.non_equi_condition is not None
@@ -86,8 +86,8 @@ class JoinKernel(Kernel):
         left = (0, self.left_type, self.spec.left_keys, self.left_upsert_keys, 0)
         right = (1, self.right_type, self.spec.right_keys, self.right_upsert_keys, width)
         return (
-            side_of(*left, keeps_left, watched[0], left_upserts, filters or keeps_right),
-            side_of(*right, keeps_right, watched[1], right_upserts, filters or keeps_left),
+            side_of(*left, keeps_left, counts_matches[0], left_upserts, filters or keeps_right),
+            side_of(*right, keeps_right, counts_matches[1], right_upserts, filters or keeps_left),
         )
 
     @cached_property
@@ -116,10 +116,10 @@ class JoinKernel(Kernel):
         for side, own, other_side, other in zip(self._sides, frames, self._sides[::-1], frames[::-1], strict=True):
             parts = []
             if other.height:
-                wanted = dict(zip(side.keys, other_side.keys, strict=True))
+                key_pairs = dict(zip(side.keys, other_side.keys, strict=True))
                 parts.append(
-                    pl.DataFrame([other[theirs].alias(ours) for ours, theirs in wanted.items()])
-                    if wanted
+                    pl.DataFrame([other[theirs].alias(ours) for ours, theirs in key_pairs.items()])
+                    if key_pairs
                     else other[:1]
                 )
             read = side.reads_own(own)
@@ -136,8 +136,8 @@ class JoinKernel(Kernel):
         frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]
         left, right = completed(self._sides, frames, state, ttl, self.spec.filter_nulls)
         parts = []
-        left_change = left_side.change(left, left_state, met=right.height > 0) if left.height else None
-        right_change = right_side.change(right, right_state, met=False) if right.height else None
+        left_change = left_side.change(left, left_state, has_state=right.height > 0) if left.height else None
+        right_change = right_side.change(right, right_state, has_state=False) if right.height else None
         if left.height and right_state.height:
             parts.append(self._match(0, _netted(left, left_side), right_state, now))
         if right.height:

@@ -49,10 +49,10 @@ class LookupJoinKernel(Kernel):
     def tables(self) -> tuple[StateTable, ...]:
         keys = tuple(column(k) for k in self.key)
         fields = field_columns(self.input_type)
-        found = (StateColumn(f.type.polars(), f.name) for f in self.found_type.fields)
-        kept = {**{k: fields[k] for k in keys}, **dict(zip(self._found, found, strict=True))}
-        kept |= own_columns({_PLACE: pl.Int32()})
-        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), kept, access=Access(use="retracted")),)
+        found_columns = (StateColumn(f.type.polars(), f.name) for f in self.found_type.fields)
+        column_types = {**{k: fields[k] for k in keys}, **dict(zip(self._found, found_columns, strict=True))}
+        column_types |= own_columns({_PLACE: pl.Int32()})
+        return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), column_types, access=Access(use="retracted")),)
 
     @property
     def _found(self) -> list[str]:
@@ -64,7 +64,7 @@ class LookupJoinKernel(Kernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         table = self.tables[0]
-        keys, found = list(table.lookup), self._found
+        keys, found_names = list(table.lookup), self._found
         rows = inputs[0]
         if KIND not in rows.columns:
             rows = rows.with_columns(pl.lit(0, dtype=pl.Int8).alias(KIND))
@@ -78,22 +78,24 @@ class LookupJoinKernel(Kernel):
         matches = matches.with_columns(adding["@event"].gather(matches["@row"]).alias("@event"))
         matches = matches.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).over("@event").alias(_PLACE))
         taking = events.filter(~pl.col("@adds"))
-        earlier = matches.select(pl.col("@event").alias("@earlier"), *found, _PLACE)
-        known = taking.filter(pl.col("@earlier").is_not_null())
-        inside = known.join(earlier, on="@earlier", maintain_order="left_right")
-        stored = state[0].select(*keys, *found, _PLACE).sort(_PLACE)
+        earlier = matches.select(pl.col("@event").alias("@earlier"), *found_names, _PLACE)
+        answered_rows = taking.filter(pl.col("@earlier").is_not_null())
+        inside = answered_rows.join(earlier, on="@earlier", maintain_order="left_right")
+        stored_matches = state[0].select(*keys, *found_names, _PLACE).sort(_PLACE)
         first = taking.filter(pl.col("@earlier").is_null())
-        outside = first.join(stored, on=keys, nulls_equal=True, maintain_order="left_right")
+        outside = first.join(stored_matches, on=keys, nulls_equal=True, maintain_order="left_right")
         outside = outside.filter(pl.col(_PLACE) >= 0)
-        shown = ["@event", *columns(len(self.input_type.fields)), KIND, *found]
-        out = pl.concat([matches.select(shown), inside.select(shown), outside.select(shown)])
+        output_names = ["@event", *columns(len(self.input_type.fields)), KIND, *found_names]
+        out = pl.concat([matches.select(output_names), inside.select(output_names), outside.select(output_names)])
         out = out.sort("@event", maintain_order=True).drop("@event")
-        kept = self._kept(events, matches, now)
-        touched = stored.join(events.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
-        gone = touched.select(table.identity)
-        gone = gone.join(kept.select(table.identity), on=list(table.identity), how="anti", nulls_equal=True)
-        unmet = first.join(stored.select(keys), on=keys, how="anti", nulls_equal=True)
-        return Step(out, [kept if kept.height else None], [gone if gone.height else None], unmet.height)
+        upserts = self._kept(events, matches, now)
+        old_matches = stored_matches.join(events.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
+        deletes = old_matches.select(table.identity)
+        deletes = deletes.join(upserts.select(table.identity), on=list(table.identity), how="anti", nulls_equal=True)
+        unmatched_rows = first.join(stored_matches.select(keys), on=keys, how="anti", nulls_equal=True)
+        return Step(
+            out, [upserts if upserts.height else None], [deletes if deletes.height else None], unmatched_rows.height
+        )
 
     def _kept(self, events: pl.DataFrame, matches: pl.DataFrame, now: int) -> pl.DataFrame:
         """What the last change of each key found; a row of place -1 for nothing."""

@@ -85,18 +85,18 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         matches = dict.fromkeys((_PARTIALS, _COMPLETE), StateColumn(pl.List(pl.Int64()), ""))
         waiting = {**self._columns, **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
         numbers = own_columns(dict.fromkeys((_NEXT, _WAITING, _EVENT, _DUE), pl.Int64()))
-        kept = {**self._columns, **own_columns({_EVENT: pl.Int64(), _AT: pl.Int64()})}
+        row_types = {**self._columns, **own_columns({_EVENT: pl.Int64(), _AT: pl.Int64()})}
         keys = {name: self._columns[name] for name in self._keys}
         waits = (*self._keys, _NUMBER)
         return (
             StateTable(f"{_STATE}.waiting", 0, waits, waits, waiting, due=_DUE),
             StateTable(f"{_STATE}.matches", 0, self._keys, self._keys, {**keys, **numbers, **matches}, due=_DUE),
-            StateTable(f"{_STATE}.rows", 0, self._keys, (*self._keys, _EVENT), kept),
+            StateTable(f"{_STATE}.rows", 0, self._keys, (*self._keys, _EVENT), row_types),
         )
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        wanted = self._wanted([inputs[0]])
-        return [None, wanted, wanted]
+        lookup_keys = self._wanted([inputs[0]])
+        return [None, lookup_keys, lookup_keys]
 
     def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """Nothing but what is due."""
@@ -104,8 +104,8 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """The keys of the rows that came, and of all that is due."""
-        wanted = self._wanted([inputs[0], state[0], state[1]])
-        return [None, wanted, wanted]
+        lookup_keys = self._wanted([inputs[0], state[0], state[1]])
+        return [None, lookup_keys, lookup_keys]
 
     def _wanted(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
         some = [narrow(p, self._keys) if self._keys else p[:1] for p in parts if p.height]
@@ -120,55 +120,58 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             RunError: RUN061, when the input is not insert-only; RUN066, for a match that AFTER MATCH SKIP cannot leave.
             DataError: DATA301, where Flink would fail the job on a row.
         """
-        frame, (waiting, known, held) = insertions(inputs[0], "Match"), state
-        ids, (arrived, waited, there, old) = ids_of((frame, waiting, known, held), self._keys)
+        frame, (waiting, key_state, stored_rows) = insertions(inputs[0], "Match"), state
+        ids, (input_codes, waiting_codes, there, old) = ids_of((frame, waiting, key_state, stored_rows), self._keys)
         place = positions(there, ids.count)
-        before = _Before(known, place)
+        before = _Before(key_state, place)
         following, events = before.numbers(_NEXT), before.numbers(_EVENT)
         times = self._times(frame, now)
         punctual = times > watermark.before if self.event_time else np.ones(frame.height, bool)
         in_time = np.flatnonzero(punctual)
-        owners, times = arrived[in_time], times[in_time]
+        owners, times = input_codes[in_time], times[in_time]
         fresh = frame[in_time].with_columns(
             pl.Series(_NUMBER, following[owners] + ranks(owners), dtype=pl.Int64),
             pl.Series(_DUE, times, dtype=pl.Int64),
         )
         following += np.bincount(owners, minlength=ids.count)
         clock = watermark.now if self.event_time else now
-        moved = not self.event_time or watermark.now > watermark.before
-        out_now = (times <= clock) & moved
+        advances = not self.event_time or watermark.now > watermark.before
+        out_now = (times <= clock) & advances
         pending = before.numbers(_WAITING) + np.bincount(owners[~out_now], minlength=ids.count)
-        pending -= np.bincount(waited, minlength=ids.count)
-        released = self._released(waiting, waited, fresh, owners, out_now)
-        rows, fresh_rows = self._sequence(held, old, released, place, events)
-        matched = self._matched(rows, fresh_rows, before, events, ids.count, clock if moved else None, now)
-        touched = np.bincount(np.concatenate([owners, waited]), minlength=ids.count) > 0
-        idle = matched.idle & (pending == 0)
-        write, gone = np.flatnonzero((touched | matched.changed) & ~idle), np.flatnonzero(idle & (place >= 0))
-        kept = self._key_frame((frame, waiting, known, held), ids.first)[write].with_columns(
+        pending -= np.bincount(waiting_codes, minlength=ids.count)
+        due_rows = self._released(waiting, waiting_codes, fresh, owners, out_now)
+        rows, fresh_rows = self._sequence(stored_rows, old, due_rows, place, events)
+        matching = self._matched(rows, fresh_rows, before, events, ids.count, clock if advances else None, now)
+        is_touched = np.bincount(np.concatenate([owners, waiting_codes]), minlength=ids.count) > 0
+        idle = matching.idle & (pending == 0)
+        write, removed_keys = (
+            np.flatnonzero((is_touched | matching.changed) & ~idle),
+            np.flatnonzero(idle & (place >= 0)),
+        )
+        key_upserts = self._key_frame((frame, waiting, key_state, stored_rows), ids.first)[write].with_columns(
             pl.Series(_NEXT, following[write]),
             pl.Series(_WAITING, pending[write]),
-            pl.Series(_EVENT, matched.events[write]),
-            pl.Series(_PARTIALS, [matched.partials[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
-            pl.Series(_COMPLETE, [matched.complete[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
-            pl.Series(_DUE, [matched.due[c] for c in write.tolist()], dtype=pl.Int64()),
+            pl.Series(_EVENT, matching.events[write]),
+            pl.Series(_PARTIALS, [matching.partials[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
+            pl.Series(_COMPLETE, [matching.complete[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
+            pl.Series(_DUE, [matching.due[c] for c in write.tolist()], dtype=pl.Int64()),
         )
         names = list(self.tables[2].schema)
-        stays = matched.stays
+        stays = matching.stays
         new = rows.filter(pl.Series(stays & fresh_rows))[names]
-        dropped = self._dropped(rows, stays, fresh_rows, held, old, place)
+        row_deletes = self._dropped(rows, stays, fresh_rows, stored_rows, old, place)
         rest = fresh.filter(pl.Series(~out_now))
         return Step(
-            self._output(rows, matched, now),
+            self._output(rows, matching, now),
             [
                 stamped(rest, now) if rest.height else None,
-                stamped(kept[list(self.tables[1].schema)], now) if len(write) else None,
+                stamped(key_upserts[list(self.tables[1].schema)], now) if len(write) else None,
                 stamped(new, now) if new.height else None,
             ],
             [
                 waiting[[*self._keys, _NUMBER]] if waiting.height else None,
-                known[list(self._keys) or [ACCESS_TIME]][place[gone]] if len(gone) else None,
-                dropped if dropped.height else None,
+                key_state[list(self._keys) or [ACCESS_TIME]][place[removed_keys]] if len(removed_keys) else None,
+                row_deletes if row_deletes.height else None,
             ],
             late_rows=(left_out(frame, punctual),),
         )
@@ -182,12 +185,12 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         return time.cast(pl.Datetime("ms")).to_physical().to_numpy()
 
     def _released(
-        self, waiting: pl.DataFrame, waited: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
+        self, waiting: pl.DataFrame, waiting_codes: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
     ) -> pl.DataFrame:
         """The rows whose time has come, by key and in the order in which they are taken."""
         names = [*self._fields, _NUMBER, _DUE]
         mine = fresh[names].filter(pl.Series(out_now))
-        codes = np.concatenate([waited, owners[out_now]])
+        codes = np.concatenate([waiting_codes, owners[out_now]])
         rows = pl.concat([waiting[names], mine]).with_columns(pl.Series(_CODE, codes, dtype=pl.Int64))
         fields = self.order.fields[1:]
         return rows.sort(
@@ -197,27 +200,27 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         ).rename({_DUE: _AT})
 
     def _sequence(
-        self, held: pl.DataFrame, old: Ints, released: pl.DataFrame, place: Ints, events: Ints
+        self, stored_rows: pl.DataFrame, old: Ints, due_rows: pl.DataFrame, place: Ints, events: Ints
     ) -> tuple[pl.DataFrame, Bools]:
         """The rows of matches that have begun and those released, by key in the order of their numbers; and which of
         them are released."""
         names = [*self._fields, _EVENT, _AT, _CODE]
-        codes = released[_CODE].to_numpy()
+        codes = due_rows[_CODE].to_numpy()
         numbers = events[codes] + ranks(codes)
-        new = released.with_columns(pl.Series(_EVENT, numbers, dtype=pl.Int64))[names]
+        new = due_rows.with_columns(pl.Series(_EVENT, numbers, dtype=pl.Int64))[names]
         alive = place[old] >= 0
-        kept = held.with_columns(pl.Series(_CODE, old, dtype=pl.Int64))[names].filter(pl.Series(alive))
-        rows = pl.concat([kept, new])
-        is_new = np.arange(rows.height) >= kept.height
+        old_rows = stored_rows.with_columns(pl.Series(_CODE, old, dtype=pl.Int64))[names].filter(pl.Series(alive))
+        rows = pl.concat([old_rows, new])
+        is_new = np.arange(rows.height) >= old_rows.height
         order = np.lexsort((rows[_EVENT].to_numpy(), rows[_CODE].to_numpy()))
         return rows[order], is_new[order]
 
     def _dropped(
-        self, rows: pl.DataFrame, stays: Bools, fresh_rows: Bools, held: pl.DataFrame, old: Ints, place: Ints
+        self, rows: pl.DataFrame, stays: Bools, fresh_rows: Bools, stored_rows: pl.DataFrame, old: Ints, place: Ints
     ) -> pl.DataFrame:
         """The rows of state that are no longer needed."""
         names = [*self._keys, _EVENT]
-        without_key = held[names].filter(pl.Series(place[old] < 0))
+        without_key = stored_rows[names].filter(pl.Series(place[old] < 0))
         return pl.concat([rows[names].filter(pl.Series(~stays & ~fresh_rows)), without_key])
 
     def _key_frame(self, parts: Sequence[pl.DataFrame], first: Ints) -> pl.DataFrame:
@@ -248,46 +251,46 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             clock: how far time has come, ms; None where it has not moved.
             now: the time of the micro-batch, ms.
         """
-        evaluated = [None if c is None else c.over(rows, now) for c in self.conditions]
+        conditions = [None if c is None else c.over(rows, now) for c in self.conditions]
         numbers, times = rows[_EVENT].to_numpy(), rows[_AT].to_numpy()
         codes = rows[_CODE].to_numpy()
         begins, ends = (np.searchsorted(codes, np.arange(count), side) for side in ("left", "right"))
         first_new = ends - np.bincount(codes[fresh_rows], minlength=count)
-        matched = _Matched(before, rows.height, events, begins, ends)
-        openers = self._openers(evaluated, rows.height)
+        matching = _Matched(before, rows.height, events, begins, ends)
+        openers = self._openers(conditions, rows.height)
         expires = before.due(clock) if clock is not None else np.zeros(count, bool)
         for code in np.flatnonzero((first_new < ends) | expires).tolist():
             begin, new, end = int(begins[code]), int(first_new[code]), int(ends[code])
-            run = _Run(self.automaton, evaluated, numbers, times, begin, end)
+            run = _Run(self.automaton, conditions, numbers, times, begin, end)
             variables = len(self.automaton.variables)
-            matcher = run.begun(*(_read(of[code], variables) for of in (matched.partials, matched.complete)))
-            matched.found += [(code, *m) for m in run.over(matcher, new, openers)]
+            matcher = run.begun(*(_read(of[code], variables) for of in (matching.partials, matching.complete)))
+            matching.found += [(code, *m) for m in run.over(matcher, new, openers)]
             if clock is not None:
-                matched.found += [(code, *m) for m in run.expired(matcher, clock)]
-            matched.update(code, matcher, run, self.automaton.within, end - new)
-        return matched
+                matching.found += [(code, *m) for m in run.expired(matcher, clock)]
+            matching.update(code, matcher, run, self.automaton.within, end - new)
+        return matching
 
-    def _openers(self, evaluated: Sequence[Evaluated | None], height: int) -> Bools | None:
+    def _openers(self, conditions: Sequence[Evaluated | None], height: int) -> Bools | None:
         """The rows with which a match may begin, if that is up to each row alone; else None."""
         may = np.zeros(height, bool)
         for variable in self.automaton.openers:
-            condition = evaluated[variable]
+            condition = conditions[variable]
             flags = None if condition is None else condition.flags
             if flags is None:
                 return None
             may |= np.asarray(flags, bool)
         return may
 
-    def _output(self, rows: pl.DataFrame, matched: _Matched, now: int) -> pl.DataFrame:
+    def _output(self, rows: pl.DataFrame, matching: _Matched, now: int) -> pl.DataFrame:
         """One row for each match, in the order of their time."""
         width = len(self.key_fields) + len(self.measures.rests)
-        found = sorted(matched.found, key=lambda m: m[3])
-        if not found:
+        matches = sorted(matching.found, key=lambda m: m[3])
+        if not matches:
             schema = [*(self._fields[k] for k in self._keys), *(r.type.polars() for r in self.measures.rests)]
             return pl.DataFrame(schema={column(i): schema[i] for i in range(width)})
-        begins = np.array([m[1] for m in found], np.int64)
-        counts = np.array([m[2] for m in found], np.int64)
-        times = np.minimum(np.array([m[3] for m in found], np.int64), _LAST_TIME)
+        begins = np.array([m[1] for m in matches], np.int64)
+        counts = np.array([m[2] for m in matches], np.int64)
+        times = np.minimum(np.array([m[3] for m in matches], np.int64), _LAST_TIME)
         keys = [rows[k][begins] for k in self._keys]
         values = self.measures.of(self.measures.columns(rows, now), begins, counts, times, now)
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate((*keys, *values))])
@@ -301,12 +304,12 @@ class _Before:
     """What was known of keys by number.
 
     Args:
-        known: the rows of the table.
+        key_state: the rows of the table.
         place: per key where it is among them; -1 for none.
     """
 
-    def __init__(self, known: pl.DataFrame, place: Ints) -> None:
-        self._known, self._place = known, place
+    def __init__(self, key_state: pl.DataFrame, place: Ints) -> None:
+        self._known, self._place = key_state, place
         self._there = place >= 0
 
     def numbers(self, name: str) -> Ints:
@@ -323,8 +326,8 @@ class _Before:
 
     def values(self, name: str) -> list[Any]:
         """A column per key, None where there is none."""
-        known = self._known[name].to_list()
-        return [known[p] if p >= 0 else None for p in self._place.tolist()]
+        cells = self._known[name].to_list()
+        return [cells[p] if p >= 0 else None for p in self._place.tolist()]
 
     def lists(self, name: str) -> list[list[int]]:
         """A column of lists per key."""
@@ -385,8 +388,8 @@ class _Run:
             if self._automaton.within and time != last:
                 out += self.expired(matcher, time)
                 last = time
-            found = matcher.process(row - self._shift, self._holds(row))
-            out += [(self.position(m.first), m.counts, time) for m in found]
+            matches = matcher.process(row - self._shift, self._holds(row))
+            out += [(self.position(m.first), m.counts, time) for m in matches]
             row += 1
         return out
 
@@ -404,8 +407,8 @@ class _Run:
         within = self._automaton.within
         if not within:
             return []
-        found = matcher.expire(lambda first: time - int(self._times[self.position(first)]) >= within)
-        return [(self.position(m.first), m.counts, time) for m in found]
+        matches = matcher.expire(lambda first: time - int(self._times[self.position(first)]) >= within)
+        return [(self.position(m.first), m.counts, time) for m in matches]
 
     def first_time(self, first: int) -> int:
         return int(self._times[self.position(first)])
@@ -432,14 +435,14 @@ class _Matched:
         self.due: list[int | None] = before.values(_DUE)
         self._begins, self._ends = begins, ends
 
-    def update(self, code: int, matcher: Matcher, run: _Run, within: int, taken: int) -> None:
-        """Takes over the matches of a key after ``taken`` rows."""
-        begun = [p.first for p in matcher.partials if p.first != START]
-        needed = [*begun, *(c.first for c in matcher.complete.items)]
-        self.changed[code], self.idle[code] = True, not needed
-        self.events[code] += taken
+    def update(self, code: int, matcher: Matcher, run: _Run, within: int, new_events: int) -> None:
+        """Takes over the matches of a key after ``new_events`` rows."""
+        first_events = [p.first for p in matcher.partials if p.first != START]
+        needed_events = [*first_events, *(c.first for c in matcher.complete.items)]
+        self.changed[code], self.idle[code] = True, not needed_events
+        self.events[code] += new_events
         begin, end = int(self._begins[code]), int(self._ends[code])
-        self.stays[begin : run.position(min(needed)) if needed else end] = False
-        self.partials[code] = _written(matcher.partials) if needed else []
+        self.stays[begin : run.position(min(needed_events)) if needed_events else end] = False
+        self.partials[code] = _written(matcher.partials) if needed_events else []
         self.complete[code] = _written(matcher.complete.items)
-        self.due[code] = min(map(run.first_time, begun)) + within if within and begun else None
+        self.due[code] = min(map(run.first_time, first_events)) + within if within and first_events else None

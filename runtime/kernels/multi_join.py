@@ -75,7 +75,7 @@ class MultiJoinKernel(Kernel):
     def _sides(self) -> tuple[Side, ...]:
         out = []
         for i, row in enumerate(self.input_types):
-            side = side_of(0, row, self.keys_of_inputs[i], self.unique_keys[i], self._offsets[i], counted=False)
+            side = side_of(0, row, self.keys_of_inputs[i], self.unique_keys[i], self._offsets[i], counts_copies=False)
             own = {**side.table.columns, **field_columns(row, i)}
             out.append(replace(side, table=replace(side.table, name=f"input-state-{i}", slot=i, columns=own)))
         return tuple(out)
@@ -106,14 +106,14 @@ class MultiJoinKernel(Kernel):
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As all inputs meet: every common key of the batch, asked of every input."""
-        met = [(side, frame) for side, frame in zip(self._sides, inputs, strict=True) if frame.height]
+        filled_inputs = [(side, frame) for side, frame in zip(self._sides, inputs, strict=True) if frame.height]
         out: list[pl.DataFrame | None] = []
         for own in self._sides:
             if not own.keys:
-                out.append(met[0][1][:1])
+                out.append(filled_inputs[0][1][:1])
                 continue
             parts = []
-            for side, frame in met:
+            for side, frame in filled_inputs:
                 pairs = dict(zip(own.keys, side.keys, strict=True))
                 parts.append(
                     frame.select(
@@ -129,8 +129,8 @@ class MultiJoinKernel(Kernel):
         before: list[pl.DataFrame] = []
         changes: list[pl.DataFrame | None] = []
         after: list[pl.DataFrame] = []
-        for side, frame, held in zip(self._sides, inputs, state, strict=True):
-            rows = held[side.fields]
+        for side, frame, state_rows in zip(self._sides, inputs, state, strict=True):
+            rows = state_rows[side.fields]
             if not frame.height:
                 upserts.append(None)
                 deletes.append(None)
@@ -138,12 +138,12 @@ class MultiJoinKernel(Kernel):
                 changes.append(None)
                 after.append(rows)
                 continue
-            change = side.change(frame, held, met=True)
+            change = side.change(frame, state_rows, has_state=True)
             upserts.append(stamped(change.upserts, now) if change.upserts.height else None)
             deletes.append(change.deletes)
-            unknown = _unknown(side, frame, rows)
-            going = pl.concat([rows[change.gone], unknown], rechunk=True)
-            before.append(pl.concat([rows, unknown], rechunk=True))
+            missing_rows = _unknown(side, frame, rows)
+            going = pl.concat([rows[change.gone], missing_rows], rechunk=True)
+            before.append(pl.concat([rows, missing_rows], rechunk=True))
             changes.append(_difference(going, change.new))
             after.append(pl.concat([without(rows, change.gone), change.new], rechunk=True))
         out = self._changed(before, changes, after, now)
@@ -172,18 +172,18 @@ class MultiJoinKernel(Kernel):
         if not parts:
             types = [t for row in self.input_types for t in state_columns(row).values()]
             return pl.DataFrame(schema={**dict(zip(names, types, strict=True)), _SIGN: pl.Int64()})
-        signed = pl.concat(parts)
-        sign = signed[_SIGN].to_numpy()
+        signed_rows = pl.concat(parts)
+        sign = signed_rows[_SIGN].to_numpy()
         if (sign > 0).all():
-            return signed
-        rows = signed[names]
+            return signed_rows
+        rows = signed_rows[names]
         return _difference(rows[np.flatnonzero(sign < 0)], rows[np.flatnonzero(sign > 0)])
 
-    def _output(self, changed: pl.DataFrame, kinds: bool) -> pl.DataFrame:
-        rows = changed.drop(_SIGN)
+    def _output(self, signed_rows: pl.DataFrame, kinds: bool) -> pl.DataFrame:
+        rows = signed_rows.drop(_SIGN)
         if self._is_inner and not kinds:
             return rows
-        kind = np.where(changed[_SIGN].to_numpy() < 0, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
+        kind = np.where(signed_rows[_SIGN].to_numpy() < 0, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
         return with_kind(rows, kind)
 
     def _joined(self, frames: Sequence[pl.DataFrame], now: int) -> pl.DataFrame:
@@ -209,36 +209,36 @@ class MultiJoinKernel(Kernel):
         left = left.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(number))
         if pairs:
             own_keys, other_keys = [a for a, _ in pairs], [b for _, b in pairs]
-            met = left.join(right, how="inner", coalesce=False, left_on=own_keys, right_on=other_keys)
+            matches = left.join(right, how="inner", coalesce=False, left_on=own_keys, right_on=other_keys)
         else:
-            met = left.join(right, how="cross")
-        signed = _SIGN in met.columns
-        met = met.rename({_SIGN: sign}) if signed else met.with_columns(pl.lit(1, pl.Int64).alias(sign))
+            matches = left.join(right, how="cross")
+        has_sign = _SIGN in matches.columns
+        matches = matches.rename({_SIGN: sign}) if has_sign else matches.with_columns(pl.lit(1, pl.Int64).alias(sign))
         keep = self._filters[i]
-        met = met[[*names, *extra]]
+        matches = matches[[*names, *extra]]
         if keep is not None:
-            met = keep(met, now)
+            matches = keep(matches, now)
         if self.join_types[i] == "LEFT":
-            lone = left.join(met.select(number), on=number, how="anti", maintain_order="left")
-            met = pl.concat([met, lone], how="diagonal")
-        met = met[[*names, sign]].rename({sign: _SIGN})
-        return met if signed else met.drop(_SIGN)
+            lone = left.join(matches.select(number), on=number, how="anti", maintain_order="left")
+            matches = pl.concat([matches, lone], how="diagonal")
+        matches = matches[[*names, sign]].rename({sign: _SIGN})
+        return matches if has_sign else matches.drop(_SIGN)
 
 
-def _unknown(side: Side, frame: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are retracted by ``frame`` though they are not there: neither in ``held`` nor inserted before."""
-    retracted = is_retraction(frame)
+def _unknown(side: Side, frame: pl.DataFrame, state_rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are retracted by ``frame`` but are neither in ``state_rows`` nor inserted before."""
+    retractions = is_retraction(frame)
     rows = frame[side.fields]
-    if retracted is None:
+    if retractions is None:
         return rows[:0]
     by = list(side.table.identity) if side.unique else side.fields
-    ids, (codes, before) = ids_of((rows, held), by)
+    ids, (codes, before) = ids_of((rows, state_rows), by)
     there = np.bincount(before, minlength=ids.count)
     if side.unique:
         first = positions(codes[::-1], ids.count)
         first = np.where(first >= 0, len(codes) - 1 - first, -1)
-        wanted = first[(first >= 0) & (there == 0)]
-        return rows[np.sort(wanted[retracted[wanted]])]
+        missing_rows = first[(first >= 0) & (there == 0)]
+        return rows[np.sort(missing_rows[retractions[missing_rows]])]
     change = signs(frame)
     assert change is not None
     order = stable_order(codes)

@@ -86,55 +86,61 @@ class ProctimeOverKernel(OverKernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, known = insertions(inputs[0], "OverAggregate"), state[0]
+        frame, state_rows = insertions(inputs[0], "OverAggregate"), state[0]
         if not self.frame.bounded:
-            return self._unbounded(self._timed(frame, None, now), known, state[1:], now)
+            return self._unbounded(self._timed(frame, None, now), state_rows, state[1:], now)
         if not self.frame.rows:
-            known = known.filter(pl.col(UNTIL) > now)
-        held, stale = self._reached(state[1], known)
-        rows = self._timed(frame, known, now)
-        played = self._play(rows, known, held, [], now)
-        there = played.place >= 0
-        following = np.bincount(played.owners, minlength=played.count)
-        following[there] += known[NEXT].to_numpy()[played.place[there]]
+            state_rows = state_rows.filter(pl.col(UNTIL) > now)
+        frame_rows, stale = self._reached(state[1], state_rows)
+        rows = self._timed(frame, state_rows, now)
+        playback = self._play(rows, state_rows, frame_rows, [], now)
+        there = playback.place >= 0
+        following = np.bincount(playback.owners, minlength=playback.count)
+        following[there] += state_rows[NEXT].to_numpy()[playback.place[there]]
         own = {NEXT: following}
-        until = np.full(played.count, -1, np.int64)
+        until = np.full(playback.count, -1, np.int64)
         if self.frame.rows:
-            until[there] = known[ACCESS_TIME].to_numpy()[played.place[there]] + ttl[0]
+            until[there] = state_rows[ACCESS_TIME].to_numpy()[playback.place[there]] + ttl[0]
             until = np.where(now + ttl[0] > until, now + ttl[0] * 3 // 2, until)
-            stamps = np.full(played.count, now) if ttl[0] == 0 else until - ttl[0]
-            rows_stamps = stamps if ttl[0] else np.full(played.count, ALWAYS)
-            written, gone = self._rows_written(played.walk, rows_stamps[played.walk.owners])
+            stamps = np.full(playback.count, now) if ttl[0] == 0 else until - ttl[0]
+            rows_stamps = stamps if ttl[0] else np.full(playback.count, ALWAYS)
+            row_upserts, expired_rows = self._rows_written(playback.walk, rows_stamps[playback.walk.owners])
         else:
-            bound = self.frame.preceding or 0
-            until[there] = known[UNTIL].to_numpy()[played.place[there]]
-            own[UNTIL] = np.where(until < now + bound + 1, now + bound * 3 // 2 + 1, until)
-            stamps = np.full(played.count, now)
-            written, gone = self._rows_written(played.walk, played.walk.times)
-        whole = wide(played.keys, played.after, own)
-        return Step(self._arranged(played), [stamped(whole, stamps), written], [None, joined(gone, stale, written)])
+            preceding = self.frame.preceding or 0
+            until[there] = state_rows[UNTIL].to_numpy()[playback.place[there]]
+            own[UNTIL] = np.where(until < now + preceding + 1, now + preceding * 3 // 2 + 1, until)
+            stamps = np.full(playback.count, now)
+            row_upserts, expired_rows = self._rows_written(playback.walk, playback.walk.times)
+        whole = wide(playback.keys, playback.after, own)
+        return Step(
+            self._arranged(playback),
+            [stamped(whole, stamps), row_upserts],
+            [None, joined(expired_rows, stale, row_upserts)],
+        )
 
-    def _unbounded(self, rows: pl.DataFrame, known: pl.DataFrame, values: Sequence[pl.DataFrame], now: int) -> Step:
-        held = pl.DataFrame(schema={**self._row_table().schema, ACCESS_TIME: pl.Int64()})
-        played = self._play(rows, known, held, values, 0)
-        fresh = [stamped(new, ALWAYS) if new.height else None for new in played.fresh]
-        upserts = [stamped(wide(played.keys, played.after, {}), now), *fresh]
-        return Step(self._arranged(played), upserts, [None] * len(upserts))
+    def _unbounded(
+        self, rows: pl.DataFrame, state_rows: pl.DataFrame, values: Sequence[pl.DataFrame], now: int
+    ) -> Step:
+        no_rows = pl.DataFrame(schema={**self._row_table().schema, ACCESS_TIME: pl.Int64()})
+        playback = self._play(rows, state_rows, no_rows, values, 0)
+        fresh = [stamped(new, ALWAYS) if new.height else None for new in playback.fresh]
+        upserts = [stamped(wide(playback.keys, playback.after, {}), now), *fresh]
+        return Step(self._arranged(playback), upserts, [None] * len(upserts))
 
-    def _timed(self, frame: pl.DataFrame, known: pl.DataFrame | None, now: int) -> pl.DataFrame:
+    def _timed(self, frame: pl.DataFrame, state_rows: pl.DataFrame | None, now: int) -> pl.DataFrame:
         """The rows with their time and number."""
         numbers = np.arange(frame.height)
-        if known is not None:
-            ids, (there, mine) = ids_of((known, frame), self._keys)
+        if state_rows is not None:
+            ids, (there, mine) = ids_of((state_rows, frame), self._keys)
             following = np.zeros(ids.count, np.int64)
-            following[there] = known[NEXT].to_numpy()
+            following[there] = state_rows[NEXT].to_numpy()
             numbers = following[mine] + ranks(mine)
         return frame.with_columns(pl.lit(now, dtype=pl.Int64).alias(AT), pl.Series(NUMBER, numbers, dtype=pl.Int64))
 
     @staticmethod
-    def _arranged(played: Played) -> pl.DataFrame:
+    def _arranged(playback: Played) -> pl.DataFrame:
         """The output in the order of arrival."""
-        return played.out[np.argsort(stable_order(played.owners))]
+        return playback.out[np.argsort(stable_order(playback.owners))]
 
 
 @dataclass(frozen=True)
@@ -208,37 +214,54 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         punctual = times > last[came.arrived]
         due = self._due(came, np.flatnonzero(punctual), times, watermark)
         life = self._life(came, due, last, now, ttl[0], watermark)
-        played = self._played(came, due, life, [] if self.frame.bounded else list(state[2:]), now)
+        playback = self._played(came, due, life, [] if self.frame.bounded else list(state[2:]), now)
         if self.frame.bounded:
-            self._keep_rows(came, life, played)
-        known = came.touched.known.copy()
-        known[due.owners] = True
-        write, gone = np.flatnonzero(known & ~life.cleared), np.flatnonzero(came.touched.known & life.cleared)
+            self._keep_rows(came, life, playback)
+        has_state = came.touched.known.copy()
+        has_state[due.owners] = True
+        write, cleared_keys = (
+            np.flatnonzero(has_state & ~life.cleared),
+            np.flatnonzero(came.touched.known & life.cleared),
+        )
         keys = self._key_frame((came.rows, came.waiting, came.known, came.held), came.first)
-        whole = wide(keys, played.after, life.own)
+        whole = wide(keys, playback.after, life.own)
         rest, waiting = due.fresh.filter(pl.Series(~due.out_now)), came.waiting
         return Step(
-            played.out,
+            playback.out,
             [
                 stamped(rest, ALWAYS) if rest.height else None,
                 stamped(whole[write], life.stamps[write]) if len(write) else None,
-                *played.written,
+                *playback.written,
             ],
             [
                 waiting[[*self._keys, NUMBER]] if waiting.height else None,
-                came.known[list(self._keys) or [ACCESS_TIME]][came.touched.place[gone]] if len(gone) else None,
-                *played.gone,
+                came.known[list(self._keys) or [ACCESS_TIME]][came.touched.place[cleared_keys]]
+                if len(cleared_keys)
+                else None,
+                *playback.gone,
             ],
             late_rows=(left_out(came.rows, punctual),),
         )
 
     def _came(self, inputs: Frames, state: Frames) -> _Came:
         """A micro-batch with the state of its partitions. Raises RunError RUN061, the input is not insert-only."""
-        rows, (waiting, known) = insertions(inputs[0], "OverAggregate"), state[:2]
-        held, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, known)
-        ids, (arrived, waited, there, old) = ids_of((rows, waiting, known, held), self._keys)
-        touched = _Touched(ids.count, positions(there, ids.count), known)
-        return _Came(rows, waiting, known, held, stale, ids.count, ids.first, arrived, waited, old, touched)
+        rows, (waiting, state_rows) = insertions(inputs[0], "OverAggregate"), state[:2]
+        frame_rows, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, state_rows)
+        ids, (arrival_codes, waiting_codes, there, old) = ids_of((rows, waiting, state_rows, frame_rows), self._keys)
+        touched_keys = _Touched(ids.count, positions(there, ids.count), state_rows)
+        return _Came(
+            rows,
+            waiting,
+            state_rows,
+            frame_rows,
+            stale,
+            ids.count,
+            ids.first,
+            arrival_codes,
+            waiting_codes,
+            old,
+            touched_keys,
+        )
 
     def _due(self, came: _Came, in_time: Ints, times: Ints, watermark: Watermark) -> _Due:
         """Which rows come out, of those at ``in_time`` and of those that waited."""
@@ -250,29 +273,29 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         )
         out_now = (times <= watermark.now) & (watermark.now > watermark.before)
         names = [*self._fields, NUMBER, DUE]
-        released = pl.concat([came.waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
-        return _Due(fresh, owners, times, out_now, released, np.concatenate([came.waited, owners[out_now]]))
+        due_rows = pl.concat([came.waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
+        return _Due(fresh, owners, times, out_now, due_rows, np.concatenate([came.waited, owners[out_now]]))
 
     def _life(self, came: _Came, due: _Due, last: Ints, now: int, ttl: int, watermark: Watermark) -> _Life:
         """What becomes of the partitions: how far they have come, and when they are cleaned up."""
-        touched, count = came.touched, came.count
-        pending = touched.column(PENDING, 0) + np.bincount(due.owners, minlength=count)
+        touched_keys, count = came.touched, came.count
+        pending = touched_keys.column(PENDING, 0) + np.bincount(due.owners, minlength=count)
         pending -= np.bincount(due.codes, minlength=count)
-        own = {NEXT: touched.column(NEXT, 0) + np.bincount(due.owners, minlength=count), PENDING: pending}
+        own = {NEXT: touched_keys.column(NEXT, 0) + np.bincount(due.owners, minlength=count), PENDING: pending}
         if self.frame.bounded:
             np.maximum.at(last, due.codes, due.released[AT].to_numpy())
             own[LAST] = last
         if BORN in self._own:
-            own[BORN] = touched.column(BORN, now)
+            own[BORN] = touched_keys.column(BORN, now)
         always = np.full(count, ALWAYS)
         if self._is_range:
-            own[UNTIL] = _cleanup(due.owners, due.times, touched.column(UNTIL, NEVER), self.frame.preceding or 0)
-            cleared = (own[UNTIL] <= watermark.now) & (watermark.now > watermark.before)
+            own[UNTIL] = _cleanup(due.owners, due.times, touched_keys.column(UNTIL, NEVER), self.frame.preceding or 0)
+            is_cleared = (own[UNTIL] <= watermark.now) & (watermark.now > watermark.before)
             stamps = np.where(pending > 0, ALWAYS, now) if ttl else always
-            return _Life(own, cleared, stamps, stamps)
-        mentioned = np.bincount(np.concatenate([came.arrived, due.codes]), minlength=count) > 0
-        was_waiting = touched.column(PENDING, 0) > 0
-        own[UNTIL] = _retained(touched.column(UNTIL, NEVER), was_waiting, mentioned, now, ttl)
+            return _Life(own, is_cleared, stamps, stamps)
+        has_rows = np.bincount(np.concatenate([came.arrived, due.codes]), minlength=count) > 0
+        was_waiting = touched_keys.column(PENDING, 0) > 0
+        own[UNTIL] = _retained(touched_keys.column(UNTIL, NEVER), was_waiting, has_rows, now, ttl)
         stamps = np.where(pending > 0, ALWAYS, own[UNTIL] - ttl) if ttl else np.full(count, now)
         return _Life(own, np.zeros(count, bool), stamps, stamps if ttl else always)
 
@@ -283,26 +306,26 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         resting = ~life.cleared
         if not due.released.height:
             return _Played(self._empty(), after, none, list(none), resting)
-        played = self._play(due.released, came.known, came.held, values, now, peers=not self.frame.rows)
-        mine = due.codes[np.unique(played.owners, return_index=True)[1]]
+        playback = self._play(due.released, came.known, came.held, values, now, peers=not self.frame.rows)
+        mine = due.codes[np.unique(playback.owners, return_index=True)[1]]
         resting[mine] = False
         if self._kept:
             where = np.arange(came.count)
-            where[mine] = came.count + np.arange(played.count)
-            after = pl.concat([after, played.after])[where]
-        out = played.out[np.argsort(played.walk.times[played.walk.new], kind="stable")]
-        written, gone = self._written(played, life.rows_stamps[mine], life.cleared[mine])
-        return _Played(out, after, written, gone, resting)
+            where[mine] = came.count + np.arange(playback.count)
+            after = pl.concat([after, playback.after])[where]
+        out = playback.out[np.argsort(playback.walk.times[playback.walk.new], kind="stable")]
+        row_upserts, row_deletes = self._written(playback, life.rows_stamps[mine], life.cleared[mine])
+        return _Played(out, after, row_upserts, row_deletes, resting)
 
-    def _keep_rows(self, came: _Came, life: _Life, played: _Played) -> None:
+    def _keep_rows(self, came: _Came, life: _Life, writes: _Played) -> None:
         """The rows of a partition live as long as it: what is written and removed of those that stay."""
         stamps = life.rows_stamps[came.old]
-        again = np.flatnonzero(played.resting[came.old] & (came.held[ACCESS_TIME].to_numpy() != stamps))
+        again = np.flatnonzero(writes.resting[came.old] & (came.held[ACCESS_TIME].to_numpy() != stamps))
         if len(again):
-            rows, written = stamped(came.held.drop(ACCESS_TIME)[again], stamps[again]), played.written[0]
-            played.written[0] = rows if written is None else pl.concat([written, rows])
-        gone = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.cleared[came.old])]
-        played.gone[0] = joined(joined(played.gone[0], gone, None), came.stale, played.written[0])
+            rows, row_upserts = stamped(came.held.drop(ACCESS_TIME)[again], stamps[again]), writes.written[0]
+            writes.written[0] = rows if row_upserts is None else pl.concat([row_upserts, rows])
+        cleared_rows = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.cleared[came.old])]
+        writes.gone[0] = joined(joined(writes.gone[0], cleared_rows, None), came.stale, writes.written[0])
 
     @cached_property
     def _no_rows(self) -> pl.DataFrame:
@@ -314,17 +337,17 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             return pl.DataFrame(height=len(first))
         return pl.concat([p[list(self._keys)] for p in parts])[first]
 
-    def _written(self, played: Played, stamps: Ints, cleared: Bools) -> _Writes:
+    def _written(self, playback: Played, stamps: Ints, is_cleared: Bools) -> _Writes:
         """What is written to the tables of rows, or of values.
 
         Args:
-            stamps, cleared: per partition the time of access, and whether it is gone.
+            stamps, is_cleared: per partition the time of access, and whether it is gone.
         """
         if not self.frame.bounded:
-            fresh: list[pl.DataFrame | None] = [stamped(n, ALWAYS) if n.height else None for n in played.fresh]
+            fresh: list[pl.DataFrame | None] = [stamped(n, ALWAYS) if n.height else None for n in playback.fresh]
             return fresh, [None] * len(fresh)
-        written, gone = self._rows_written(played.walk, stamps[played.walk.owners], cleared)
-        return [written], [gone if gone.height else None]
+        row_upserts, row_deletes = self._rows_written(playback.walk, stamps[playback.walk.owners], is_cleared)
+        return [row_upserts], [row_deletes if row_deletes.height else None]
 
 
 _Writes: TypeAlias = tuple[list[pl.DataFrame | None], list[pl.DataFrame | None]]
@@ -433,13 +456,13 @@ class _Touched:
         return out
 
 
-def _cleanup(owners: Ints, times: Ints, until: Ints, bound: int) -> Ints:
+def _cleanup(owners: Ints, times: Ints, until: Ints, preceding: int) -> Ints:
     """Per partition when its state is cleaned up, after rows of the given times came in this order: one and a half
     frames behind the first row that needs it for longer than was planned before, and so on."""
     out = until.copy()
     if not len(owners):
         return out
-    need, plan = bound + 1, bound * 3 // 2 + 1
+    need, plan = preceding + 1, preceding * 3 // 2 + 1
     order = stable_order(owners)
     owners, times = owners[order], times[order]
     begins = np.searchsorted(owners, owners)
@@ -459,17 +482,17 @@ def _cleanup(owners: Ints, times: Ints, until: Ints, bound: int) -> Ints:
     return out
 
 
-def _retained(until: Ints, waiting: Bools, mentioned: Bools, now: int, ttl: int) -> Ints:
+def _retained(until: Ints, waiting: Bools, has_rows: Bools, now: int, ttl: int) -> Ints:
     """Per partition when its state is cleaned up, in processing time.
 
     Args:
         until: when it was to be.
         waiting: where rows waited for the watermark: there it is put off.
-        mentioned: which partitions are touched.
+        has_rows: which partitions are touched.
     """
     if ttl == 0:
         return until
     plan = ttl * 3 // 2
     late = waiting & (until <= now)
     out = np.where(late, until + ((now - until) // plan + 1) * plan, until)
-    return np.where(mentioned & (now + ttl > out), now + plan, out)
+    return np.where(has_rows & (now + ttl > out), now + plan, out)

@@ -66,41 +66,44 @@ class NonTimeOverKernel(OverKernel):
         return [keys, keys]
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        frame, known = inputs[0], state[0]
+        frame, key_state = inputs[0], state[0]
         change = signs(frame)
-        arrived = without(frame, KIND) if KIND in frame.columns else frame
-        held, stale = self._reached(state[1], known)
-        rows = pl.concat([held[list(self._fields)], arrived], rechunk=True)
-        first = int(max(known[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type]
-        numbers = np.concatenate([held[NUMBER].to_numpy(), first + np.arange(arrived.height)])
-        old = np.arange(rows.height) < held.height
-        stays, done = self._left(rows, held.height, change)
-        ids, (there, mine) = ids_of((rows, known), self._keys)
+        new_rows = without(frame, KIND) if KIND in frame.columns else frame
+        stored_rows, stale = self._reached(state[1], key_state)
+        rows = pl.concat([stored_rows[list(self._fields)], new_rows], rechunk=True)
+        first = int(max(key_state[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type]
+        numbers = np.concatenate([stored_rows[NUMBER].to_numpy(), first + np.arange(new_rows.height)])
+        old = np.arange(rows.height) < stored_rows.height
+        stays, is_applied = self._left(rows, stored_rows.height, change)
+        ids, (there, mine) = ids_of((rows, key_state), self._keys)
         output = self._changes(rows, there, ids.count, numbers, old, stays)
 
-        touched = np.zeros(ids.count, bool)
-        touched[there[held.height :][done]] = True
+        is_touched = np.zeros(ids.count, bool)
+        is_touched[there[stored_rows.height :][is_applied]] = True
         left = np.bincount(there[stays], minlength=ids.count) > 0
-        parts = np.flatnonzero(touched & left)
+        parts = np.flatnonzero(is_touched & left)
         keys = narrow(rows, self._keys)[ids.first[parts]]
-        whole = wide(keys, pl.DataFrame(height=len(parts)), {NEXT: np.full(len(parts), first + arrived.height)})
-        access = np.concatenate([held[ACCESS_TIME].to_numpy(), np.full(arrived.height, -1)])
+        whole = wide(keys, pl.DataFrame(height=len(parts)), {NEXT: np.full(len(parts), first + new_rows.height)})
+        access = np.concatenate([stored_rows[ACCESS_TIME].to_numpy(), np.full(new_rows.height, -1)])
         stamp = now + ttl[0] // 2 if ttl[0] else ALWAYS
         if ttl[0]:
-            again = touched[there] & ((access < now) | (access > now + ttl[0]))
+            again = is_touched[there] & ((access < now) | (access > now + ttl[0]))
             write = np.flatnonzero(stays & (~old | again))
         else:
             write = np.flatnonzero(stays & ~old)
-        written = rows[write].hstack([pl.Series(NUMBER, numbers[write], dtype=pl.Int64)])
-        gone = held[[*self._keys, NUMBER]][np.flatnonzero(~stays[: held.height])]
+        row_upserts = rows[write].hstack([pl.Series(NUMBER, numbers[write], dtype=pl.Int64)])
+        row_deletes = stored_rows[[*self._keys, NUMBER]][np.flatnonzero(~stays[: stored_rows.height])]
         empty = np.zeros(ids.count, bool)
         empty[mine] = True
-        emptied = np.flatnonzero(empty & ~left)
+        empty_keys = np.flatnonzero(empty & ~left)
         return Step(
             output,
-            [stamped(whole, now) if len(parts) else None, stamped(written, stamp) if len(write) else None],
-            [self._emptied(rows, ids.first[emptied]), joined(gone if gone.height else None, stale, written)],
-            missed=int((~done).sum()),
+            [stamped(whole, now) if len(parts) else None, stamped(row_upserts, stamp) if len(write) else None],
+            [
+                self._emptied(rows, ids.first[empty_keys]),
+                joined(row_deletes if row_deletes.height else None, stale, row_upserts),
+            ],
+            missed=int((~is_applied).sum()),
         )
 
     def _emptied(self, rows: pl.DataFrame, first: Ints) -> pl.DataFrame | None:
@@ -111,27 +114,27 @@ class NonTimeOverKernel(OverKernel):
 
     # what is left of the rows
 
-    def _left(self, rows: pl.DataFrame, held: int, change: Ints | None) -> tuple[Bools, Bools]:
+    def _left(self, rows: pl.DataFrame, stored_count: int, change: Ints | None) -> tuple[Bools, Bools]:
         """Per row whether it is there after the micro-batch, and per row that arrived whether it did something.
 
         Args:
-            rows: the ``held`` rows that were there, then the changes.
+            rows: the ``stored_count`` rows that were there, then the changes.
             change: per change +1 or -1; None where all rows are added.
         """
         stays = np.ones(rows.height, bool)
         if change is None:
-            return stays, np.ones(rows.height - held, bool)
+            return stays, np.ones(rows.height - stored_count, bool)
         codes = key_ids(rows, list(self._fields)).codes
-        steps = np.concatenate([np.ones(held, np.int64), change])
+        steps = np.concatenate([np.ones(stored_count, np.int64), change])
         order = stable_order(codes)
-        groups, added = codes[order], steps[order] > 0
+        groups, is_addition = codes[order], steps[order] > 0
         level = levels(codes, steps, np.zeros(int(codes.max(initial=-1)) + 1, np.int64))[order]
         first = np.append(True, groups[1:] != groups[:-1])[: len(order)]
         before = np.where(first, 0, np.append(0, level[:-1])[: len(order)])
-        done = np.empty(len(order), bool)
-        done[order] = added | (before > 0)
-        stays[order] = added & (_queue(added, level, first) if self.frame.rows else _stack(level, first))
-        return stays, done[held:]
+        is_applied = np.empty(len(order), bool)
+        is_applied[order] = is_addition | (before > 0)
+        stays[order] = is_addition & (_queue(is_addition, level, first) if self.frame.rows else _stack(level, first))
+        return stays, is_applied[stored_count:]
 
     # what changes of the values
 
@@ -145,27 +148,27 @@ class NonTimeOverKernel(OverKernel):
             parts: per row its partition, 0 .. ``count`` - 1.
             old, stays: which rows were there before, and are there after the micro-batch.
         """
-        moved = np.zeros(count, bool)
-        moved[parts[old != stays]] = True
-        chosen = np.flatnonzero(moved[parts] & (old | stays))
-        if not len(chosen):
+        has_change = np.zeros(count, bool)
+        has_change[parts[old != stays]] = True
+        rows_of_changes = np.flatnonzero(has_change[parts] & (old | stays))
+        if not len(rows_of_changes):
             return with_kind(self._empty(), np.zeros(0, np.int8))
-        order, ties = self._ordered(rows, parts, numbers, chosen)
+        order, ties = self._ordered(rows, parts, numbers, rows_of_changes)
         silent = self._unchanged_before(parts[order], ties, (old != stays)[order])
         # Each partition twice: as it was, and as it is; without those of which no row has a new value.
         twice = np.concatenate([np.flatnonzero(old[order]), np.flatnonzero(stays[order])])
         is_new = np.repeat([False, True], [int(old[order].sum()), int(stays[order].sum())])
         owners = parts[order][twice] + count * is_new
-        asked = np.zeros(2 * count, bool)
-        asked[owners[~silent[twice]]] = True
-        some = asked[owners]
+        needs_value = np.zeros(2 * count, bool)
+        needs_value[owners[~silent[twice]]] = True
+        some = needs_value[owners]
         twice, is_new = twice[some], is_new[some]
-        owners = (np.cumsum(asked) - 1)[owners[some]]
+        owners = (np.cumsum(needs_value) - 1)[owners[some]]
         walk = Walk(
             rows[order[twice]],
             owners,
             np.zeros(len(owners), bool),
-            int(asked.sum()),
+            int(needs_value.sum()),
             ties[twice],
             self.frame,
             not self.frame.rows,
@@ -175,22 +178,22 @@ class NonTimeOverKernel(OverKernel):
         values = self._values(walk, self._initial_of(walk.parts), distinct)[0]
         return self._compared(values, order[twice][walk.asked], is_new[walk.asked], old, stays)
 
-    def _ordered(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    def _ordered(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, row_numbers: Ints) -> tuple[Ints, Ints]:
         """The chosen rows by partition, order and arrival; and ascending numbers, equal for rows of equal order."""
-        by = rows[column(self.order)][chosen].alias("v")
-        frame = pl.DataFrame([pl.Series("p", parts[chosen]), by, pl.Series("n", numbers[chosen])])
+        by = rows[column(self.order)][row_numbers].alias("v")
+        frame = pl.DataFrame([pl.Series("p", parts[row_numbers]), by, pl.Series("n", numbers[row_numbers])])
         nulls = [False, self.nulls_last, False]
         turn = frame.select(pl.arg_sort_by(["p", "v", "n"], nulls_last=nulls)).to_series().to_numpy()
         turn = turn.astype(np.int64)
-        sorted_parts, values = parts[chosen][turn], by[turn]
+        sorted_parts, values = parts[row_numbers][turn], by[turn]
         new = np.ones(len(turn), bool)
         new[1:] = (sorted_parts[1:] != sorted_parts[:-1]) | ~equal(values[1:], values[:-1])
-        return chosen[turn], np.cumsum(new)
+        return row_numbers[turn], np.cumsum(new)
 
-    def _unchanged_before(self, parts: Ints, ties: Ints, changed: Bools) -> Bools:
+    def _unchanged_before(self, parts: Ints, ties: Ints, differs: Bools) -> Bools:
         """Which of the sorted rows come before the first one of their partition that comes, goes, or has a new value
         as another one of equal order does."""
-        places = np.flatnonzero(changed)[::-1]
+        places = np.flatnonzero(differs)[::-1]
         first = np.full(int(parts.max()) + 1, len(parts), np.int64)
         first[parts[places]] = places
         if self.frame.rows:
@@ -221,39 +224,39 @@ class NonTimeOverKernel(OverKernel):
             value = values[column(width + i)]
             same &= equal(value[before], value[after])
         updates = np.stack([before[~same], after[~same]], 1).ravel()
-        gone, come = np.flatnonzero(~both & ~is_new), np.flatnonzero(~both & is_new)
+        deletes, inserts = np.flatnonzero(~both & ~is_new), np.flatnonzero(~both & is_new)
         kinds = np.concatenate(
             [
-                np.full(len(gone), RowKind.DELETE, np.int8),
+                np.full(len(deletes), RowKind.DELETE, np.int8),
                 np.tile(np.array([RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER], np.int8), len(updates) // 2),
-                np.full(len(come), RowKind.INSERT, np.int8),
+                np.full(len(inserts), RowKind.INSERT, np.int8),
             ]
         )
-        return with_kind(values[np.concatenate([gone, updates, come])], kinds)
+        return with_kind(values[np.concatenate([deletes, updates, inserts])], kinds)
 
 
 def _first_values(walk: Walk, name: str) -> Bools:
     """The rows whose value is the first such one of their partition."""
-    keyed = pl.DataFrame([pl.Series("p", walk.owners), walk.frame[name].alias("v")])
+    pairs = pl.DataFrame([pl.Series("p", walk.owners), walk.frame[name].alias("v")])
     first = np.zeros(len(walk.owners), bool)
-    first[key_ids(keyed, ["p", "v"]).first] = True
+    first[key_ids(pairs, ["p", "v"]).first] = True
     return first
 
 
-def _queue(added: Bools, level: Ints, first: Bools) -> Bools:
+def _queue(is_addition: Bools, level: Ints, first: Bools) -> Bools:
     """Which of equal rows stay when the first one leaves first: the last ones, as many as there are in the end.
 
     Args:
-        added: per change, equal rows together, whether it adds one.
+        is_addition: per change, equal rows together, whether it adds one.
         level: how many there are after it.
         first: whether it is the first change of its rows.
     """
     begins = np.flatnonzero(first)
     group = np.cumsum(first) - 1
     final = level[np.append(begins[1:], len(level)) - 1]
-    total = np.add.reduceat(added.astype(np.int64), begins)
-    number = np.cumsum(added)
-    number = number - (number - added)[begins][group]
+    total = np.add.reduceat(is_addition.astype(np.int64), begins)
+    number = np.cumsum(is_addition)
+    number = number - (number - is_addition)[begins][group]
     late: Bools = number > (total - final)[group]
     return late
 
@@ -261,7 +264,7 @@ def _queue(added: Bools, level: Ints, first: Bools) -> Bools:
 def _stack(level: Ints, first: Bools) -> Bools:
     """Which of equal rows stay when the last one leaves first: those after which there are never fewer. Takes what
     :func:`_queue` does."""
-    shifted = level + np.cumsum(first) * (int(level.max(initial=0)) + 1)
-    lowest: Ints = np.minimum.accumulate(shifted[::-1])[::-1]
-    stays: Bools = lowest >= shifted
+    own_levels = level + np.cumsum(first) * (int(level.max(initial=0)) + 1)
+    lowest: Ints = np.minimum.accumulate(own_levels[::-1])[::-1]
+    stays: Bools = lowest >= own_levels
     return stays

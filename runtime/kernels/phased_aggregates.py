@@ -53,8 +53,8 @@ class GlobalGroupAggregateKernel(Kernel):
         out = self.first_keys(inputs)
         if inputs[0].height:
             orders = self._orders
-            wanted = lookup_frame(inputs[0], self.partials.keys)
-            out[len(out) - orders :] = [wanted] * orders
+            lookup_keys = lookup_frame(inputs[0], self.partials.keys)
+            out[len(out) - orders :] = [lookup_keys] * orders
         return out
 
     @property
@@ -83,39 +83,39 @@ class GlobalGroupAggregateKernel(Kernel):
         return Preparer(self._merged)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        done = self.folded(inputs, state, now, ttl)
-        output = self.partials.kernel.output(done.batch, done.keys, state[0], done.current, 0)
-        return Step(output, done.upserts, done.deletes)
+        result = self.folded(inputs, state, now, ttl)
+        output = self.partials.kernel.output(result.batch, result.keys, state[0], result.current, 0)
+        return Step(output, result.upserts, result.deletes)
 
     def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
         """As :meth:`process`, without the output."""
         partials, frame = self.partials, inputs[0]
-        prepared = self._preparer.take(frame, state)
-        batch, lifetime = prepared.batch, partials.kernel.ttl_of_lists(ttl)
+        preparation = self._preparer.take(frame, state)
+        batch, lifetime = preparation.batch, partials.kernel.ttl_of_lists(ttl)
         at = Changes(batch.groups, batch.codes, None, None, now=now, ttl=lifetime)
 
-        def distinct(i: int, kept: Fold, changes: ValueChanges, position: int) -> Changes:
-            seen = replace(changes.of_call(position, batch.groups, kept.sees_nulls), now=now, ttl=lifetime)
-            return partials.distinct_changes(i, seen, frame, batch.codes)
+        def distinct(i: int, function: Fold, changes: ValueChanges, position: int) -> Changes:
+            call_changes = replace(changes.of_call(position, batch.groups, function.sees_nulls), now=now, ttl=lifetime)
+            return partials.distinct_changes(i, call_changes, frame, batch.codes)
 
-        after = partials.merged(prepared.before, frame, at)
-        return partials.kernel.taken_in(prepared, state, partials.keys, after, distinct, now, ttl)
+        after = partials.merged(preparation.before, frame, at)
+        return partials.kernel.taken_in(preparation, state, partials.keys, after, distinct, now, ttl)
 
     def _merged(self, frame: pl.DataFrame, state: Frames) -> Prepared:
         kernel, groups = self.partials.kernel, state[0]
-        codes, first, known = kernel.by_group(frame, groups, self.partials.keys)
+        codes, first, places = kernel.by_group(frame, groups, self.partials.keys)
         rows = np.ones(len(first), np.int64)
         if kernel.need_retraction:
             old = np.zeros(len(first), np.int64)
-            old[known >= 0] = groups[ROWS].to_numpy()[known[known >= 0]]
+            old[places >= 0] = groups[ROWS].to_numpy()[places[places >= 0]]
             rows = self.partials.rows(old, frame, codes)
-        batch = Batch(frame, codes, None, first, known, known < 0, rows)
+        batch = Batch(frame, codes, None, first, places, places < 0, rows)
         before = kernel.before(batch, groups)
         born = None if not kernel.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())
         changes = []
-        for i, (values, found) in enumerate(zip(kernel.values, state[1:], strict=False)):
+        for i, (values, state_rows) in enumerate(zip(kernel.values, state[1:], strict=False)):
             owner, pairs = self.partials.pairs(i, frame)
-            changes.append(values.merged(pairs, codes[owner], found, born))
+            changes.append(values.merged(pairs, codes[owner], state_rows, born))
         return kernel.prepared(frame, state, batch, before, born, changes)
 
 
@@ -181,17 +181,19 @@ class IncrementalGroupAggregateKernel(Kernel):
             start, frame, Changes(count, codes, None, None, now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
         )
         times = np.full(count, now)
-        for (number, values, users), found in zip(self._distinct, state, strict=True):
+        for (number, values, users), state_rows in zip(self._distinct, state, strict=True):
             owner, pairs = self.partials.pairs(number, frame)
-            changes = values.merged(pairs, codes[owner], found, None)
-            wrote, gone = values.writes(changes, times)
+            changes = values.merged(pairs, codes[owner], state_rows, None)
+            wrote, removed_pairs = values.writes(changes, times)
             upserts.append(wrote)
-            deletes.append(gone)
+            deletes.append(removed_pairs)
             for i, position in users:
-                kept = kernel.accumulators[i]
-                assert isinstance(kept, Fold)
-                seen = replace(changes.of_call(position, count), now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
-                parts.update({s.name: s for s in kept.partial(seen)})
+                accumulator = kernel.accumulators[i]
+                assert isinstance(accumulator, Fold)
+                call_changes = replace(
+                    changes.of_call(position, count), now=now, ttl=self.partials.kernel.ttl_of_lists(ttl)
+                )
+                parts.update({s.name: s for s in accumulator.partial(call_changes)})
         out = [
             frame[self.partials.keys[k]][first].alias(name) for k, name in zip(self.kept, self.final.keys, strict=True)
         ]
@@ -210,8 +212,8 @@ class IncrementalGroupAggregateKernel(Kernel):
         plan = self.partials.kernel.value_plan
         table, position = next((n, f) for n, (_, users) in enumerate(plan) for i, f in users if i == call)
         owner, pairs = self.partials.pairs(table, frame)
-        found = pl.DataFrame([pairs["v"], pairs[f"count{position}"].alias("count0")])
-        return packed(codes[owner], found, count, list_name(number), self.final.list_type(values))
+        entries = pl.DataFrame([pairs["v"], pairs[f"count{position}"].alias("count0")])
+        return packed(codes[owner], entries, count, list_name(number), self.final.list_type(values))
 
 
 def _final_parts(number: int, function: str, parts: dict[str, pl.Series], fold: Fold) -> list[pl.Series]:

@@ -84,7 +84,7 @@ class ProcessTableKernel(Kernel):
 
     @cached_property
     def _values(self) -> tuple[_Values, ...]:
-        return tuple(_Values(declared, self.call) for declared in self._states)
+        return tuple(_Values(state, self.call) for state in self._states)
 
     @cached_property
     def _ordered(self) -> tuple[int, ...]:
@@ -136,8 +136,8 @@ class ProcessTableKernel(Kernel):
 
     def keys_of(self, frame: pl.DataFrame, of: int) -> pl.DataFrame:
         """The partitions of rows of an input, named as in the state."""
-        named = zip(columns(self.call.tables[of].partition), self.key, strict=True)
-        return framed([frame[mine].alias(name) for mine, name in named], frame.height)
+        pairs = zip(columns(self.call.tables[of].partition), self.key, strict=True)
+        return framed([frame[mine].alias(name) for mine, name in pairs], frame.height)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """What is asked for in the first step: nothing, which brings what is due."""
@@ -146,20 +146,20 @@ class ProcessTableKernel(Kernel):
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """All that is kept of the partitions that have rows, or something that is due."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
-        met = [self.keys_of(f, i) for i, f in enumerate(inputs) if f.height and not self.call.tables[i].order]
+        key_frames = [self.keys_of(f, i) for i, f in enumerate(inputs) if f.height and not self.call.tables[i].order]
         for place, i in enumerate(self._ordered):
             waiting = state[self._waiting(place)]
             both = [f for f in (self.keys_of(inputs[i], i), self.keys_of(waiting, i)) if f.height]
-            met += both
+            key_frames += both
             if both:
-                named = pl.concat(both, how="vertical_relaxed") if self.key else both[0]
+                partition_keys = pl.concat(both, how="vertical_relaxed") if self.key else both[0]
                 own = dict(zip(self.key, columns(self.call.tables[i].partition), strict=True))
-                out[self._waiting(place) + 1] = _asked(named.rename(own))
+                out[self._waiting(place) + 1] = _asked(partition_keys.rename(own))
         if self.call.process.timers and state[self._timers].height:
-            met.append(self.keys_of(state[self._timers], 0))
-        if met:
-            asked = _asked(pl.concat(met, how="vertical_relaxed") if self.key else met[0])
-            out[: len(self._states) + self.call.process.timers] = [asked] * (
+            key_frames.append(self.keys_of(state[self._timers], 0))
+        if key_frames:
+            lookup_keys = _asked(pl.concat(key_frames, how="vertical_relaxed") if self.key else key_frames[0])
+            out[: len(self._states) + self.call.process.timers] = [lookup_keys] * (
                 len(self._states) + self.call.process.timers
             )
         return out
@@ -174,60 +174,60 @@ class ProcessTableKernel(Kernel):
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         rows = list(inputs)
         late = [frame[:0] for frame in inputs]
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         for place, i in enumerate(self._ordered):
             at = self._waiting(place)
-            sorted_out = self._sorted_out(i, inputs[i], state[at], state[at + 1], watermark.before, reached)
+            sorted_out = self._sorted_out(i, inputs[i], state[at], state[at + 1], watermark.before, new_watermark)
             rows[i] = sorted_out.due
             late[i] = sorted_out.late
-            for n, (up, gone) in enumerate((sorted_out.waiting, sorted_out.arrived)):
+            for n, (up, deleted_rows) in enumerate((sorted_out.waiting, sorted_out.arrived)):
                 upserts[at + n] = None if up is None else stamped(up, _NEVER_EXPIRES)
-                deletes[at + n] = gone
+                deletes[at + n] = deleted_rows
         partitions = _Partitions(self, rows, state)
         run = Run(self.call, rows, now)
         values = [v.opened(state[n], partitions.states[n]) for n, v in enumerate(self._values)]
         timers = _Timers(state[self._timers], partitions.timers) if self.call.process.timers else None
-        emitted = Emitted(self.call)
+        emission = Emitted(self.call)
         session = _Session(self.call, values, timers)
         run.context.session = session
-        seen = None if watermark.before == NO_WATERMARK else watermark.before
+        old_watermark = None if watermark.before == NO_WATERMARK else watermark.before
         for number in partitions.in_order:
             session.partition = number
-            run.context.watermark = seen
+            run.context.watermark = old_watermark
             for i, members in partitions.of(number):
-                for source, time, arguments, told in run.calls(i, members):
+                for source, time, arguments, on_times in run.calls(i, members):
                     run.context.millis, run.context.timer = time, None
-                    given = [*session.values(), *arguments]
-                    emitted.add(run.called("eval", given, told), number, time, (i, source))
+                    arguments_of_call = [*session.values(), *arguments]
+                    emission.add(run.called("eval", arguments_of_call, on_times), number, time, (i, source))
                     session.settle()
-            if timers is None or reached == NO_WATERMARK:
+            if timers is None or new_watermark == NO_WATERMARK:
                 continue
-            run.context.watermark = reached
-            for name, due in timers.due(number, reached):
+            run.context.watermark = new_watermark
+            for name, due in timers.due(number, new_watermark):
                 run.context.millis, run.context.timer = due, name
-                emitted.add(run.called("on_timer", session.values(), []), number, due, None)
+                emission.add(run.called("on_timer", session.values(), []), number, due, None)
                 session.settle()
-        for n, kept in enumerate(values):
-            upserts[n], deletes[n] = kept.changes(partitions.keys, now)
+        for n, state_values in enumerate(values):
+            upserts[n], deletes[n] = state_values.changes(partitions.keys, now)
         if timers is not None:
             upserts[self._timers], deletes[self._timers] = timers.changes(partitions.keys)
-        return Step(emitted.frame(partitions.keys, rows), upserts, deletes, late_rows=late)
+        return Step(emission.frame(partitions.keys, rows), upserts, deletes, late_rows=late)
 
     def _sorted_out(
         self,
         of: int,
         frame: pl.DataFrame,
         waiting: pl.DataFrame,
-        arrived: pl.DataFrame,
+        arrival_state: pl.DataFrame,
         before: int,
-        reached: int,
+        new_watermark: int,
     ) -> _SortedOut:
         """What becomes of the rows of an input with ORDER BY.
 
         Args:
             waiting: those that are due.
-            arrived: per partition how many came so far, and how many of them wait.
-            reached: the watermark that makes rows due.
+            arrival_state: per partition how many came so far, and how many of them wait.
+            new_watermark: the watermark that makes rows due.
         """
         table = self.call.tables[of]
         key = columns(table.partition)
@@ -238,15 +238,15 @@ class ProcessTableKernel(Kernel):
         on_time = np.flatnonzero(punctual)
         late = left_out(frame, punctual)
         fresh, due_at = frame[on_time], times.gather(on_time)
-        ids, (known, mine, released) = ids_of(
-            [framed([f[k] for k in key], f.height) for f in (arrived, fresh, waiting)], key
+        ids, (state_codes, mine, waiting_codes) = ids_of(
+            [framed([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)], key
         )
-        place = positions(known, ids.count)
-        last = _gathered(arrived[_LAST], place)
-        count = _gathered(arrived[_COUNT], place)
+        place = positions(state_codes, ids.count)
+        last = _gathered(arrival_state[_LAST], place)
+        count = _gathered(arrival_state[_COUNT], place)
         numbers = last[mine] + ranks(mine) if len(mine) else mine
         fresh = fresh.select(names).hstack([pl.Series(_NUMBER, numbers, dtype=pl.Int64), due_at.alias(_DUE)])
-        is_due = (due_at <= reached).to_numpy() if reached != NO_WATERMARK else np.zeros(fresh.height, bool)
+        is_due = (due_at <= new_watermark).to_numpy() if new_watermark != NO_WATERMARK else np.zeros(fresh.height, bool)
         rest = fresh[np.flatnonzero(~is_due)]
         due = pl.concat([waiting.select(fresh.columns), fresh[np.flatnonzero(is_due)]])
         due = due.sort(
@@ -254,20 +254,28 @@ class ProcessTableKernel(Kernel):
             descending=[*(not ascending for _, ascending, _ in table.order), False],
             nulls_last=[*(last_nulls for _, _, last_nulls in table.order), False],
         )
-        after = count + np.bincount(mine[~is_due], minlength=ids.count) - np.bincount(released, minlength=ids.count)
+        after = (
+            count + np.bincount(mine[~is_due], minlength=ids.count) - np.bincount(waiting_codes, minlength=ids.count)
+        )
         total = last + np.bincount(mine, minlength=ids.count)
-        touched = np.zeros(ids.count, bool)
-        touched[mine] = touched[released] = True
-        origin = [framed([f[k] for k in key], f.height) for f in (arrived, fresh, waiting)]
+        is_touched = np.zeros(ids.count, bool)
+        is_touched[mine] = is_touched[waiting_codes] = True
+        origin = [framed([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)]
         partitions = pl.concat(origin)[ids.first] if key else pl.DataFrame(height=ids.count)
-        kept, gone = np.flatnonzero(touched & (after > 0)), np.flatnonzero(touched & (after <= 0) & (place >= 0))
-        counts = [pl.Series(_LAST, total[kept], dtype=pl.Int64), pl.Series(_COUNT, after[kept], dtype=pl.Int64)]
+        remaining, empty_partitions = (
+            np.flatnonzero(is_touched & (after > 0)),
+            np.flatnonzero(is_touched & (after <= 0) & (place >= 0)),
+        )
+        counts = [
+            pl.Series(_LAST, total[remaining], dtype=pl.Int64),
+            pl.Series(_COUNT, after[remaining], dtype=pl.Int64),
+        ]
         return _SortedOut(
             due.select(names),
             (rest if rest.height else None, waiting.select([*key, _NUMBER]) if waiting.height else None),
             (
-                pl.DataFrame([*_rows_of(partitions, kept), *counts]) if len(kept) else None,
-                _deleted(partitions, gone),
+                pl.DataFrame([*_rows_of(partitions, remaining), *counts]) if len(remaining) else None,
+                _deleted(partitions, empty_partitions),
             ),
             late,
         )
@@ -325,8 +333,8 @@ class _Partitions:
     def __init__(self, kernel: ProcessTableKernel, rows: Frames, state: Frames) -> None:
         names = list(kernel.key)
         frames = [kernel.keys_of(frame, i) for i, frame in enumerate(rows)]
-        kept = len(kernel.call.process.states) + kernel.call.process.timers
-        parts = [*frames, *(framed([f[n] for n in names], f.height) for f in state[:kept])]
+        state_count = len(kernel.call.process.states) + kernel.call.process.timers
+        parts = [*frames, *(framed([f[n] for n in names], f.height) for f in state[:state_count])]
         ids, codes = ids_of(parts, names)
         self.count = ids.count
         self.keys = pl.concat(parts, how="vertical_relaxed")[ids.first] if names else pl.DataFrame(height=ids.count)
@@ -345,7 +353,11 @@ class _Partitions:
 
     def of(self, number: int) -> Iterable[tuple[int, Ints]]:
         """The rows of a partition: per input that has any, their positions."""
-        return [(i, found[number]) for i, found in enumerate(self._members) if number in found]
+        return [
+            (i, rows_by_partition[number])
+            for i, rows_by_partition in enumerate(self._members)
+            if number in rows_by_partition
+        ]
 
 
 class _Values:
@@ -355,15 +367,15 @@ class _Values:
         columns: of the values, in the state.
     """
 
-    def __init__(self, declared: DeclaredState, call: ProcessCall) -> None:
-        self.declared, self._call = declared, call
-        row = declared.type.root == "ROW"
+    def __init__(self, declaration: DeclaredState, call: ProcessCall) -> None:
+        self.declared, self._call = declaration, call
+        row = declaration.type.root == "ROW"
         self.fields: tuple[tuple[str, LogicalType], ...] = (
-            tuple((f"@{f.name}", f.type) for f in declared.type.fields)
+            tuple((f"@{f.name}", f.type) for f in declaration.type.fields)
             if row
-            else ((f"@{declared.name}", declared.type),)
+            else ((f"@{declaration.name}", declaration.type),)
         )
-        self.names = tuple(f.name for f in declared.type.fields) if row else None
+        self.names = tuple(f.name for f in declaration.type.fields) if row else None
         self.columns = {n: StateColumn(t.polars(), n.removeprefix("@")) for n, t in self.fields}
         self.decoders = tuple(codec(t).decoder() or deepcopy for _, t in self.fields)
 
@@ -397,8 +409,8 @@ class _Kept:
         at = self._place.get(number)
         if at is None:
             return self._how.fresh()
-        found = zip(self._raw, self._how.decoders, strict=True)
-        cells = [None if (raw := c[at]) is None else decode(raw) for c, decode in found]
+        cells_and_decoders = zip(self._raw, self._how.decoders, strict=True)
+        cells = [None if (raw := c[at]) is None else decode(raw) for c, decode in cells_and_decoders]
         if self._how.names is not None:
             return StateRow(dict(zip(self._how.names, cells, strict=True)))
         return cells[0]
@@ -415,31 +427,31 @@ class _Kept:
     def changes(self, keys: pl.DataFrame, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""
         initial = self._how.fresh()
-        written: list[int] = []
-        gone: list[int] = []
+        upserted_numbers: list[int] = []
+        deleted_numbers: list[int] = []
         for number, value in self._now.items():
             there = number in self._place
             if value == initial:
                 if there:
-                    gone.append(number)
+                    deleted_numbers.append(number)
             elif not there or value != self._stored(number):
-                written.append(number)
+                upserted_numbers.append(number)
         upserts = None
-        if written:
+        if upserted_numbers:
             cells: list[list[Any]] = [[] for _ in self._how.fields]
-            for number in written:
+            for number in upserted_numbers:
                 value = self._now[number]
                 for mine, cell in zip(
                     cells, vars(value).values() if isinstance(value, StateRow) else [value], strict=True
                 ):
                     mine.append(cell)
-            made = [
+            value_columns = [
                 column_of(c, t, self._call.function).alias(n) for c, (n, t) in zip(cells, self._how.fields, strict=True)
             ]
-            at = np.array(written, np.int64)
-            upserts = stamped(pl.DataFrame([*_rows_of(keys, at), *made]), now)
-        removed = _deleted(keys, np.array(gone, np.int64))
-        return upserts, removed
+            at = np.array(upserted_numbers, np.int64)
+            upserts = stamped(pl.DataFrame([*_rows_of(keys, at), *value_columns]), now)
+        deletes = _deleted(keys, np.array(deleted_numbers, np.int64))
+        return upserts, deletes
 
 
 class _Timers:
@@ -480,40 +492,40 @@ class _Timers:
     def due(self, number: int, watermark: int) -> Iterator[tuple[str | None, int]]:
         """The timers of a partition that are due, those that are registered meanwhile included, one after the other:
         those without a name first. Each is removed before it is given."""
-        unnamed, named = self._unnamed.setdefault(number, set()), self._named.setdefault(number, {})
-        found = True
-        while found:
-            found = False
-            self._soon = [(t, "") for t in unnamed]
+        unnamed_timers, named_timers = self._unnamed.setdefault(number, set()), self._named.setdefault(number, {})
+        has_fired = True
+        while has_fired:
+            has_fired = False
+            self._soon = [(t, "") for t in unnamed_timers]
             heapq.heapify(self._soon)
             while self._soon and self._soon[0][0] <= watermark:
                 time, _ = heapq.heappop(self._soon)
-                if time in unnamed:
-                    found = True
-                    unnamed.remove(time)
+                if time in unnamed_timers:
+                    has_fired = True
+                    unnamed_timers.remove(time)
                     yield None, time
-            self._soon = [(t, n) for n, t in named.items()]
+            self._soon = [(t, n) for n, t in named_timers.items()]
             heapq.heapify(self._soon)
             while self._soon and self._soon[0][0] <= watermark:
                 time, name = heapq.heappop(self._soon)
-                if named.get(name) == time:
-                    found = True
-                    del named[name]
+                if named_timers.get(name) == time:
+                    has_fired = True
+                    del named_timers[name]
                     yield name, time
 
     def changes(self, keys: pl.DataFrame) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""
         there: dict[tuple[int, str | None, int], int] = {}
-        for number, named in self._named.items():
-            there |= {(number, name, 0): time for name, time in named.items()}
-        for number, unnamed in self._unnamed.items():
-            there |= {(number, None, time): time for time in unnamed}
-        written = [(timer, due) for timer, due in there.items() if self._stored.get(timer) != due]
-        gone = [timer for timer in self._stored if timer not in there]
-        upserts = self._framed(keys, [t for t, _ in written])
+        for number, named_timers in self._named.items():
+            there |= {(number, name, 0): time for name, time in named_timers.items()}
+        for number, unnamed_timers in self._unnamed.items():
+            there |= {(number, None, time): time for time in unnamed_timers}
+        new_timers = [(timer, due) for timer, due in there.items() if self._stored.get(timer) != due]
+        removed_timers = [timer for timer in self._stored if timer not in there]
+        upserts = self._framed(keys, [t for t, _ in new_timers])
         if upserts is not None:
-            upserts = stamped(upserts.hstack([pl.Series(_DUE, [d for _, d in written], pl.Int64)]), _NEVER_EXPIRES)
-        return upserts, self._framed(keys, gone)
+            upserts = stamped(upserts.hstack([pl.Series(_DUE, [d for _, d in new_timers], pl.Int64)]), _NEVER_EXPIRES)
+        return upserts, self._framed(keys, removed_timers)
 
     @staticmethod
     def _framed(keys: pl.DataFrame, timers: Sequence[tuple[int, str | None, int]]) -> pl.DataFrame | None:
@@ -539,7 +551,7 @@ class _Session:
 
     def values(self) -> list[Any]:
         """The values of the states, for a call."""
-        return [kept.get(self.partition) for kept in self._values]
+        return [value.get(self.partition) for value in self._values]
 
     def settle(self) -> None:
         """Ends a call: states that it cleared are as at the beginning, whatever it did to their values."""

@@ -49,18 +49,18 @@ def rank_kernel(
     input_type: LogicalType,
     partition: tuple[int, ...],
     order: SortSpec,
-    given: ConstantRange | VariableRange,
+    rank_range: ConstantRange | VariableRange,
     strategy: AppendFastStrategy | UpdateFastStrategy | RetractStrategy,
     output_number: bool,
     generate_update_before: bool,
 ) -> Kernel:
     """The kernel of a node that ranks rows."""
-    common = (input_type, partition, order, given, output_number, generate_update_before)
+    common = (input_type, partition, order, rank_range, output_number, generate_update_before)
     if isinstance(strategy, RetractStrategy):
         return RetractTopNKernel(*common)
     if isinstance(strategy, AppendFastStrategy) and _in_order_of_arrival(input_type, order):
         return FirstNKernel(*common)
-    if isinstance(given, ConstantRange) and given.end == 1:
+    if isinstance(rank_range, ConstantRange) and rank_range.end == 1:
         return Top1Kernel(*common)
     if isinstance(strategy, UpdateFastStrategy):
         return UpdateTopNKernel(*common, strategy.primary_keys)
@@ -88,25 +88,25 @@ class FirstNKernel(TopN):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
-        frame, known = self._arrived(inputs[0]), state[0]
-        keys = pl.concat([narrow(known, self._keys), narrow(frame, self._keys)])
+        frame, state_rows = self._arrived(inputs[0]), state[0]
+        keys = pl.concat([narrow(state_rows, self._keys), narrow(frame, self._keys)])
         groups = key_ids(keys, self._keys).codes
         count = int(groups.max()) + 1 if len(groups) else 0
         had = np.zeros(count, np.int64)
-        had[groups[: known.height]] = known[_COUNT].to_numpy()
-        mine = groups[known.height :]
+        had[groups[: state_rows.height]] = state_rows[_COUNT].to_numpy()
+        mine = groups[state_rows.height :]
         numbers = had[mine] + ranks(mine) + 1
-        ends, written = self._ends(mine, count, frame, state[1:], now)
-        taken = np.flatnonzero(numbers <= ends[mine])
-        last = positions(mine[taken], count)
-        last = taken[last[last >= 0]]
+        ends, size_upserts = self._ends(mine, count, frame, state[1:], now)
+        accepted_rows = np.flatnonzero(numbers <= ends[mine])
+        last = positions(mine[accepted_rows], count)
+        last = accepted_rows[last[last >= 0]]
         upserts = None
         if len(last):
-            counted = framed([frame[k][last] for k in self._keys], len(last))
-            upserts = stamped(counted.hstack([pl.Series(_COUNT, numbers[last], dtype=pl.Int64)]), now)
-        emitted = taken[numbers[taken] >= self._first]
-        output = self._output(frame, [Change(emitted, mine[emitted], numbers[emitted], RowKind.INSERT)])
-        return Step(output, [upserts, *written], [None] * len(self.tables))
+            group_keys = framed([frame[k][last] for k in self._keys], len(last))
+            upserts = stamped(group_keys.hstack([pl.Series(_COUNT, numbers[last], dtype=pl.Int64)]), now)
+        output_rows = accepted_rows[numbers[accepted_rows] >= self._first]
+        output = self._output(frame, [Change(output_rows, mine[output_rows], numbers[output_rows], RowKind.INSERT)])
+        return Step(output, [upserts, *size_upserts], [None] * len(self.tables))
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,15 @@ class Top1Kernel(TopN):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
-        kept = state[0]
-        frame = self._promising(kept, self._arrived(inputs[0]))
-        rows = stacked([kept[list(self._fields)], frame])
-        pool = self._pool(rows, kept.height, np.arange(rows.height))
+        state_rows = state[0]
+        frame = self._promising(state_rows, self._arrived(inputs[0]))
+        rows = stacked([state_rows[list(self._fields)], frame])
+        pool = self._pool(rows, state_rows.height, np.arange(rows.height))
         before = np.zeros(rows.height, np.int64)
-        before[: kept.height] = 1
+        before[: state_rows.height] = 1
         after = np.where(pool.places == 1, 1, 0)
         new = np.flatnonzero(after)
-        new = new[new >= kept.height]
+        new = new[new >= state_rows.height]
         upserts = stamped(rows[new], now) if len(new) else None
         changes = self._by_place(pool, before, after, np.ones(pool.count, np.int64))
         return Step(self._output(rows, changes), [upserts], [None])
@@ -149,28 +149,30 @@ class AppendTopNKernel(TopN):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
-        kept = state[0]
-        frame = self._promising(kept, self._arrived(inputs[0]))
-        rows = stacked([kept[list(self._fields)], frame])
-        sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(kept)])
-        pool = self._pool(rows, kept.height, sequence)
-        old = np.arange(rows.height) < kept.height
+        state_rows = state[0]
+        frame = self._promising(state_rows, self._arrived(inputs[0]))
+        rows = stacked([state_rows[list(self._fields)], frame])
+        sequence = np.concatenate(
+            [state_rows[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(state_rows)]
+        )
+        pool = self._pool(rows, state_rows.height, sequence)
+        old = np.arange(rows.height) < state_rows.height
         before = pool.places_among(old)
-        ends, written = self._ends(pool.groups[kept.height :], pool.count, frame, state[1:], now)
+        ends, size_upserts = self._ends(pool.groups[state_rows.height :], pool.count, frame, state[1:], now)
         ties = self._ties(rows)
         stays = self._stays(pool.places, ends[pool.groups], ties, old)
         after = np.where(stays, pool.places, 0)
         changes = (self._by_place if self._by_number else self._by_row)(pool, before, after, ends)
         leaves = old & ~stays
-        touched = np.zeros(int(ties.max(initial=-1)) + 1, bool)
-        touched[ties[stays & ~old]] = True
+        touched_ties = np.zeros(int(ties.max(initial=-1)) + 1, bool)
+        touched_ties[ties[stays & ~old]] = True
         if not self._by_number:
-            touched[ties[leaves]] = True
-        refreshed = stays & old & touched[ties]
-        chosen = np.flatnonzero((stays & ~old) | refreshed)
-        upserts = self._written(rows_at(rows, chosen), sequence[chosen], now)
-        deletes = self._identities(kept, self.tables[0], np.flatnonzero(leaves))
-        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)])
+            touched_ties[ties[leaves]] = True
+        renewed_ties = stays & old & touched_ties[ties]
+        rows_to_write = np.flatnonzero((stays & ~old) | renewed_ties)
+        upserts = self._written(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
+        deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(leaves))
+        return Step(self._output(rows, changes), [upserts, *size_upserts], [deletes, *[None] * len(size_upserts)])
 
     def _stays(self, places: Ints, ends: Ints, ties: Ints, old: Bools) -> Bools:
         """Which rows are kept: those in the range, and where numbers matter also kept ones that are of equal order with
@@ -201,20 +203,22 @@ class UpdateTopNKernel(TopN):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
-        kept = state[0]
-        frame = self._new_or_known(kept, self._arrived(inputs[0]))
-        rows = stacked([kept[list(self._fields)], frame])
+        state_rows = state[0]
+        frame = self._new_or_known(state_rows, self._arrived(inputs[0]))
+        rows = stacked([state_rows[list(self._fields)], frame])
         identity = self.tables[0].identity
         owners = key_ids(rows, identity).codes
-        sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(kept)])
+        sequence = np.concatenate(
+            [state_rows[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(state_rows)]
+        )
         sequence, last = self._settled(rows, owners, sequence)
-        pool = self._pool(rows, kept.height, sequence)
-        old = np.arange(rows.height) < kept.height
+        pool = self._pool(rows, state_rows.height, sequence)
+        old = np.arange(rows.height) < state_rows.height
         before = pool.places_among(old)
         current = np.zeros(rows.height, bool)
         current[last] = True
         places = pool.places_among(current)
-        ends, written = self._ends(pool.groups[kept.height :], pool.count, frame, state[1:], now)
+        ends, size_upserts = self._ends(pool.groups[state_rows.height :], pool.count, frame, state[1:], now)
         stays = current & (places <= ends[pool.groups])
         if self._by_number:
             stays = self._with_equals(stays, current & old, self._ties(rows))
@@ -223,23 +227,23 @@ class UpdateTopNKernel(TopN):
             changes = self._by_place(pool, before, after, ends)
         else:
             changes = self._by_owner(self._by_row(pool, before, after, ends), owners)
-        chosen = np.flatnonzero(stays & ~old)
-        upserts = self._written(rows_at(rows, chosen), sequence[chosen], now)
+        rows_to_write = np.flatnonzero(stays & ~old)
+        upserts = self._written(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
         present = np.zeros(int(owners.max(initial=-1)) + 1, bool)
         present[owners[stays]] = True
-        deletes = self._identities(kept, self.tables[0], np.flatnonzero(~present[owners[: kept.height]]))
-        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)])
+        deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(~present[owners[: state_rows.height]]))
+        return Step(self._output(rows, changes), [upserts, *size_upserts], [deletes, *[None] * len(size_upserts)])
 
-    def _new_or_known(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> pl.DataFrame:
+    def _new_or_known(self, state_rows: pl.DataFrame, new_rows: pl.DataFrame) -> pl.DataFrame:
         """As :meth:`_promising`, with all changes of rows that are kept or have a promising one."""
-        hopeless = self._hopeless(kept, arrived)
+        hopeless = self._hopeless(state_rows, new_rows)
         if hopeless is None:
-            return arrived
-        ids, (there, codes) = ids_of((kept, arrived), self.tables[0].identity)
-        wanted = np.zeros(ids.count, bool)
-        wanted[there] = True
-        wanted[codes[~hopeless]] = True
-        return rows_where(arrived, pl.Series(wanted[codes]))
+            return new_rows
+        ids, (there, codes) = ids_of((state_rows, new_rows), self.tables[0].identity)
+        needed_identities = np.zeros(ids.count, bool)
+        needed_identities[there] = True
+        needed_identities[codes[~hopeless]] = True
+        return rows_where(new_rows, pl.Series(needed_identities[codes]))
 
     def _settled(self, rows: pl.DataFrame, owners: Ints, sequence: Ints) -> tuple[Ints, Ints]:
         """Per row since when its primary key has had its order without interruption, and the last row of each key."""
@@ -256,12 +260,12 @@ class UpdateTopNKernel(TopN):
 
     def _by_owner(self, changes: Sequence[Change], owners: Ints) -> list[Change]:
         """-U and +U for a row that leaves and one that comes with the same primary key."""
-        gone, come = (c.taken(np.argsort(owners[c.rows])) for c in changes)
-        i, k = in_turn(owners[gone.rows], owners[come.rows])
-        updates = [come.taken(k)._replace(kind=RowKind.UPDATE_AFTER)]
+        removals, additions = (c.taken(np.argsort(owners[c.rows])) for c in changes)
+        i, k = in_turn(owners[removals.rows], owners[additions.rows])
+        updates = [additions.taken(k)._replace(kind=RowKind.UPDATE_AFTER)]
         if self.generate_update_before:
-            updates.append(gone.taken(i)._replace(kind=RowKind.UPDATE_BEFORE))
-        rest = (c.taken(np.delete(np.arange(len(c.rows)), at)) for c, at in ((gone, i), (come, k)))
+            updates.append(removals.taken(i)._replace(kind=RowKind.UPDATE_BEFORE))
+        rest = (c.taken(np.delete(np.arange(len(c.rows)), at)) for c, at in ((removals, i), (additions, k)))
         return [*updates, *rest]
 
 
@@ -281,35 +285,42 @@ class RetractTopNKernel(TopN):
         return (StateTable(_STATE, 0, self._keys, identity, schema, access=self._of_equals), *self._end_tables)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        frame, kept = inputs[0], state[0].sort(SEQUENCE)
+        frame, state_rows = inputs[0], state[0].sort(SEQUENCE)
         change = signs(frame)
-        arrived = frame.drop(KIND) if KIND in frame.columns else frame
+        new_rows = frame.drop(KIND) if KIND in frame.columns else frame
         if change is None:
             change = np.ones(frame.height, np.int64)
-        rows = pl.concat([kept[list(self._fields)], arrived])
-        old = np.arange(rows.height) < kept.height
-        ids, (before_codes, codes) = ids_of((kept, arrived), list(self._fields))
+        rows = pl.concat([state_rows[list(self._fields)], new_rows])
+        old = np.arange(rows.height) < state_rows.height
+        ids, (before_codes, codes) = ids_of((state_rows, new_rows), list(self._fields))
         start = np.bincount(before_codes, minlength=ids.count)
         _, left = replay(codes, change, start)
-        missed = int((left - start).sum() - change.sum())
-        there = np.concatenate([np.ones(kept.height, bool), change > 0])
+        missed_retractions = int((left - start).sum() - change.sum())
+        there = np.concatenate([np.ones(state_rows.height, bool), change > 0])
         # The first of equal rows goes first: of each the last ones are left.
         present = np.flatnonzero(there)
         equal = np.concatenate([before_codes, codes])[present]
         stays = np.zeros(rows.height, bool)
         stays[present[ranks(equal, backwards=True) < left[equal]]] = True
-        sequence = np.concatenate([kept[SEQUENCE].to_numpy(), np.arange(arrived.height) + sequence_after(kept)])
-        pool = self._pool(rows, kept.height, sequence)
-        ends, written = self._ends(pool.groups[kept.height :], pool.count, arrived, state[1:], now)
+        sequence = np.concatenate(
+            [state_rows[SEQUENCE].to_numpy(), np.arange(new_rows.height) + sequence_after(state_rows)]
+        )
+        pool = self._pool(rows, state_rows.height, sequence)
+        ends, size_upserts = self._ends(pool.groups[state_rows.height :], pool.count, new_rows, state[1:], now)
         before, after = pool.places_among(old), pool.places_among(stays)
         changes = (self._by_place if self._by_number else self._by_row)(pool, before, after, ends)
-        chosen = stays & ~old
+        is_written = stays & ~old
         if ttl[0]:
             ties = self._ties(rows)
-            touched = np.zeros(int(ties.max()) + 1, bool)
-            touched[ties[kept.height :]] = True
-            chosen |= stays & touched[ties]
-        picked = np.flatnonzero(chosen)
-        upserts = self._written(rows[picked], sequence[picked], now)
-        deletes = self._identities(kept, self.tables[0], np.flatnonzero(old & ~stays))
-        return Step(self._output(rows, changes), [upserts, *written], [deletes, *[None] * len(written)], missed)
+            touched_ties = np.zeros(int(ties.max()) + 1, bool)
+            touched_ties[ties[state_rows.height :]] = True
+            is_written |= stays & touched_ties[ties]
+        rows_to_write = np.flatnonzero(is_written)
+        upserts = self._written(rows[rows_to_write], sequence[rows_to_write], now)
+        deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(old & ~stays))
+        return Step(
+            self._output(rows, changes),
+            [upserts, *size_upserts],
+            [deletes, *[None] * len(size_upserts)],
+            missed_retractions,
+        )

@@ -87,69 +87,73 @@ class SessionAggregateKernel(SessionKernel):
         return [None, *[sessions] * (len(self.tables) - 1)]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        frame, known = inputs[0], state[0]
-        placed = self.sessions.placed(frame, known, watermark.before)
-        late = left_out(frame, placed.kept(frame))
+        frame, known_sessions = inputs[0], state[0]
+        placement = self.sessions.placed(frame, known_sessions, watermark.before)
+        late = left_out(frame, placement.kept(frame))
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        gone = known[np.flatnonzero(self.sessions.has_moved(known, placed))]
-        parts = self._parts(frame, placed, state, gone, now)
+        moved_sessions = known_sessions[np.flatnonzero(self.sessions.has_moved(known_sessions, placement))]
+        parts = self._parts(frame, placement, state, moved_sessions, now)
         if parts.height:
-            done = self.inner.folded([parts], state[1:], now, [0])
-            upserts[1:], deletes[1:] = done.upserts, done.deletes
-        sessions, (due, closed) = placed.sessions, self.sessions.closed(placed, watermark)
-        output = self._output(sessions, closed, state[1], upserts[1], deletes[1])
-        upserts[0] = self.sessions.written(placed, due, closed, now)
-        over = pl.concat([gone[list(self._session)], sessions[np.flatnonzero(closed)][list(self._session)]])
+            result = self.inner.folded([parts], state[1:], now, [0])
+            upserts[1:], deletes[1:] = result.upserts, result.deletes
+        sessions, (due, is_closed) = placement.sessions, self.sessions.closed(placement, watermark)
+        output = self._output(sessions, is_closed, state[1], upserts[1], deletes[1])
+        upserts[0] = self.sessions.written(placement, due, is_closed, now)
+        over = pl.concat(
+            [moved_sessions[list(self._session)], sessions[np.flatnonzero(is_closed)][list(self._session)]]
+        )
         if over.height:
             self._remove(over, state, upserts, deletes)
         return Step(output, upserts, deletes, 0, (late,))
 
     # ---- accumulators ------------------------------------------------------------------------------------------
 
-    def _parts(self, frame: pl.DataFrame, placed: Placed, state: Frames, gone: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _parts(
+        self, frame: pl.DataFrame, placement: Placed, state: Frames, moved_sessions: pl.DataFrame, now: int
+    ) -> pl.DataFrame:
         """Partial results: first those of sessions that have become part of others, then those of rows."""
         parts = pl.DataFrame(schema=self._partials.whole_schema())
-        if gone.height:
-            rows, into = self._matching(state[1], state[0], placed, gone)
-            moved = self._partials.of_state(rows, state[2:])
-            parts = moved.with_columns(pl.Series(self.sessions.start, into, dtype=pl.Int64))[parts.columns]
-        if len(placed.rows):
-            kept = frame[placed.rows] if len(placed.rows) < frame.height else frame
-            kept = kept.with_columns(
-                pl.Series(self.sessions.time, self.sessions.starts(placed, placed.of_rows), dtype=pl.Int64)
+        if moved_sessions.height:
+            rows, into = self._matching(state[1], state[0], placement, moved_sessions)
+            moved_partials = self._partials.of_state(rows, state[2:])
+            parts = moved_partials.with_columns(pl.Series(self.sessions.start, into, dtype=pl.Int64))[parts.columns]
+        if len(placement.rows):
+            session_rows = frame[placement.rows] if len(placement.rows) < frame.height else frame
+            session_rows = session_rows.with_columns(
+                pl.Series(self.sessions.time, self.sessions.starts(placement, placement.of_rows), dtype=pl.Int64)
             )
-            parts = pl.concat([parts, self._local(kept, now)[parts.columns]])
+            parts = pl.concat([parts, self._local(session_rows, now)[parts.columns]])
         return parts
 
     def _matching(
-        self, groups: pl.DataFrame, known: pl.DataFrame, placed: Placed, gone: pl.DataFrame
+        self, groups: pl.DataFrame, known_sessions: pl.DataFrame, placement: Placed, moved_sessions: pl.DataFrame
     ) -> tuple[pl.DataFrame, Ints]:
         """The accumulators of sessions that have moved, in the order of their start, and the new start of each."""
         session = list(self._session)
-        rows = groups[present(groups, session, gone)].sort(self.sessions.start, maintain_order=True)
-        ids, (mine, places) = ids_of((rows, known), session)
-        return rows, self.sessions.starts(placed, placed.of_known[positions(places, ids.count)[mine]])
+        rows = groups[present(groups, session, moved_sessions)].sort(self.sessions.start, maintain_order=True)
+        ids, (mine, places) = ids_of((rows, known_sessions), session)
+        return rows, self.sessions.starts(placement, placement.of_known[positions(places, ids.count)[mine]])
 
     def _output(
         self,
         sessions: pl.DataFrame,
-        closed: Bools,
+        is_closed: Bools,
         state: pl.DataFrame,
         upserts: pl.DataFrame | None,
         deletes: pl.DataFrame | None,
     ) -> pl.DataFrame:
         """The rows of the sessions that close, in the order of their end."""
         kernel, session = self._partials.kernel, list(self._session)
-        over = sessions[np.flatnonzero(closed)].sort(END, maintain_order=True)
+        over = sessions[np.flatnonzero(is_closed)].sort(END, maintain_order=True)
         current = state
-        for changed in (upserts, deletes):
-            if changed is not None and current.height:
-                current = current[absent(current, session, changed)]
+        for changes in (upserts, deletes):
+            if changes is not None and current.height:
+                current = current[absent(current, session, changes)]
         if upserts is not None:
             current = pl.concat([current[upserts.columns], upserts])
-        ids, (found, mine) = ids_of((current, over), session)
-        place = positions(found, ids.count)[mine]
+        ids, (group_codes, mine) = ids_of((current, over), session)
+        place = positions(group_codes, ids.count)[mine]
         there = np.flatnonzero(place >= 0)
         over, rows = over[there], current[place[there]]
         results = kernel.results(over[session], rows)
@@ -168,7 +172,7 @@ class SessionAggregateKernel(SessionKernel):
         for i, table in enumerate(self.tables):
             identity, fresh = list(table.identity), upserts[i]
             if fresh is not None:
-                kept = fresh[absent(fresh, session, over)]
-                upserts[i] = kept if kept.height else None
+                remaining = fresh[absent(fresh, session, over)]
+                upserts[i] = remaining if remaining.height else None
             dead = state[i][present(state[i], session, over)][identity]
             deletes[i] = together(deletes[i], dead if dead.height else None)

@@ -85,72 +85,76 @@ class SessionRowsKernel(SessionKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch."""
-        frame, (known, waiting) = inputs[0], state
-        placed = self.sessions.placed(frame, known, watermark.before)
-        due, closed = self.sessions.closed(placed, watermark)
-        numbers, following = self._numbers(known, placed)
-        rows, sessions = self._rows(frame, waiting, placed, numbers, now)
+        frame, (known_sessions, waiting) = inputs[0], state
+        placement = self.sessions.placed(frame, known_sessions, watermark.before)
+        due, is_closed = self.sessions.closed(placement, watermark)
+        numbers, following = self._numbers(known_sessions, placement)
+        rows, sessions = self._rows(frame, waiting, placement, numbers, now)
         known_rows = np.arange(rows.height) < waiting.height
         there = sessions >= 0
         over, due_now = np.zeros(rows.height, bool), np.zeros(rows.height, np.int64)
-        over[there], due_now[there] = closed[sessions[there]], due[sessions[there]]
-        output = self._output(rows, np.flatnonzero(over), sessions, placed, due, KIND in frame.columns)
-        kept = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
-        gone = np.flatnonzero(known_rows & (over | ~there))
-        ended = np.flatnonzero(self.sessions.has_moved(known, placed) | closed[placed.of_known])
+        over[there], due_now[there] = is_closed[sessions[there]], due[sessions[there]]
+        output = self._output(rows, np.flatnonzero(over), sessions, placement, due, KIND in frame.columns)
+        rows_to_write = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
+        removed_rows = np.flatnonzero(known_rows & (over | ~there))
+        removed_sessions = np.flatnonzero(
+            self.sessions.has_moved(known_sessions, placement) | is_closed[placement.of_known]
+        )
         return Step(
             output,
             [
-                self.sessions.written(placed, due, closed, now, {_NEXT: following}),
-                rows[kept].with_columns(pl.Series(DUE, due_now[kept])) if len(kept) else None,
+                self.sessions.written(placement, due, is_closed, now, {_NEXT: following}),
+                rows[rows_to_write].with_columns(pl.Series(DUE, due_now[rows_to_write]))
+                if len(rows_to_write)
+                else None,
             ],
             [
-                known[ended][list(self.tables[0].identity)] if len(ended) else None,
-                rows[gone][list(self.tables[1].identity)] if len(gone) else None,
+                known_sessions[removed_sessions][list(self.tables[0].identity)] if len(removed_sessions) else None,
+                rows[removed_rows][list(self.tables[1].identity)] if len(removed_rows) else None,
             ],
             0,
-            (left_out(frame, placed.kept(frame)),),
+            (left_out(frame, placement.kept(frame)),),
         )
 
-    def _numbers(self, known: pl.DataFrame, placed: Placed) -> tuple[Ints, Ints]:
+    def _numbers(self, known_sessions: pl.DataFrame, placement: Placed) -> tuple[Ints, Ints]:
         """The numbers of the rows that are not late, and for each session the next number of its key."""
-        of_rows, count = placed.keys[placed.of_rows], int(placed.keys.max(initial=-1)) + 1
+        of_rows, count = placement.keys[placement.of_rows], int(placement.keys.max(initial=-1)) + 1
         following = np.zeros(count, np.int64)
-        np.maximum.at(following, placed.keys[placed.of_known], known[_NEXT].to_numpy())
+        np.maximum.at(following, placement.keys[placement.of_known], known_sessions[_NEXT].to_numpy())
         numbers, order = np.empty(len(of_rows), np.int64), np.argsort(of_rows, kind="stable")
         numbers[order] = within(np.bincount(of_rows, minlength=count))
         numbers += following[of_rows]
         np.maximum.at(following, of_rows, numbers + 1)
-        return numbers, following[placed.keys]
+        return numbers, following[placement.keys]
 
     def _rows(
-        self, frame: pl.DataFrame, waiting: pl.DataFrame, placed: Placed, numbers: Ints, now: int
+        self, frame: pl.DataFrame, waiting: pl.DataFrame, placement: Placed, numbers: Ints, now: int
     ) -> tuple[pl.DataFrame, Ints]:
         """The rows that wait, then the new ones, and which session each is in; -1 where it is gone."""
         if KIND in frame.columns:
-            numbers = numbers | (frame[KIND].to_numpy()[placed.rows].astype(np.int64) << _KIND_BITS)
-        fresh = frame[placed.rows].drop(KIND, strict=False).rename({self.sessions.time: _TIME})
+            numbers = numbers | (frame[KIND].to_numpy()[placement.rows].astype(np.int64) << _KIND_BITS)
+        fresh = frame[placement.rows].drop(KIND, strict=False).rename({self.sessions.time: _TIME})
         fresh = fresh.with_columns(
             pl.Series(SEQUENCE, numbers, dtype=pl.Int64),
             pl.lit(None, pl.Int64).alias(DUE),
             pl.lit(now, pl.Int64).alias(ACCESS_TIME),
         )
         if not waiting.height:
-            return fresh, placed.of_rows
+            return fresh, placement.of_rows
         rows = pl.concat([waiting.select(fresh.columns), fresh])
-        return rows, np.concatenate([self._found(waiting, placed), placed.of_rows])
+        return rows, np.concatenate([self._found(waiting, placement), placement.of_rows])
 
-    def _found(self, waiting: pl.DataFrame, placed: Placed) -> Ints:
+    def _found(self, waiting: pl.DataFrame, placement: Placed) -> Ints:
         """The session that each row that waits is in: the last one of its key that began before it; -1 for none."""
-        _, (of_sessions, of_rows) = ids_of((placed.sessions, waiting), list(self.sessions.key))
-        began = placed.sessions[self.sessions.start]
-        found = pl.DataFrame({"key": of_sessions, "at": began, "session": np.arange(len(began))}).sort("at")
-        asked = pl.DataFrame({"key": of_rows, "at": waiting[_TIME], "row": np.arange(waiting.height)}).sort("at")
-        joined = asked.join_asof(found, on="at", by="key", strategy="backward", check_sortedness=False)
+        _, (of_sessions, of_rows) = ids_of((placement.sessions, waiting), list(self.sessions.key))
+        began = placement.sessions[self.sessions.start]
+        session_starts = pl.DataFrame({"key": of_sessions, "at": began, "session": np.arange(len(began))}).sort("at")
+        row_times = pl.DataFrame({"key": of_rows, "at": waiting[_TIME], "row": np.arange(waiting.height)}).sort("at")
+        matches = row_times.join_asof(session_starts, on="at", by="key", strategy="backward", check_sortedness=False)
         sessions = np.full(waiting.height, -1, np.int64)
-        sessions[joined["row"].to_numpy()] = joined["session"].fill_null(-1).to_numpy()
+        sessions[matches["row"].to_numpy()] = matches["session"].fill_null(-1).to_numpy()
         there = np.flatnonzero(sessions >= 0)
-        over = waiting[_TIME].to_numpy()[there] >= placed.sessions[END].to_numpy()[sessions[there]]
+        over = waiting[_TIME].to_numpy()[there] >= placement.sessions[END].to_numpy()[sessions[there]]
         sessions[there[over]] = -1
         return sessions
 

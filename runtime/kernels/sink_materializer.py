@@ -67,12 +67,14 @@ class _SinkKernel(KeyedKernel):
 
     def _lists(self, before: pl.DataFrame, frame: pl.DataFrame, places: Ints) -> tuple[RowLists, pl.DataFrame]:
         """The lists of rows, and the rows: those of ``before``, which have ``places``, and behind them the changes."""
-        retracted = is_retraction(frame)
-        adds = np.ones(frame.height, bool) if retracted is None else ~retracted
+        retractions = is_retraction(frame)
+        adds = np.ones(frame.height, bool) if retractions is None else ~retractions
         rows = pl.concat([before[list(self._fields)], frame[list(self._fields)]], rechunk=True)
         keys, entries = key_ids(rows, self._keys), key_ids(rows, self._entry_columns)
-        known, now = entries.codes[: before.height], entries.codes[before.height :]
-        return RowLists(keys.codes, keys.count, known, now, entries.count, places, adds, bool(self.upsert_key)), rows
+        old_codes, now = entries.codes[: before.height], entries.codes[before.height :]
+        return RowLists(
+            keys.codes, keys.count, old_codes, now, entries.count, places, adds, bool(self.upsert_key)
+        ), rows
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,14 @@ class SinkMaterializerKernel(_SinkKernel):
         frame, before = inputs[0], state[0]
         lists, rows = self._lists(before, frame, before[_PLACE].to_numpy())
         final = lists.after(np.ones(frame.height, bool))
-        changed = lists.changed(final)
-        written = np.flatnonzero(changed[lists.keys[final.rows]])
-        lists_now = rows[final.rows[written]].hstack([pl.Series(_PLACE, final.places[written])])
+        changed_keys = lists.changed(final)
+        rows_to_write = np.flatnonzero(changed_keys[lists.keys[final.rows]])
+        lists_now = rows[final.rows[rows_to_write]].hstack([pl.Series(_PLACE, final.places[rows_to_write])])
         places = [*self._keys, _PLACE]
-        old = before[places][np.flatnonzero(changed[lists.keys[: before.height]])]
-        gone = absent(old, places, lists_now)
-        upserts = stamped(lists_now, now) if len(written) else None
-        deletes = old[gone] if len(gone) else None
+        old = before[places][np.flatnonzero(changed_keys[lists.keys[: before.height]])]
+        removed_places = absent(old, places, lists_now)
+        upserts = stamped(lists_now, now) if len(rows_to_write) else None
+        deletes = old[removed_places] if len(removed_places) else None
         return Step(_shown(rows, lists, final), [upserts], [deletes], lists.missed())
 
 
@@ -113,28 +115,28 @@ def _shown(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFra
     A row that comes is shown, also where it takes the place of one further up. A row that goes matters only when it is
     the last of its list: then the last one of those that are left is shown.
     """
-    known = len(lists.places)
-    codes = lists.keys[known:]
+    old_count = len(lists.places)
+    codes = lists.keys[old_count:]
     last_add = lists.last_add()
     before, after = lists.ends(lists.after(np.zeros(len(codes), bool))), lists.ends(final)
     until_add = np.arange(len(codes)) <= last_add[codes]
     then = after if until_add.all() else lists.ends(lists.after(until_add))
-    lost = (then.places >= 0) & (then.places != after.places)
-    shown = np.where(lost | (last_add < 0), after.rows, known + last_add)
-    shown[after.rows < 0] = -1
-    touched = positions(codes, lists.count)
-    told = ((last_add >= 0) | lost) & (touched >= 0) & ((shown >= 0) | (before.rows >= 0))
-    keys = np.flatnonzero(told)
-    keys = keys[np.argsort(touched[keys])]
-    there, was = shown[keys] >= 0, before.rows[keys] >= 0
+    has_lost_row = (then.places >= 0) & (then.places != after.places)
+    shown_rows = np.where(has_lost_row | (last_add < 0), after.rows, old_count + last_add)
+    shown_rows[after.rows < 0] = -1
+    last_rows = positions(codes, lists.count)
+    is_output = ((last_add >= 0) | has_lost_row) & (last_rows >= 0) & ((shown_rows >= 0) | (before.rows >= 0))
+    keys = np.flatnonzero(is_output)
+    keys = keys[np.argsort(last_rows[keys])]
+    there, was = shown_rows[keys] >= 0, before.rows[keys] >= 0
     kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
-    return with_kind(rows[np.where(there, shown[keys], before.rows[keys])], kinds.astype(np.int8))
+    return with_kind(rows[np.where(there, shown_rows[keys], before.rows[keys])], kinds.astype(np.int8))
 
 
 def _last_of(codes: Ints, count: int, among: Bools) -> Ints:
     """Per number the last row of those ``among`` all, -1 for none."""
-    chosen = np.flatnonzero(among)
-    return np.append(chosen, -1)[positions(codes[chosen], count)]
+    rows = np.flatnonzero(among)
+    return np.append(rows, -1)[positions(codes[rows], count)]
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ class RowLists:
         return self._after_keyed(ops) if self.keyed else self._after(ops)
 
     def _after_keyed(self, ops: Bools) -> PlacedRows:
-        known = len(self.places)
+        old_count = len(self.places)
         there = positions(self.entries_before, self.entries)
         coming = self._last(ops & self.adds)
         going = self._last(ops & ~self.adds)
@@ -187,24 +189,24 @@ class RowLists:
         first[self.entries_now[back]] = back
         stays = (there >= 0) & (going < 0)
         entries = np.flatnonzero(stays | (first >= 0))
-        rows = np.where(first[entries] >= 0, known + coming[entries], there[entries])
+        rows = np.where(first[entries] >= 0, old_count + coming[entries], there[entries])
         places = self._base() + first[entries]
         places[stays[entries]] = self.places[there[entries][stays[entries]]]
         return PlacedRows(rows, places)
 
     def _after(self, ops: Bools) -> PlacedRows:
-        known = len(self.places)
+        old_count = len(self.places)
         oldest = np.argsort(self.places, kind="stable")
-        chosen = np.flatnonzero(ops)
-        come = np.flatnonzero(ops & self.adds)
+        operations = np.flatnonzero(ops)
+        new_rows = np.flatnonzero(ops & self.adds)
         start = np.bincount(self.entries_before, minlength=self.entries)
-        codes = self.entries_now[chosen]
-        _, left = replay(codes, np.where(self.adds[chosen], np.int64(1), np.int64(-1)), start)
-        pushed = np.concatenate([self.entries_before[oldest], self.entries_now[come]])
-        kept = ranks(pushed, backwards=True) < left[pushed]
-        rows = np.concatenate([oldest, known + come])
-        places = np.concatenate([self.places[oldest], self._base() + come])
-        return PlacedRows(rows[kept], places[kept])
+        codes = self.entries_now[operations]
+        _, left = replay(codes, np.where(self.adds[operations], np.int64(1), np.int64(-1)), start)
+        entries = np.concatenate([self.entries_before[oldest], self.entries_now[new_rows]])
+        remaining = ranks(entries, backwards=True) < left[entries]
+        rows = np.concatenate([oldest, old_count + new_rows])
+        places = np.concatenate([self.places[oldest], self._base() + new_rows])
+        return PlacedRows(rows[remaining], places[remaining])
 
     def _base(self) -> int:
         """The first place behind all of the state."""
@@ -221,8 +223,8 @@ class RowLists:
     def changed(self, rows: PlacedRows) -> Bools:
         """Which primary keys have lists that a row came to or went from."""
         before = np.bincount(self.keys[: len(self.places)], minlength=self.count)
-        changed: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
-        return changed | (self.last_add() >= 0)
+        differs: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
+        return differs | (self.last_add() >= 0)
 
     def ends(self, rows: PlacedRows) -> PlacedRows:
         """Per primary key the last row of its list, -1 for none."""
@@ -237,9 +239,9 @@ class RowLists:
     def missed(self) -> int:
         """How many rows that go were not there."""
         if not self.keyed:
-            come = int(self.adds.sum())
+            additions = int(self.adds.sum())
             left = len(self._after(np.ones(len(self.adds), bool)).rows)
-            return len(self.adds) - come - (len(self.places) + come - left)
+            return len(self.adds) - additions - (len(self.places) + additions - left)
         order = stable_order(self.entries_now)
         codes = self.entries_now[order]
         there = positions(self.entries_before, self.entries)[codes] >= 0
@@ -282,67 +284,71 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN024, two rows of a primary key, with DO ERROR."""
-        frame, waiting, shown = inputs[0], state[0], state[1]
+        frame, waiting, shown_rows = inputs[0], state[0], state[1]
         if KIND not in frame.columns:
             frame = frame.with_columns(pl.lit(RowKind.INSERT.value, pl.Int8).alias(KIND))
         waiting = waiting.sort(_NUMBER)
         first = int(waiting[_NUMBER][-1]) + 1 if waiting.height else 0
         numbers = pl.Series(_NUMBER, np.arange(first, first + frame.height))
-        wanted = [*self._fields, KIND, _NUMBER]
-        pending = pl.concat([waiting.select(wanted), frame.with_columns(numbers).select(wanted)], rechunk=True)
+        names = [*self._fields, KIND, _NUMBER]
+        pending = pl.concat([waiting.select(names), frame.with_columns(numbers).select(names)], rechunk=True)
         left = self._left(pending)
         if watermark.now > watermark.before:
-            return self._released(pending[left].drop(_NUMBER), waiting, shown[list(self._fields)], now)
-        gone = np.ones(pending.height, bool)
-        gone[left] = False
-        done = waiting.select([*self._keys, _NUMBER]).filter(pl.Series(gone[: waiting.height]))
-        kept = pending[left].with_columns(pl.lit(watermark.before + 1, pl.Int64).alias(_DUE))
+            return self._released(pending[left].drop(_NUMBER), waiting, shown_rows[list(self._fields)], now)
+        is_finished = np.ones(pending.height, bool)
+        is_finished[left] = False
+        finished_rows = waiting.select([*self._keys, _NUMBER]).filter(pl.Series(is_finished[: waiting.height]))
+        waiting_rows = pending[left].with_columns(pl.lit(watermark.before + 1, pl.Int64).alias(_DUE))
         nothing = with_kind(frame[list(self._fields)][:0], np.zeros(0, np.int8))
-        return Step(nothing, [stamped(kept, now) if kept.height else None, None], [done if done.height else None, None])
+        return Step(
+            nothing,
+            [stamped(waiting_rows, now) if waiting_rows.height else None, None],
+            [finished_rows if finished_rows.height else None, None],
+        )
 
-    def _released(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown: pl.DataFrame, now: int) -> Step:
+    def _released(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown_rows: pl.DataFrame, now: int) -> Step:
         """All that waits, in order, over the rows the table shows."""
-        lists, everything = self._lists(shown, pending, np.zeros(shown.height, np.int64))
+        lists, everything = self._lists(shown_rows, pending, np.zeros(shown_rows.height, np.int64))
         final = lists.after(np.ones(pending.height, bool))
-        known, codes, count = lists.keys[: shown.height], lists.keys[shown.height :], lists.count
+        shown_codes, codes, count = lists.keys[: shown_rows.height], lists.keys[shown_rows.height :], lists.count
         order = np.argsort(final.places, kind="stable")[::-1]
         first = np.full(count, -1, np.int64)
         owners = lists.keys[final.rows]
         first[owners[order]] = final.rows[order]
         left = np.bincount(owners, minlength=count)
-        before = positions(known, count)
-        touched = positions(codes, count)
+        before = positions(shown_codes, count)
+        last_rows = positions(codes, count)
         if self.fails and (left > 1).any():
             raise self._conflict(everything, first[int(np.argmax(left > 1))])
-        tell = (touched >= 0) & np.where(left > 1, before < 0, (left > 0) | (before >= 0))
+        tell = (last_rows >= 0) & np.where(left > 1, before < 0, (left > 0) | (before >= 0))
         alone = np.flatnonzero(tell & (left == 1))
-        tell[alone[unchanged(everything[first[alone]], shown, before[alone], list(self._fields))]] = False
-        told = np.flatnonzero(tell)
-        told = told[np.argsort(touched[told])]
-        there, was = left[told] > 0, before[told] >= 0
+        tell[alone[unchanged(everything[first[alone]], shown_rows, before[alone], list(self._fields))]] = False
+        output_keys = np.flatnonzero(tell)
+        output_keys = output_keys[np.argsort(last_rows[output_keys])]
+        there, was = left[output_keys] > 0, before[output_keys] >= 0
         kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
-        output = with_kind(everything[np.where(there, first[told], before[told])], kinds.astype(np.int8))
-        written = everything[first[told[there]]]
-        gone = shown[list(self._keys)][before[told[~there]]]
-        done = waiting.select([*self._keys, _NUMBER])
+        output = with_kind(everything[np.where(there, first[output_keys], before[output_keys])], kinds.astype(np.int8))
+        new_rows = everything[first[output_keys[there]]]
+        removed_keys = shown_rows[list(self._keys)][before[output_keys[~there]]]
+        finished_rows = waiting.select([*self._keys, _NUMBER])
         return Step(
             output,
-            [None, stamped(written, now) if written.height else None],
-            [done if done.height else None, gone if gone.height else None],
+            [None, stamped(new_rows, now) if new_rows.height else None],
+            [finished_rows if finished_rows.height else None, removed_keys if removed_keys.height else None],
             lists.missed(),
         )
 
     def _left(self, pending: pl.DataFrame) -> Ints:
         """The rows that are left when equal rows that come and go cancel each other: the last ones of their kind."""
-        retracted = is_retraction(pending)
-        if retracted is None:
+        retractions = is_retraction(pending)
+        if retractions is None:
             return np.arange(pending.height)
         ids, (codes,) = ids_of((pending,), list(self._fields))
-        net = np.bincount(codes, np.where(retracted, -1, 1), ids.count).astype(np.int64)
-        kind = codes * 2 + retracted
+        balance = np.bincount(codes, np.where(retractions, -1, 1), ids.count).astype(np.int64)
+        kind = codes * 2 + retractions
         from_behind = ranks(kind, backwards=True)
-        same_sign = np.where(retracted, net[codes] < 0, net[codes] > 0)
-        return np.flatnonzero(same_sign & (from_behind < np.abs(net[codes])))
+        same_sign = np.where(retractions, balance[codes] < 0, balance[codes] > 0)
+        return np.flatnonzero(same_sign & (from_behind < np.abs(balance[codes])))
 
     def _conflict(self, rows: pl.DataFrame, row: int) -> RunError:
         names = [self.input_type.fields[i].name for i in self.key_fields]

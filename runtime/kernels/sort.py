@@ -97,17 +97,17 @@ class RowtimeSortKernel(EventTimeKernel):
         return [None, *[lookup_frame(inputs[0], ())] * 2]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        waiting, emitted, arrived = state
+        waiting, emission_state, arrival_state = state
         frame = inputs[0].drop(KIND, strict=False)
-        number = int(arrived[_LAST][0]) if arrived.height else 0
-        last = int(emitted[_LAST][0]) if emitted.height else NO_WATERMARK
+        number = int(arrival_state[_LAST][0]) if arrival_state.height else 0
+        last = int(emission_state[_LAST][0]) if emission_state.height else NO_WATERMARK
         times = frame[column(self.order.fields[0].index)].cast(pl.Datetime("ms")).to_physical()
         punctual = (times > last).to_numpy()
         fresh = frame.hstack(
             [pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64), times.alias(_DUE)]
         ).filter(punctual)
-        released = watermark.now > watermark.before
-        due = fresh[_DUE] <= watermark.now if released else pl.repeat(False, fresh.height, eager=True)
+        has_advanced = watermark.now > watermark.before
+        due = fresh[_DUE] <= watermark.now if has_advanced else pl.repeat(False, fresh.height, eager=True)
         rest = fresh.filter(~due)
         out = pl.concat([waiting[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
         upserts = [
@@ -138,34 +138,34 @@ class SortKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         fields = tuple(columns(len(self.input_type.fields)))
-        found = {**field_columns(self.input_type), **own_columns({_COUNT: pl.Int64(), _DUE: pl.Int64()})}
-        return (StateTable("sortState", 0, fields, fields, found, due=_DUE),)
+        column_types = {**field_columns(self.input_type), **own_columns({_COUNT: pl.Int64(), _DUE: pl.Int64()})}
+        return (StateTable("sortState", 0, fields, fields, column_types, due=_DUE),)
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        frame, stored = inputs[0], state[0]
+        frame, stored_rows = inputs[0], state[0]
         names = list(self.tables[0].identity)
-        rows = pl.concat([stored[names], frame[names]])
+        rows = pl.concat([stored_rows[names], frame[names]])
         ids, (codes,) = ids_of([rows], names)
         start = np.zeros(ids.count, np.int64)
-        start[codes[: stored.height]] = stored[_COUNT].to_numpy()
-        retracted = is_retraction(frame)
-        change = np.ones(frame.height, np.int64) if retracted is None else np.where(retracted, np.int64(-1), 1)
-        _, final = replay(codes[stored.height :], change, start)
-        missed = int((final - start).sum() - change.sum())
+        start[codes[: stored_rows.height]] = stored_rows[_COUNT].to_numpy()
+        retractions = is_retraction(frame)
+        change = np.ones(frame.height, np.int64) if retractions is None else np.where(retractions, np.int64(-1), 1)
+        _, final = replay(codes[stored_rows.height :], change, start)
+        missed_retractions = int((final - start).sum() - change.sum())
         there = np.zeros(ids.count, bool)
-        there[codes[: stored.height]] = True
+        there[codes[: stored_rows.height]] = True
         place = np.sort(positions(codes, ids.count))
         distinct = rows[place]
-        counts, known = final[codes[place]], there[codes[place]]
+        counts, is_stored = final[codes[place]], there[codes[place]]
         if watermark.now == END_OF_TIME:
             out = in_order(distinct[np.repeat(np.arange(len(place)), counts)], self.order)
-            return Step(out, [None], [stored[names] if stored.height else None], missed)
-        changed = counts != start[codes[place]]
-        kept = distinct.hstack([pl.Series(_COUNT, counts), pl.Series(_DUE, np.full(len(place), END_OF_TIME))])
-        upserts, deletes = kept.filter(changed & (counts > 0)), distinct.filter((counts == 0) & known)
+            return Step(out, [None], [stored_rows[names] if stored_rows.height else None], missed_retractions)
+        has_change = counts != start[codes[place]]
+        counted_rows = distinct.hstack([pl.Series(_COUNT, counts), pl.Series(_DUE, np.full(len(place), END_OF_TIME))])
+        upserts, deletes = counted_rows.filter(has_change & (counts > 0)), distinct.filter((counts == 0) & is_stored)
         return Step(
             distinct[:0],
             [stamped(upserts, now) if upserts.height else None],
             [deletes if deletes.height else None],
-            missed,
+            missed_retractions,
         )

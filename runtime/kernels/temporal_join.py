@@ -99,8 +99,8 @@ class _TemporalJoin(Kernel):
         """A number for the key of each left row and of each right row, equal for equal keys."""
         names = self.right_keys
         both = pl.concat([self.as_right(left), right.select(names)])
-        known = both.unique(maintain_order=True).with_row_index(_KEY)
-        numbers = both.join(known, on=names, how="left", nulls_equal=True, maintain_order="left")[_KEY]
+        distinct_keys = both.unique(maintain_order=True).with_row_index(_KEY)
+        numbers = both.join(distinct_keys, on=names, how="left", nulls_equal=True, maintain_order="left")[_KEY]
         numbers = numbers.cast(pl.Int64)
         return numbers[: left.height], numbers[left.height :]
 
@@ -110,28 +110,28 @@ class _TemporalJoin(Kernel):
         names = joined_names((self.left_type, self.right_type))
         return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
-    def joined(self, left: pl.DataFrame, right: pl.DataFrame, met: pl.Series, now: int) -> pl.DataFrame:
+    def joined(self, left: pl.DataFrame, right: pl.DataFrame, has_match: pl.Series, now: int) -> pl.DataFrame:
         """Left rows with the right rows beside them, as changes of the kind of the left row.
 
         Args:
             left: rows with :data:`KIND`.
-            right: as many rows; only those of ``met`` count.
-            met: whether a left row has found one.
+            right: as many rows; only those of ``has_match`` count.
+            has_match: whether a left row has found one.
         """
         width = len(self.left_type.fields)
         beside = right.select(
             pl.col(n).alias(column(width + i)) for i, n in enumerate(columns(len(self.right_type.fields)))
         )
         both = pl.concat([left.select(*columns(width), KIND), beside], how="horizontal")
-        both = both.with_columns(met.alias(_KEY))
+        both = both.with_columns(has_match.alias(_KEY))
         if self.condition is not None and both.height:
             holds = self.condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
             both = both.with_columns((pl.col(_KEY) & holds).alias(_KEY))
         if self.spec.join_type != "LEFT":
             if not self.upserts:
                 return both.filter(_KEY).drop(_KEY)
-            deleted = pl.lit(RowKind.DELETE, dtype=pl.Int8)
-            both = both.with_columns(pl.when(_KEY).then(pl.col(KIND)).otherwise(deleted).alias(KIND))
+            delete_kind = pl.lit(RowKind.DELETE, dtype=pl.Int8)
+            both = both.with_columns(pl.when(_KEY).then(pl.col(KIND)).otherwise(delete_kind).alias(KIND))
         none = [pl.when(_KEY).then(pl.col(n)).alias(n) for n in beside.columns]
         return both.with_columns(none).drop(_KEY)
 
@@ -176,34 +176,36 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         return [None, inputs[0].head(1) if inputs[0].height else None, None]
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        wanted = [self.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
+        key_frames = [self.as_right(f) for f in (inputs[0], *state[:1]) if f.height]
         if inputs[1].height:
-            wanted.append(inputs[1].select(self.right_keys))
+            key_frames.append(inputs[1].select(self.right_keys))
         first = self.first_keys(inputs) if not state else [None, None, None]
-        return [*first[:2], pl.concat(wanted) if wanted else None]
+        return [*first[:2], pl.concat(key_frames) if key_frames else None]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        stored, counter, versions = state
-        arrived, next_number = self._arrived(inputs[0], counter, now)
-        known = self._versions(inputs[1], versions, now)
-        waiting = pl.concat([stored.with_columns(pl.lit(True).alias("@old")), arrived])
-        advanced = watermark.now > watermark.before
-        ready = waiting[_TIME] <= watermark.now if advanced else pl.Series([False]).new_from_index(0, waiting.height)
-        out = self._released(waiting.filter(ready).sort(_NUMBER), known, now)
-        kept = waiting.filter(~ready & ~pl.col("@old"))
-        gone = waiting.filter(ready & pl.col("@old"))
-        left, right, forgotten = self.tables[0], *self._cleaned(known, watermark, now, ttl[1])
+        stored_rows, counter, versions = state
+        new_rows, next_number = self._arrived(inputs[0], counter, now)
+        all_versions = self._versions(inputs[1], versions, now)
+        waiting = pl.concat([stored_rows.with_columns(pl.lit(True).alias("@old")), new_rows])
+        has_advanced = watermark.now > watermark.before
+        ready = (
+            waiting[_TIME] <= watermark.now if has_advanced else pl.Series([False]).new_from_index(0, waiting.height)
+        )
+        out = self._released(waiting.filter(ready).sort(_NUMBER), all_versions, now)
+        waiting_rows = waiting.filter(~ready & ~pl.col("@old"))
+        released_rows = waiting.filter(ready & pl.col("@old"))
+        left, right, forgotten = self.tables[0], *self._cleaned(all_versions, watermark, now, ttl[1])
         insert_only = KIND not in inputs[0].columns and not self.upserts and not (waiting[_ROW_KIND] != 0).any()
         return Step(
             _output(out, insert_only),
-            [_some(kept.select([*left.schema, ACCESS_TIME])), next_number, _some(right)],
-            [_some(gone.select(left.identity)), None, _some(forgotten)],
+            [_some(waiting_rows.select([*left.schema, ACCESS_TIME])), next_number, _some(right)],
+            [_some(released_rows.select(left.identity)), None, _some(forgotten)],
         )
 
     def _arrived(self, rows: pl.DataFrame, counter: pl.DataFrame, now: int) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """New left rows as rows of their table, numbered on, and the number to go on from."""
         first = counter[_NUMBER][0] if counter.height else 0
-        kept = rows.select(
+        waiting_rows = rows.select(
             *state_columns(self.left_type),
             _kinds(rows).alias(_ROW_KIND),
             (pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(_NUMBER),
@@ -212,11 +214,11 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
             pl.lit(False).alias("@old"),
         )
         if not rows.height:
-            return kept, None
+            return waiting_rows, None
         after = pl.DataFrame({_NUMBER: [first + rows.height], ACCESS_TIME: [now]})
-        return kept, after.cast(pl.Int64)
+        return waiting_rows, after.cast(pl.Int64)
 
-    def _versions(self, rows: pl.DataFrame, stored: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _versions(self, rows: pl.DataFrame, old_versions: pl.DataFrame, now: int) -> pl.DataFrame:
         """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those of which the state
         has a row, ``@new`` those to write."""
         fresh = rows.select(
@@ -228,37 +230,39 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
             pl.lit(True).alias("@new"),
         )
         identity = list(self.tables[2].identity)
-        both = pl.concat([stored.with_columns(pl.lit(True).alias("@old"), pl.lit(False).alias("@new")), fresh])
+        both = pl.concat([old_versions.with_columns(pl.lit(True).alias("@old"), pl.lit(False).alias("@new")), fresh])
         both = both.with_columns(pl.col("@old").any().over(identity))
         return both.unique(subset=identity, keep="last", maintain_order=True)
 
-    def _released(self, rows: pl.DataFrame, known: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _released(self, rows: pl.DataFrame, versions: pl.DataFrame, now: int) -> pl.DataFrame:
         rows = rows.rename({_ROW_KIND: KIND})
-        number, of_version = self.numbered(rows, known)
+        number, of_version = self.numbered(rows, versions)
         agrees = self.agree(rows)
-        asked = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
-        there = pl.DataFrame({_KEY: of_version, _TIME: known[_TIME]}).with_row_index("@version").sort(_TIME)
-        found = asked.join_asof(there, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False).sort("@row")
-        version = found["@version"]
-        beside = known[version.fill_null(0)] if known.height else known.clear(rows.height)
-        met = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
-        return self.joined(rows, beside, met, now)
+        row_times = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
+        there = pl.DataFrame({_KEY: of_version, _TIME: versions[_TIME]}).with_row_index("@version").sort(_TIME)
+        matches = row_times.join_asof(there, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False).sort(
+            "@row"
+        )
+        version = matches["@version"]
+        beside = versions[version.fill_null(0)] if versions.height else versions.clear(rows.height)
+        has_match = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
+        return self.joined(rows, beside, has_match, now)
 
     def _cleaned(
-        self, known: pl.DataFrame, watermark: Watermark, now: int, ttl: int
+        self, versions: pl.DataFrame, watermark: Watermark, now: int, ttl: int
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
         with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
         table = self.tables[2]
-        _, number = self.numbered(pl.DataFrame(schema=state_columns(self.left_type)), known)
-        held = known.with_columns(number.alias(_KEY))
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
-        past = pl.col(_TIME).filter(pl.col(_TIME) <= reached).max().over(_KEY)
+        _, number = self.numbered(pl.DataFrame(schema=state_columns(self.left_type)), versions)
+        keyed_versions = versions.with_columns(number.alias(_KEY))
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        past = pl.col(_TIME).filter(pl.col(_TIME) <= new_watermark).max().over(_KEY)
         dead = (pl.col(_TIME) < past).fill_null(False)
-        forgotten = held.filter(dead & pl.col("@old")).select(table.identity)
-        written = held.filter(~dead if ttl > 0 else ~dead & pl.col("@new"))
-        written = written.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
-        return written.select([*table.schema, ACCESS_TIME]), forgotten
+        forgotten = keyed_versions.filter(dead & pl.col("@old")).select(table.identity)
+        upserts = keyed_versions.filter(~dead if ttl > 0 else ~dead & pl.col("@new"))
+        upserts = upserts.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
+        return upserts.select([*table.schema, ACCESS_TIME]), forgotten
 
 
 @dataclass(frozen=True)
@@ -269,34 +273,36 @@ class ProcessingTimeJoinKernel(_TemporalJoin):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         keys = tuple(self.right_keys)
-        found = field_columns(self.right_type, 1)
-        return (StateTable("rightState", 1, keys, keys, found, access=Access(use="joined")),)
+        row_types = field_columns(self.right_type, 1)
+        return (StateTable("rightState", 1, keys, keys, row_types, access=Access(use="joined")),)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        wanted = [self.as_right(inputs[0])] if inputs[0].height else []
+        key_frames = [self.as_right(inputs[0])] if inputs[0].height else []
         if inputs[1].height:
-            wanted.append(inputs[1].select(self.right_keys))
-        return [pl.concat(wanted) if wanted else None]
+            key_frames.append(inputs[1].select(self.right_keys))
+        return [pl.concat(key_frames) if key_frames else None]
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         table = self.tables[0]
         changes = inputs[1].select(*table.schema, _kinds(inputs[1]).alias(_ROW_KIND))
         last = changes.unique(subset=list(table.identity), keep="last", maintain_order=True)
-        stored = state[0].drop(ACCESS_TIME).with_columns(pl.lit(0, dtype=pl.Int8).alias(_ROW_KIND))
-        known = pl.concat([stored, last]).unique(subset=list(table.identity), keep="last", maintain_order=True)
-        there = known.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
+        stored_rows = state[0].drop(ACCESS_TIME).with_columns(pl.lit(0, dtype=pl.Int8).alias(_ROW_KIND))
+        latest_rows = pl.concat([stored_rows, last]).unique(
+            subset=list(table.identity), keep="last", maintain_order=True
+        )
+        there = latest_rows.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
         rows = inputs[0].with_columns(_kinds(inputs[0]).alias(KIND))
         number, of_row = self.numbered(rows, there)
         place = pl.DataFrame({_KEY: of_row}).with_row_index("@row")
-        found = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
-        beside = there[found.fill_null(0)] if there.height else there.clear(rows.height)
-        met = found.is_not_null() & self.agree(rows)
-        out = self.joined(rows, beside, met, now)
-        touched = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
-        written = touched.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
-        dropped = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)
+        matches = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
+        beside = there[matches.fill_null(0)] if there.height else there.clear(rows.height)
+        has_match = matches.is_not_null() & self.agree(rows)
+        out = self.joined(rows, beside, has_match, now)
+        rows_to_write = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
+        upserts = rows_to_write.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
+        deletes = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)
         return Step(
-            _output(out, KIND not in inputs[0].columns and not self.upserts), [_some(written)], [_some(dropped)]
+            _output(out, KIND not in inputs[0].columns and not self.upserts), [_some(upserts)], [_some(deletes)]
         )
 
 

@@ -156,36 +156,36 @@ class WindowAggregateKernel(EventTimeKernel):
         frame, late = self._in_time(inputs[0], watermark.before)
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        missed = 0
+        missed_retractions = 0
         if frame.height:
-            done = self.inner.folded([frame], state, now, [0])
-            upserts, deletes, missed = done.upserts, done.deletes, done.batch.missed
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
-        slices = self._slices(state[0], upserts[0], deletes[0], watermark.before, reached)
-        closed = slices.due <= reached
-        pairs, after, stays = self._closed(slices, np.flatnonzero(closed), reached)
+            folding = self.inner.folded([frame], state, now, [0])
+            upserts, deletes, missed_retractions = folding.upserts, folding.deletes, folding.batch.missed
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        slices = self._slices(state[0], upserts[0], deletes[0], watermark.before, new_watermark)
+        is_closed = slices.due <= new_watermark
+        pairs, after, stays = self._closed(slices, np.flatnonzero(is_closed), new_watermark)
         output = self._output(slices, pairs, state, upserts, deletes, now)
         due = slices.due.copy()
-        due[closed & stays] = self.slicing.due(after[closed & stays])
+        due[is_closed & stays] = self.slicing.due(after[is_closed & stays])
         key_frame = slices.rows[list(self._keys)]
-        write = np.flatnonzero(stays & (slices.written | closed))
+        write = np.flatnonzero(stays & (slices.written | is_closed))
         if len(write):
             own = [n for n in self.tables[0].schema if n not in (_NEXT, _DUE)]
             marks = [pl.Series(_NEXT, after[write]), pl.Series(_DUE, due[write])]
             upserts[0] = slices.rows[write][[*own, ACCESS_TIME]].hstack(marks)
         else:
             upserts[0] = None
-        gone = key_frame[np.flatnonzero(~stays)]
-        deletes[0] = together(deletes[0], gone if gone.height else None)
+        removed_slices = key_frame[np.flatnonzero(~stays)]
+        deletes[0] = together(deletes[0], removed_slices if removed_slices.height else None)
         tables = len(self._kernel.values)
         place = 1 + tables
         for i, values in enumerate(self._kernel.values, 1):
-            dead = self._settle(i, key_frame, stays, closed, due, reached, state[i], upserts, deletes)
+            dead = self._settle(i, key_frame, stays, is_closed, due, new_watermark, state[i], upserts, deletes)
             if values.order is not None:
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
                 deletes[place] = together(deletes[place], dead)
                 place += 1
-        return Step(output, upserts, deletes, missed, (late,))
+        return Step(output, upserts, deletes, missed_retractions, (late,))
 
     def _in_time(self, frame: pl.DataFrame, before: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows that are in windows and not late, and those that are late."""
@@ -193,8 +193,8 @@ class WindowAggregateKernel(EventTimeKernel):
             return frame, frame
         ends = frame[self._end].to_numpy()
         late = self.slicing.late(ends, before)
-        gone = late | self.slicing.between(ends)
-        return frame[np.flatnonzero(~gone)] if gone.any() else frame, left_out(frame, ~late)
+        is_outside = late | self.slicing.between(ends)
+        return frame[np.flatnonzero(~is_outside)] if is_outside.any() else frame, left_out(frame, ~late)
 
     def _slices(
         self,
@@ -202,21 +202,21 @@ class WindowAggregateKernel(EventTimeKernel):
         upserts: pl.DataFrame | None,
         deletes: pl.DataFrame | None,
         before: int,
-        reached: int,
+        new_watermark: int,
     ) -> _Slices:
         """The slices that the micro-batch has changed, then those of the state that are due."""
         table = self.tables[0]
         own = [n for n in table.schema if n not in (_NEXT, _DUE)]
         keys = list(self._keys)
-        rest = state.filter(pl.col(_DUE) <= reached)
-        touched = [f[keys] for f in (upserts, deletes) if f is not None]
-        if touched and rest.height:
-            rest = rest[absent(rest, keys, pl.concat(touched))]
+        rest = state.filter(pl.col(_DUE) <= new_watermark)
+        changes = [f[keys] for f in (upserts, deletes) if f is not None]
+        if changes and rest.height:
+            rest = rest[absent(rest, keys, pl.concat(changes))]
         if upserts is None:
             ends, due = rest[_NEXT].to_numpy(), rest[_DUE].to_numpy()
             return _Slices(rest[[*own, ACCESS_TIME]], ends, due, np.zeros(rest.height, bool))
-        ids, (known, mine) = ids_of((state, upserts), keys)
-        place = positions(known, ids.count)[mine]
+        ids, (state_codes, mine) = ids_of((state, upserts), keys)
+        place = positions(state_codes, ids.count)[mine]
         fresh = place < 0
         ends = np.empty(upserts.height, np.int64)
         ends[~fresh] = state[_NEXT].to_numpy()[place[~fresh]]
@@ -233,16 +233,16 @@ class WindowAggregateKernel(EventTimeKernel):
         after = slices.next.copy()
         stays = np.ones(len(after), bool)
         last = self.slicing.last_ends(slices.rows[self._end].to_numpy())
-        found, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        slice_rows, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         while len(rows):
-            found.append(rows)
+            slice_rows.append(rows)
             ends.append(after[rows])
             over = after[rows] >= last[rows]
             stays[rows[over]] = False
             rows = rows[~over]
             after[rows] += self.slicing.step
             rows = rows[self.slicing.due(after[rows]) <= watermark]
-        return (np.concatenate(found), np.concatenate(ends)), after, stays
+        return (np.concatenate(slice_rows), np.concatenate(ends)), after, stays
 
     # -- what closes -------------------------------------------------------------------------------------------------
 
@@ -259,8 +259,8 @@ class WindowAggregateKernel(EventTimeKernel):
         keys = list(self._keys)
         if not self.slicing.shares:
             order = np.argsort(ends, kind="stable")
-            chosen = slices.rows[rows[order]]
-            return self._told(self._kernel.results(chosen[keys], chosen), ends[order])
+            window_rows = slices.rows[rows[order]]
+            return self._told(self._kernel.results(window_rows[keys], window_rows), ends[order])
         if not len(rows):
             return self._told(self._kernel.results(slices.rows[:0][keys], slices.rows[:0]), ends)
         partials = self._partials
@@ -271,10 +271,10 @@ class WindowAggregateKernel(EventTimeKernel):
         frame = self._as_partials(partials, slices, state, upserts, deletes)[rows]
         frame = frame.with_columns(pl.Series(self._end, ends))
         empty = [pl.DataFrame(schema={**t.schema, ACCESS_TIME: pl.Int64()}) for t in self.inner.tables]
-        done = self.inner.folded([frame], empty, now, [0])
-        there = np.flatnonzero(done.batch.rows != 0)
-        results = self._kernel.results(done.keys[there], done.current[there])
-        return self._told(results, done.keys[self._end].to_numpy()[there])
+        folding = self.inner.folded([frame], empty, now, [0])
+        there = np.flatnonzero(folding.batch.rows != 0)
+        results = self._kernel.results(folding.keys[there], folding.current[there])
+        return self._told(results, folding.keys[self._end].to_numpy()[there])
 
     def _told(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
         starts = self.slicing.window_starts(ends)
@@ -300,9 +300,9 @@ class WindowAggregateKernel(EventTimeKernel):
         table = self.tables[number]
         names = [*(n for n in table.schema if n != _DUE), ACCESS_TIME]
         identity = list(table.identity)
-        gone = [f[identity] for f in (upserts, deletes) if f is not None]
-        if gone and state.height:
-            state = state[absent(state, identity, pl.concat(gone))]
+        changes = [f[identity] for f in (upserts, deletes) if f is not None]
+        if changes and state.height:
+            state = state[absent(state, identity, pl.concat(changes))]
         return pl.concat([state[names], *([] if upserts is None else [upserts[names]])])
 
     # -- what is written ---------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class WindowAggregateKernel(EventTimeKernel):
         number: int,
         key_frame: pl.DataFrame,
         stays: Bools,
-        moved: Bools,
+        is_moved: Bools,
         due: Ints,
         watermark: int,
         state: pl.DataFrame,
@@ -323,24 +323,24 @@ class WindowAggregateKernel(EventTimeKernel):
         identities of those."""
         table = self.tables[number]
         names, identity = [*table.schema, ACCESS_TIME], list(table.identity)
-        stays, moved = np.append(stays, False), np.append(moved, False)
-        fresh, gone = upserts[number], deletes[number]
-        written: list[pl.DataFrame] = []
+        stays, is_moved = np.append(stays, False), np.append(is_moved, False)
+        fresh, old_deletes = upserts[number], deletes[number]
+        new_upserts: list[pl.DataFrame] = []
         if fresh is not None:
             owner = self._owners(key_frame, fresh)
-            written.append(self._marked(fresh, np.flatnonzero(stays[owner]), due, owner)[names])
+            new_upserts.append(self._marked(fresh, np.flatnonzero(stays[owner]), due, owner)[names])
         dead = None
         if state.height:
             owner = self._owners(key_frame, state)
             over = ~stays[owner] & ((owner >= 0) | (state[_DUE].to_numpy() <= watermark))
             dead = state[np.flatnonzero(over)][identity] if over.any() else None
-            rest = self._marked(state, np.flatnonzero(stays[owner] & moved[owner]), due, owner)[names]
-            touched = [f[identity] for f in (fresh, gone) if f is not None]
-            if touched and rest.height:
-                rest = rest[absent(rest, identity, pl.concat(touched))]
-            written.append(rest)
-        deletes[number] = together(gone, dead)
-        every = pl.concat(written) if written else None
+            rest = self._marked(state, np.flatnonzero(stays[owner] & is_moved[owner]), due, owner)[names]
+            changes = [f[identity] for f in (fresh, old_deletes) if f is not None]
+            if changes and rest.height:
+                rest = rest[absent(rest, identity, pl.concat(changes))]
+            new_upserts.append(rest)
+        deletes[number] = together(old_deletes, dead)
+        every = pl.concat(new_upserts) if new_upserts else None
         upserts[number] = every if every is not None and every.height else None
         return dead
 
@@ -375,17 +375,17 @@ def told_of_windows(
         ends: likewise.
         zone: of the windows.
     """
-    found = [s for i, s in enumerate(results.get_columns()) if i != window]
+    output = [s for i, s in enumerate(results.get_columns()) if i != window]
     for kind, dtype in properties:
         if kind == "WindowStart":
-            found.append(timestamps("", starts))
+            output.append(timestamps("", starts))
         elif kind == "WindowEnd":
-            found.append(timestamps("", ends))
+            output.append(timestamps("", ends))
         elif kind == "Proctime":  # what reads it asks for the time itself
-            found.append(pl.Series("", [None] * len(ends), dtype=dtype))
+            output.append(pl.Series("", [None] * len(ends), dtype=dtype))
         else:
-            found.append(window_time("", ends, zone, dtype))
-    return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(found)])
+            output.append(window_time("", ends, zone, dtype))
+    return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(output)])
 
 
 def together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:

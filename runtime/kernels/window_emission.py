@@ -61,8 +61,8 @@ class EmissionAlarms:
     slices: SliceAlarms | None
 
     def last(self, now: int) -> int:
-        found = [now - now % delay for delay in self.delays]
-        return max(found if self.slices is None else [*found, self.slices.last(now)])
+        instants = [now - now % delay for delay in self.delays]
+        return max(instants if self.slices is None else [*instants, self.slices.last(now)])
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,12 @@ class WindowEmissionKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         groups, *others = self.inner.tables
-        found = {name: groups.columns[name] for name in self._keys}
+        column_types = {name: groups.columns[name] for name in self._keys}
         for i, (name, dtype) in enumerate(self._values.items()):
-            found |= call_columns(i, {name: dtype})
-        found |= own_columns(dict.fromkeys((_EMITTED, _DUE, _RINGS), pl.Int64()))
+            column_types |= call_columns(i, {name: dtype})
+        column_types |= own_columns(dict.fromkeys((_EMITTED, _DUE, _RINGS), pl.Int64()))
         keys = tuple(self._keys)
-        windows = StateTable(f"{groups.name}.windows", 0, keys, keys, found, due=_DUE, alarm=_RINGS)
+        windows = StateTable(f"{groups.name}.windows", 0, keys, keys, column_types, due=_DUE, alarm=_RINGS)
         return (windows, groups, *(replace(table, lookup=keys) for table in others))
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
@@ -182,33 +182,33 @@ class WindowEmissionKernel(EventTimeKernel):
         in_time = ~self._forgotten(self.slicing.last_ends(frame[self._end].to_numpy()), watermark.before)
         late = left_out(frame, in_time)
         rows = self._in_windows(frame[np.flatnonzero(in_time)] if late.height else frame)
-        gone = self._forgotten(rows[self._end].to_numpy(), watermark.before)
-        rows = rows[np.flatnonzero(~gone)] if gone.any() else rows
+        is_forgotten = self._forgotten(rows[self._end].to_numpy(), watermark.before)
+        rows = rows[np.flatnonzero(~is_forgotten)] if is_forgotten.any() else rows
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
-        missed, keys, current = 0, rows[:0][self._keys], None
+        missed_retractions, keys, current = 0, rows[:0][self._keys], None
         if rows.height:
-            done = self.inner.folded([rows], state[1:], now, [0])
-            upserts[1:], deletes[1:], missed = done.upserts, done.deletes, done.batch.missed
-            keys = done.keys
-            there = np.flatnonzero(done.batch.rows != 0)
-            current = pl.concat([done.keys[there], done.current[there]], how="horizontal")
+            result = self.inner.folded([rows], state[1:], now, [0])
+            upserts[1:], deletes[1:], missed_retractions = result.upserts, result.deletes, result.batch.missed
+            keys = result.keys
+            there = np.flatnonzero(result.batch.rows != 0)
+            current = pl.concat([result.keys[there], result.current[there]], how="horizontal")
         windows = self._windows(state, keys, current)
         ends = windows.keys[self._end].to_numpy()
         due = self.slicing.due(ends)
-        ended = due <= watermark.before
-        ends_now = ~ended & (due <= watermark.now)
-        rings = self._rings(windows, ended, now)
+        has_ended = due <= watermark.before
+        ends_now = ~has_ended & (due <= watermark.now)
+        rings = self._rings(windows, has_ended, now)
         forgotten = due + self.emission.lateness <= watermark.now
         emits = ends_now | (rings <= now) | (forgotten & (rings < _NEVER))
         rings = np.where(emits | ends_now, _NEVER, rings)
-        output, values, emitted = self._emitted(windows, emits, state[0])
-        known = windows.place >= 0
+        output, values, emission_flags = self._emitted(windows, emits, state[0])
+        is_stored = windows.place >= 0
         write = np.flatnonzero(~forgotten & (windows.touched | emits))
         if len(write):
-            after = np.where(ended | ends_now, due + self.emission.lateness, due)
+            after = np.where(has_ended | ends_now, due + self.emission.lateness, due)
             marks = [
-                pl.Series(_EMITTED, emitted[write], dtype=pl.Int64),
+                pl.Series(_EMITTED, emission_flags[write], dtype=pl.Int64),
                 pl.Series(_DUE, after[write]),
                 pl.Series(_RINGS, rings[write]).replace(_NEVER, None),
                 pl.Series(ACCESS_TIME, np.full(len(write), now)),
@@ -216,14 +216,14 @@ class WindowEmissionKernel(EventTimeKernel):
             upserts[0] = windows.keys[write].hstack([*values[write].get_columns(), *marks])
         over = windows.keys[np.flatnonzero(forgotten)]
         if over.height:
-            deletes[0] = windows.keys[np.flatnonzero(forgotten & known)]
+            deletes[0] = windows.keys[np.flatnonzero(forgotten & is_stored)]
             self._remove(over, state, upserts, deletes)
-        return Step(output, upserts, deletes, missed, (late,))
+        return Step(output, upserts, deletes, missed_retractions, (late,))
 
     def _forgotten(self, ends: Ints, watermark: int) -> Bools:
         """Which windows are no longer kept."""
-        gone: Bools = self.slicing.due(ends) + self.emission.lateness <= watermark
-        return gone
+        is_forgotten: Bools = self.slicing.due(ends) + self.emission.lateness <= watermark
+        return is_forgotten
 
     def _windows(self, state: Frames, keys: pl.DataFrame, current: pl.DataFrame | None) -> _Windows:
         """Args:
@@ -231,23 +231,23 @@ class WindowEmissionKernel(EventTimeKernel):
         current: of those that are not empty, key and accumulators.
         """
         table, groups = state[0], state[1]
-        ids, (known, touched) = ids_of((table, keys), self._keys)
+        ids, (state_codes, changed_codes) = ids_of((table, keys), self._keys)
         names = self._keys + self.inner.group_columns
         rest = groups[names][absent(groups, self._keys, keys)] if keys.height else groups[names]
-        kept = rest if current is None else pl.concat([rest, current[names]])
+        group_rows = rest if current is None else pl.concat([rest, current[names]])
         all_keys = pl.concat([table[self._keys], keys])[ids.first]
-        both, (mine, wanted) = ids_of((kept, all_keys), self._keys)
-        place = positions(known, ids.count)
+        both, (mine, window_codes) = ids_of((group_rows, all_keys), self._keys)
+        place = positions(state_codes, ids.count)
         rings = np.full(ids.count, _NEVER)
-        rings[known] = table[_RINGS].fill_null(_NEVER).to_numpy()
+        rings[state_codes] = table[_RINGS].fill_null(_NEVER).to_numpy()
         got = np.zeros(ids.count, bool)
-        got[touched] = True
-        return _Windows(all_keys, place, got, rings, positions(mine, both.count)[wanted], kept)
+        got[changed_codes] = True
+        return _Windows(all_keys, place, got, rings, positions(mine, both.count)[window_codes], group_rows)
 
-    def _rings(self, windows: _Windows, ended: Bools, now: int) -> Ints:
+    def _rings(self, windows: _Windows, has_ended: Bools, now: int) -> Ints:
         """When the clock has windows emitted, after rows have come to them."""
         rings = windows.rings
-        for delay, mine in ((self.emission.early, ~ended), (self.emission.late, ended)):
+        for delay, mine in ((self.emission.early, ~has_ended), (self.emission.late, has_ended)):
             if delay is not None:
                 at = now if delay == 0 else (now // delay + 1) * delay
                 rings = np.where(windows.touched & mine, np.minimum(rings, at), rings)
@@ -255,18 +255,18 @@ class WindowEmissionKernel(EventTimeKernel):
 
     def _emitted(self, windows: _Windows, emits: Bools, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Ints]:
         """The changes; and per window the values that are emitted last, and whether there are any."""
-        known, kept = windows.place, windows.there
+        window_places, group_places = windows.place, windows.there
         names, width = list(self._values), len(self._keys)
         empty = pl.DataFrame({n: pl.Series([None], dtype=t) for n, t in self._values.items()})
-        before = pl.concat([table[names], empty])[known] if names else pl.DataFrame(height=len(known))
-        was = np.append(table[_EMITTED].to_numpy(), 0)[known] > 0
-        at = np.flatnonzero(emits & (kept >= 0))
-        results = self.inner.results(windows.keys[at], windows.groups[kept[at]][self.inner.group_columns])
-        made = [results[column(width + i)].cast(t).alias(n) for i, (n, t) in enumerate(self._values.items())]
-        number = np.full(len(known), -1)
+        before = pl.concat([table[names], empty])[window_places] if names else pl.DataFrame(height=len(window_places))
+        was = np.append(table[_EMITTED].to_numpy(), 0)[window_places] > 0
+        at = np.flatnonzero(emits & (group_places >= 0))
+        results = self.inner.results(windows.keys[at], windows.groups[group_places[at]][self.inner.group_columns])
+        value_columns = [results[column(width + i)].cast(t).alias(n) for i, (n, t) in enumerate(self._values.items())]
+        number = np.full(len(window_places), -1)
         number[at] = np.arange(len(at))
-        after = pl.concat([pl.DataFrame(made), empty])[number] if names else before
-        there = kept >= 0
+        after = pl.concat([pl.DataFrame(value_columns), empty])[number] if names else before
+        there = group_places >= 0
         same = was & there
         for name in names:
             same &= equal(before[name], after[name])
@@ -283,12 +283,16 @@ class WindowEmissionKernel(EventTimeKernel):
         turn = np.lexsort((np.repeat([0, 1], [len(old), len(new)]), both, ends))
         values = [*windows.keys[both], *pl.concat([before[old], after[new]])] if names else [*windows.keys[both]]
         whole = pl.DataFrame([s.alias(column(i)) for i, s in enumerate(values)])[turn]
-        told = told_of_windows(
+        changes = told_of_windows(
             whole, width - 1, self.properties, self.slicing.window_starts(ends[turn]), ends[turn], self.slicing.zone
         )
         keep = np.where(emits, there, was)
-        last = pl.concat([before, after])[np.where(emits, len(known), 0) + np.arange(len(known))] if names else before
-        return with_kind(told, kinds[turn].astype(np.int8)), last, keep.astype(np.int64)
+        last = (
+            pl.concat([before, after])[np.where(emits, len(window_places), 0) + np.arange(len(window_places))]
+            if names
+            else before
+        )
+        return with_kind(changes, kinds[turn].astype(np.int8)), last, keep.astype(np.int64)
 
     def _remove(
         self, over: pl.DataFrame, state: Frames, upserts: list[pl.DataFrame | None], deletes: list[pl.DataFrame | None]
@@ -297,8 +301,8 @@ class WindowEmissionKernel(EventTimeKernel):
         for i, table in enumerate(self.tables[1:], 1):
             fresh, identity = upserts[i], list(table.identity)
             if fresh is not None:
-                kept = fresh[absent(fresh, self._keys, over)]
-                upserts[i] = kept if kept.height else None
+                remaining = fresh[absent(fresh, self._keys, over)]
+                upserts[i] = remaining if remaining.height else None
             dead = narrow(state[i][present(state[i], self._keys, over)], identity)
             deletes[i] = together(deletes[i], dead if dead.height else None)
         if deletes[0] is not None and not deletes[0].height:

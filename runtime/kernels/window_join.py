@@ -100,40 +100,42 @@ class WindowJoinKernel(EventTimeKernel):
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when an input is not insert-only."""
         first = int(state[2][_NUMBER][0]) if state[2].height else 0
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         sides: list[pl.DataFrame] = []
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
         late: list[pl.DataFrame] = []
-        arrived = 0
+        row_count = 0
         for side, frame in enumerate(inputs):
-            fresh = self._arrived(side, frame, first + arrived)
+            fresh = self._arrived(side, frame, first + row_count)
             on_time = (fresh[_DUE] > watermark.before).to_numpy()
-            arrived += frame.height
+            row_count += frame.height
             late.append(left_out(fresh, on_time))
             fresh = fresh if on_time.all() else fresh.filter(on_time)
-            due = fresh[_DUE] <= reached
+            due = fresh[_DUE] <= new_watermark
             stays = fresh.filter(~due)
-            waited = state[side].filter(pl.col(_DUE) <= reached)
-            closed = [f for f in (waited[fresh.columns], fresh if not stays.height else fresh.filter(due)) if f.height]
-            sides.append(pl.concat(closed) if closed else fresh[:0])
+            waiting_rows = state[side].filter(pl.col(_DUE) <= new_watermark)
+            due_rows = [
+                f for f in (waiting_rows[fresh.columns], fresh if not stays.height else fresh.filter(due)) if f.height
+            ]
+            sides.append(pl.concat(due_rows) if due_rows else fresh[:0])
             upserts.append(stamped(stays, now) if stays.height else None)
-            deletes.append(waited[[_NUMBER]] if waited.height else None)
-        number = pl.DataFrame({_NUMBER: [first + arrived]}, schema={_NUMBER: pl.Int64()})
+            deletes.append(waiting_rows[[_NUMBER]] if waiting_rows.height else None)
+        number = pl.DataFrame({_NUMBER: [first + row_count]}, schema={_NUMBER: pl.Int64()})
         output = self._output(sides[0], sides[1], now)
-        upserts.append(stamped(number, now) if arrived else None)
+        upserts.append(stamped(number, now) if row_count else None)
         return Step(output, upserts, [*deletes, None], late_rows=late)
 
     def _arrived(self, side: int, frame: pl.DataFrame, number: int) -> pl.DataFrame:
         """The rows with the columns of the state."""
         frame = insertions(frame, "WindowJoin")
         ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
-        made = [
+        more_columns = [
             pl.Series(_END, ends, dtype=pl.Int64),
             pl.Series(_NUMBER, np.arange(number, number + frame.height), dtype=pl.Int64),
             pl.Series(_DUE, self.slicing.due(ends), dtype=pl.Int64),
         ]
-        return frame.hstack(made)
+        return frame.hstack(more_columns)
 
     def _output(self, left: pl.DataFrame, right: pl.DataFrame, now: int) -> pl.DataFrame:
         """The joined rows of windows that close, by the end of the window."""
@@ -143,8 +145,8 @@ class WindowJoinKernel(EventTimeKernel):
             lefts, rights = lefts[holds], rights[holds]
         kind = self.spec.join_type
         if kind in ("SEMI", "ANTI"):
-            met = _among(left, lefts)
-            rows = np.flatnonzero(met if kind == "SEMI" else ~met)
+            has_match = _among(left, lefts)
+            rows = np.flatnonzero(has_match if kind == "SEMI" else ~has_match)
             return left[rows[_in_order((left, rows))]][columns(len(self.left_type.fields))]
         order = _in_order((left, lefts), (right, rights))
         lefts, rights = lefts[order], rights[order]
@@ -167,13 +169,15 @@ class WindowJoinKernel(EventTimeKernel):
     def _pairs(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[Ints, Ints]:
         """Pairs of rows of one window with equal keys."""
         names = columns(len(self._keys[0]))
-        rows, keyed = [], []
+        rows, key_frames = [], []
         for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
             mine = np.flatnonzero(~unmatched(frame, keys, self.spec.filter_nulls))
             rows.append(mine)
-            found = framed([*(frame[k].alias(n) for k, n in zip(keys, names, strict=True)), frame[_END]], frame.height)
-            keyed.append(found if len(mine) == frame.height else found[mine])
-        ids, (ours, theirs) = ids_of(keyed, [*names, _END])
+            key_frame = framed(
+                [*(frame[k].alias(n) for k, n in zip(keys, names, strict=True)), frame[_END]], frame.height
+            )
+            key_frames.append(key_frame if len(mine) == frame.height else key_frame[mine])
+        ids, (ours, theirs) = ids_of(key_frames, [*names, _END])
         order = stable_order(theirs)
         sizes = np.bincount(theirs, minlength=ids.count)
         starts, counts = (np.cumsum(sizes) - sizes)[ours], sizes[ours]
@@ -181,19 +185,19 @@ class WindowJoinKernel(EventTimeKernel):
 
     def _beside(self, left: pl.DataFrame, right: pl.DataFrame, lefts: Ints, rights: Ints) -> pl.DataFrame:
         """Rows of both sides beside each other, NULLs for -1."""
-        found: list[pl.Series] = []
+        series: list[pl.Series] = []
         for frame, row, rows in ((left, self.left_type, lefts), (right, self.right_type, rights)):
-            padded = bool(len(rows)) and rows[0] < 0
+            is_lone = bool(len(rows)) and rows[0] < 0
             for name, dtype in state_columns(row).items():
-                found.append(nulls(name, dtype, len(rows)) if padded else frame[name][rows])
-        return framed([s.alias(column(i)) for i, s in enumerate(found)], len(lefts))
+                series.append(nulls(name, dtype, len(rows)) if is_lone else frame[name][rows])
+        return framed([s.alias(column(i)) for i, s in enumerate(series)], len(lefts))
 
 
 def _among(frame: pl.DataFrame, rows: Ints) -> Bools:
     """Which rows of the frame are among ``rows``."""
-    met = np.zeros(frame.height, bool)
-    met[rows] = True
-    return met
+    is_member = np.zeros(frame.height, bool)
+    is_member[rows] = True
+    return is_member
 
 
 def _in_order(*sides: tuple[pl.DataFrame, Ints]) -> Ints:
@@ -203,6 +207,6 @@ def _in_order(*sides: tuple[pl.DataFrame, Ints]) -> Ints:
         sides: a frame, and which of its rows; the windows are those of the first.
     """
     frame, rows = sides[0]
-    by = [frame[_END][rows], *(side[_NUMBER][chosen] for side, chosen in sides)]
+    by = [frame[_END][rows], *(side[_NUMBER][row_numbers] for side, row_numbers in sides)]
     keys = pl.DataFrame([series.alias(column(i)) for i, series in enumerate(by)])
     return keys.select(pl.arg_sort_by(keys.columns)).to_series().to_numpy().astype(np.int64)

@@ -56,28 +56,31 @@ class WindowRankKernel(TopN, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, kept = insertions(inputs[0], "WindowRank"), state[0]
-        first = sequence_after(kept)
+        frame, state_rows = insertions(inputs[0], "WindowRank"), state[0]
+        first = sequence_after(state_rows)
         due = self.slicing.due(local_times(frame[column(self.window_end)], self.slicing.zone))
         arrivals = np.arange(first, first + frame.height)
-        marked = [pl.Series(SEQUENCE, arrivals, dtype=pl.Int64), pl.Series(_DUE, due, dtype=pl.Int64)]
+        more_columns = [pl.Series(SEQUENCE, arrivals, dtype=pl.Int64), pl.Series(_DUE, due, dtype=pl.Int64)]
         punctual = due > watermark.before
-        fresh = frame.hstack(marked).filter(punctual)
-        rows = pl.concat([kept[fresh.columns], fresh])
-        pool = self._pool(rows, kept.height, rows[SEQUENCE].to_numpy())
-        reached = watermark.now if watermark.now > watermark.before else NO_WATERMARK
+        fresh = frame.hstack(more_columns).filter(punctual)
+        rows = pl.concat([state_rows[fresh.columns], fresh])
+        pool = self._pool(rows, state_rows.height, rows[SEQUENCE].to_numpy())
+        new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         ends = rows[_DUE].to_numpy()
-        closed, within = ends <= reached, pool.places <= self.range.end
-        known = np.arange(rows.height) < kept.height
-        out = np.flatnonzero(closed & within & (pool.places >= self._first))
+        is_closed, within = ends <= new_watermark, pool.places <= self.range.end
+        is_stored = np.arange(rows.height) < state_rows.height
+        out = np.flatnonzero(is_closed & within & (pool.places >= self._first))
         out = out[np.lexsort((pool.places[out], pool.groups[out], ends[out]))]
-        new, gone = np.flatnonzero(~known & within & ~closed), np.flatnonzero(known & (closed | ~within))
+        new, removed_rows = (
+            np.flatnonzero(~is_stored & within & ~is_closed),
+            np.flatnonzero(is_stored & (is_closed | ~within)),
+        )
         output = rows[out].drop(SEQUENCE, _DUE)
         if self.output_number:
             output = output.with_columns(pl.Series(column(output.width), pool.places[out], dtype=pl.Int64))
         return Step(
             output,
             [stamped(rows[new], now) if len(new) else None],
-            [rows[gone][list(self.tables[0].identity)] if len(gone) else None],
+            [rows[removed_rows][list(self.tables[0].identity)] if len(removed_rows) else None],
             late_rows=(left_out(frame, punctual),),
         )

@@ -96,29 +96,29 @@ class LocalJob(Job):
     def _run(self) -> None:
         graph = self._graph
         hold(graph.roots)
-        number, ended = -1, False
+        number, has_ended = -1, False
         try:
             for number, part in enumerate(micro_batches(graph)):
                 self._batch(number, part)
-                ended = part.ends
-            if graph.event_time and not ended:
+                has_ended = part.ends
+            if graph.event_time and not has_ended:
                 self._batch(number + 1, BatchInput(end_of_time(graph), {}, True))
-            self._notices.at_end(self._metrics.waiting, kept=False)
+            self._notices.at_end(self._metrics.waiting, keeps_checkpoint=False)
         except _StoppedError:
             return
         except WorkerError as failure:
             text = str(failure)
             raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
 
-    def _batch(self, number: int, given: BatchInput) -> None:
+    def _batch(self, number: int, batch_input: BatchInput) -> None:
         """Runs one micro-batch."""
         self._check()
         self._metrics.begin(number, None)
         self._levels.begin(number, self._readers.begin(number))
         self._sinks.prepare(number)
-        blobs = [blob for source, splits in given.splits.items() for blob in self._levels.read(source, splits)]
-        if given.ends:
-            blobs += send_marks(self._graph, closing_marks(self._graph), given.now)
+        blobs = [blob for source, splits in batch_input.splits.items() for blob in self._levels.read(source, splits)]
+        if batch_input.ends:
+            blobs += send_marks(self._graph, closing_marks(self._graph), batch_input.now)
         writers = [(s.writer, s.name, s.uid) for s in self._graph.sinks]
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
         reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.micro_batch.counters)
@@ -163,9 +163,9 @@ def execute_locally(
     """
     if not may_run_here(graph, options):
         return None
-    started = time.time_ns() // 1_000_000
+    start_time = time.time_ns() // 1_000_000
     graph = with_secrets(graph, secrets or Secrets())
-    job = translate(graph, options, _KEY_GROUPS, job_id=uuid.uuid4().hex[:12], started=started)
+    job = translate(graph, options, _KEY_GROUPS, job_id=uuid.uuid4().hex[:12], start_time=start_time)
     if not is_small(graph, job, options):
         return None
     tell = console or (lambda text: None)

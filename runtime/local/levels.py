@@ -83,8 +83,8 @@ class LocalLevels:
                     mine[blob.slot].append(blob)
                 else:
                     later.append(blob)
-            for slot, received in sorted(mine.items()):
-                task = step_operator(self.micro_batch, *self.slots[slot], received, self.stores[slot], self.cache)
+            for slot, input_blobs in sorted(mine.items()):
+                task = step_operator(self.micro_batch, *self.slots[slot], input_blobs, self.stores[slot], self.cache)
                 later.extend(self._checked(task))
             waiting = later
         return waiting

@@ -45,8 +45,10 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
     times = instants(graph) if is_virtual(graph) else None
     files = {i: _packs(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, FileSource)}
     ranges = any(isinstance(s.reader, RangeSource) and s.reader.total for s in graph.sources)
-    planned = {i: _planned(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)}
-    lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in planned.values()]
+    splits_by_source = {
+        i: _planned(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)
+    }
+    lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in splits_by_source.values()]
     count = max((len(times or ()), int(ranges), *lengths))
     ends = ends_with_files(graph) and (len(graph.sources) == 1 or count == 1)
     for number in range(count):
@@ -64,8 +66,8 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
                         for file in files[index][number]
                     ]
             elif isinstance(reader, OffsetSource):
-                if number < len(planned[index]):
-                    some = enumerate(planned[index][number])
+                if number < len(splits_by_source[index]):
+                    some = enumerate(splits_by_source[index][number])
                     splits[index] = [AssignedSplit(split, f"{order}{n:010d}", now) for n, split in some]
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
@@ -75,8 +77,8 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
 
 def end_of_time(graph: JobGraph) -> int:
     """The time of the micro-batch behind all others, in which event time comes to its end."""
-    played = instants(graph)
-    return played[-1] if played else _now()
+    times = instants(graph)
+    return times[-1] if times else _now()
 
 
 def _packs(source: FileSource) -> list[list[FileEntry]]:

@@ -46,9 +46,9 @@ def count_ages(ages: npt.NDArray[np.int64]) -> dict[int, int]:
         counts = np.bincount(buckets)
     except ValueError:  # one of them is below 0
         return count_ages(np.maximum(ages, 0))
-    found = np.flatnonzero(counts)
-    numbers = np.maximum(found - (_FIRST - 1), 0)
-    return dict(zip(numbers.tolist(), counts[found].tolist(), strict=True))
+    filled_buckets = np.flatnonzero(counts)
+    numbers = np.maximum(filled_buckets - (_FIRST - 1), 0)
+    return dict(zip(numbers.tolist(), counts[filled_buckets].tolist(), strict=True))
 
 
 def bounds(bucket: int) -> tuple[int, int]:
@@ -96,9 +96,9 @@ class Histogram:
         """
         return 0 if ttl <= 0 else sum(n for bucket, n in self.counts.items() if bounds(bucket)[1] >= ttl)
 
-    def ttl_for(self, missed: int) -> int:
+    def ttl_for(self, miss_limit: int) -> int:
         """The shortest TTL (ms) at which at most so many rows would have expired; at least 1."""
-        left = missed
+        left = miss_limit
         for bucket in sorted(self.counts, reverse=True):
             left -= self.counts[bucket]
             if left < 0:

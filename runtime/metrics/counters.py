@@ -102,17 +102,17 @@ class SparkCounters:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def one_attempt(added: Added, batch: int) -> Figures:
+def one_attempt(attempts: Added, batch: int) -> Figures:
     """The sums over the tasks of ``batch``, of each one attempt."""
-    chosen: dict[tuple[int, int], Attempt] = {}
-    for attempt in added:
+    last_attempts: dict[tuple[int, int], Attempt] = {}
+    for attempt in attempts:
         task = attempt.stage, attempt.partition
-        if attempt.batch == batch and (task not in chosen or chosen[task].task < attempt.task):
-            chosen[task] = attempt
+        if attempt.batch == batch and (task not in last_attempts or last_attempts[task].task < attempt.task):
+            last_attempts[task] = attempt
     out: Figures = {}
-    for attempt in chosen.values():
+    for attempt in last_attempts.values():
         # Spark's thread may be adding to them: copies are taken at once.
-        add_all(out, {uid: dict(figures) for uid, figures in dict(added[attempt]).items()})
+        add_all(out, {uid: dict(figures) for uid, figures in dict(attempts[attempt]).items()})
     return out
 
 

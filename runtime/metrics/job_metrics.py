@@ -57,8 +57,10 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
     operators += [OperatorInfo(s.uid, s.node, "sink", f"{s.name}[{s.node}]") for s in job.sinks]
     name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in job.sinks)
-    started = time.time_ns() // 1_000_000
-    return JobInfo("", name, started, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism(options))
+    start_time = time.time_ns() // 1_000_000
+    return JobInfo(
+        "", name, start_time, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism(options)
+    )
 
 
 class BatchCounters(Protocol):
@@ -138,8 +140,8 @@ class JobMetrics:
         before = next((r for r in recent_metrics(checkpoint.folder) if r.batch == last), None)
         if before is None:
             return None
-        kept = self.info.same_state(read_job(checkpoint.folder))
-        return {uid: before.state[uid] for uid in kept if uid in before.state}
+        same_states = self.info.same_state(read_job(checkpoint.folder))
+        return {uid: before.state[uid] for uid in same_states if uid in before.state}
 
     def observed(self) -> StateUses:
         """How states were used, as far as the records go back that can be read."""
@@ -170,7 +172,7 @@ class JobMetrics:
     def end(self, batch: int) -> BatchMetrics:
         """The sinks of micro-batch ``batch`` have been committed."""
         assert self.running is not None
-        _, started, began = self.running
+        _, start_time, began = self.running
         with self._lock:
             operators = self.counters.end(batch)
             ages = take_ages(operators)
@@ -178,10 +180,10 @@ class JobMetrics:
             add_all(self.total, operators)
         self._totals.take(operators)
         self.parts = take_parts(operators)
-        now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=started)
+        now = max((int(f.pop("now_ms")) for f in operators.values() if "now_ms" in f), default=start_time)
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
         ms = 1000 * (time.perf_counter() - began)
-        record = BatchMetrics(batch, now, started, ms, operators, self._totals.sizes(), marks, ages=ages)
+        record = BatchMetrics(batch, now, start_time, ms, operators, self._totals.sizes(), marks, ages=ages)
         if self._limits is not None:
             record.budgets = self._limits.shares(record)
         self.recent.append(record)

@@ -72,18 +72,18 @@ class LiveFigures:
 
 def live_figures(folder: str, batch: int) -> dict[Attempt, Figures]:
     """What the tasks of a micro-batch have left in a folder."""
-    found: dict[Attempt, Figures] = {}
+    figures_by_attempt: dict[Attempt, Figures] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             parts = entry.name.split("-")
             if parts[0] != str(batch) or entry.name.endswith(".tmp"):
                 continue
             with contextlib.suppress(OSError, ValueError), open(entry.path, encoding="ascii") as file:
-                added, so_far = json.load(file)
+                figures_by_operator, so_far = json.load(file)
                 for uid, figures in so_far.items():
-                    add_figures(added.setdefault(uid, {}), figures)
-                found[Attempt(*map(int, parts))] = added
-    return found
+                    add_figures(figures_by_operator.setdefault(uid, {}), figures)
+                figures_by_attempt[Attempt(*map(int, parts))] = figures_by_operator
+    return figures_by_attempt
 
 
 def clear(folder: str) -> None:

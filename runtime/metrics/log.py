@@ -40,8 +40,8 @@ def _level(path: AnyPath) -> int:
 
 def _files(folder: AnyPath) -> list[AnyPath]:
     """All files of records, oldest first: a higher level is older than all of a lower one."""
-    found = [p for p in folder.glob("*-*.jsonl") if p.stem.replace("-", "").isdecimal()]
-    return sorted(found, key=lambda p: (-_level(p), p.name))
+    paths = [p for p in folder.glob("*-*.jsonl") if p.stem.replace("-", "").isdecimal()]
+    return sorted(paths, key=lambda p: (-_level(p), p.name))
 
 
 def _lines(path: AnyPath) -> Iterator[dict[str, Any]]:
@@ -52,31 +52,31 @@ def _lines(path: AnyPath) -> Iterator[dict[str, Any]]:
         return
     for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
-            found = json.loads(line) if line else None
-            if isinstance(found, dict):
-                yield found
+            line_data = json.loads(line) if line else None
+            if isinstance(line_data, dict):
+                yield line_data
 
 
 def _records(paths: Iterable[AnyPath]) -> list[BatchMetrics]:
     """The records of files of any level, oldest first."""
-    found: dict[int, BatchMetrics] = {}
-    covered, level = -1, -1
+    records: dict[int, BatchMetrics] = {}
+    last_covered, level = -1, -1
     for path in paths:
         if _level(path) != level:
-            covered, level = max(found, default=-1), _level(path)
+            last_covered, level = max(records, default=-1), _level(path)
         for line in _lines(path):
             with contextlib.suppress(*_DAMAGED):
-                if int(line["batch"]) <= covered:
+                if int(line["batch"]) <= last_covered:
                     continue
                 if "operators" in line:
                     record = BatchMetrics.from_json(line)
                     # A micro-batch that comes again after others is of a checkpoint that was taken back in time.
-                    for newer in [b for b in found if b >= record.batch]:
-                        del found[newer]
-                    found[record.batch] = record
-                elif int(line["batch"]) in found:
-                    found[int(line["batch"])].spark = {n: float(v) for n, v in line["spark"].items()}
-    return list(found.values())
+                    for newer in [b for b in records if b >= record.batch]:
+                        del records[newer]
+                    records[record.batch] = record
+                elif int(line["batch"]) in records:
+                    records[int(line["batch"])].spark = {n: float(v) for n, v in line["spark"].items()}
+    return list(records.values())
 
 
 def read_metrics(checkpoint: AnyPath) -> list[BatchMetrics]:
@@ -181,10 +181,10 @@ class MetricsLog:
         records = _records([path])
         thin: list[BatchMetrics] = []
         for start in range(0, len(records), THINNING):
-            merged = records[start]
+            sum_of_records = records[start]
             for record in records[start + 1 : start + THINNING]:
-                merged = merged.followed_by(record)
-            thin.append(merged)
+                sum_of_records = sum_of_records.followed_by(record)
+            thin.append(sum_of_records)
         text = "".join(json.dumps(r.to_json(), separators=(",", ":"), ensure_ascii=False) + "\n" for r in thin)
         newest = next((p for p in reversed(_files(self._folder)) if _level(p) == level), None)
         if newest is not None and newest.stat().st_size + len(text) <= self._file_bytes:

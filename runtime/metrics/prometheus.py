@@ -83,9 +83,9 @@ class Reporter:
 class _Collector:
     """What ``prometheus_client`` asks when somebody wants the figures."""
 
-    def __init__(self, look: Callable[[], JobView | None], filtered: bool = False) -> None:
+    def __init__(self, look: Callable[[], JobView | None], is_filtered: bool = False) -> None:
         self._look = look
-        self._filtered = filtered
+        self._filtered = is_filtered
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: what there is depends on the job."""
@@ -115,11 +115,11 @@ def _family(
     """A family of metrics, a gauge by default, without the values that are not known."""
     from prometheus_client.core import GaugeMetricFamily
 
-    made = (family or GaugeMetricFamily)(name, help_text, labels=labels)
+    metric_family = (family or GaugeMetricFamily)(name, help_text, labels=labels)
     for texts, value in values:
         if value is not None:
-            made.add_metric(texts, value)
-    return made
+            metric_family.add_metric(texts, value)
+    return metric_family
 
 
 def _counter(name: str, help_text: str, labels: tuple[str, ...], values: Iterable[tuple[Any, float]]) -> Metric:
@@ -151,10 +151,10 @@ def _as_flink(operators: _Labelled) -> Iterator[Metric]:
 def _of_job(view: JobView, job: tuple[str, str]) -> Iterator[Metric]:
     """Metrics of the job as a whole."""
     info, last = view.info, view.last
-    written = last.total("state_bytes_written") if last else None
+    bytes_written = last.total("state_bytes_written") if last else None
     jobs: list[tuple[str, str, float | None]] = [
         (f"{_OF_JOB}lastCheckpointDuration", "How long the last micro-batch took, ms.", last.ms if last else None),
-        (f"{_OF_JOB}lastCheckpointSize", "Bytes of state that it wrote.", written),
+        (f"{_OF_JOB}lastCheckpointSize", "Bytes of state that it wrote.", bytes_written),
         (f"{_OF_JOB}numberOfCompletedCheckpoints", "Micro-batches committed since the run began.", view.batches),
         (f"{_OF_JOB}uptime", "How long the job has run, ms.", view.now - info.started if view.writer else 0),
         ("stateplan_batch", "Id of the last micro-batch that was committed.", last.batch if last else None),
@@ -173,13 +173,13 @@ def _of_rows(operators: _Labelled) -> Iterator[Metric]:
     rows_in = _parts(operators, "rows_in", 2)
     yield _counter("rows_in", "Rows by input and row kind.", (*_OPERATOR, "input", "kind"), rows_in)
     yield _counter("rows_out", "Rows by row kind.", (*_OPERATOR, "kind"), _parts(operators, "rows_out", 1))
-    expired = [
+    expired_counts = [
         ((*labels, _state_name(o, part[0])), value)
         for o, labels in operators
         for part, value in _figures(o, "expired_rows", 1)
     ]
     yield _counter(
-        "state_expired_rows", "State rows removed because their TTL had passed.", (*_OPERATOR, "state"), expired
+        "state_expired_rows", "State rows removed because their TTL had passed.", (*_OPERATOR, "state"), expired_counts
     )
     phases = [
         ((*labels, name.removesuffix("_ms")), value / 1000)
@@ -235,11 +235,11 @@ def _state_name(operator: OperatorView, index: str) -> str:
     return states[int(index)] if int(index) < len(states) else index
 
 
-def _registry(look: Callable[[], JobView | None], filtered: bool = False) -> CollectorRegistry:
+def _registry(look: Callable[[], JobView | None], is_filtered: bool = False) -> CollectorRegistry:
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(look, filtered))
+    registry.register(_Collector(look, is_filtered))
     return registry
 
 
@@ -258,18 +258,18 @@ def reporters(options: Mapping[str, str]) -> list[Reporter]:
             options; RUN083, an option that a reporter does not have, or a value that it cannot have.
     """
     prefix = "metrics.reporter."
-    defined: dict[str, dict[str, str]] = {}
+    options_by_reporter: dict[str, dict[str, str]] = {}
     for key, text in options.items():
         if key.startswith(prefix):
             name, _, rest = key[len(prefix) :].partition(".")
-            defined.setdefault(name, {})[rest] = text
-    given = options.get("metrics.reporters", "")
-    names = [n.strip() for n in given.replace(";", ",").split(",") if n.strip()]
+            options_by_reporter.setdefault(name, {})[rest] = text
+    names_text = options.get("metrics.reporters", "")
+    names = [n.strip() for n in names_text.replace(";", ",").split(",") if n.strip()]
     out = []
-    for name in names or [n for n, own in defined.items() if "factory.class" in own]:
-        own = defined.get(name)
+    for name in names or [n for n, own in options_by_reporter.items() if "factory.class" in own]:
+        own = options_by_reporter.get(name)
         if own is None or "factory.class" not in own:
-            raise RunError("RUN082", name=name, prefix=prefix, factory=FACTORY, hint=nearest(name, defined))
+            raise RunError("RUN082", name=name, prefix=prefix, factory=FACTORY, hint=nearest(name, options_by_reporter))
         if own["factory.class"] != FACTORY:
             raise RunError(
                 "RUN080",
@@ -278,15 +278,19 @@ def reporters(options: Mapping[str, str]) -> list[Reporter]:
                 factory=FACTORY,
                 hint=nearest(own["factory.class"], [FACTORY]),
             )
-        unknown = next((k for k in own if k not in _OPTIONS), None)
-        if unknown is not None:
+        unknown_key = next((k for k in own if k not in _OPTIONS), None)
+        if unknown_key is not None:
             raise RunError(
-                "RUN083", name=name, unknown=unknown, options=", ".join(_OPTIONS), hint=nearest(unknown, _OPTIONS)
+                "RUN083",
+                name=name,
+                unknown=unknown_key,
+                options=", ".join(_OPTIONS),
+                hint=nearest(unknown_key, _OPTIONS),
             )
-        filtered = own.get(_FILTER, "false").strip().lower()
-        if filtered not in ("true", "false"):
+        filter_text = own.get(_FILTER, "false").strip().lower()
+        if filter_text not in ("true", "false"):
             raise RunError("RUN083.filter", prefix=prefix, name=name, filter=_FILTER, own=own[_FILTER])
-        out.append(Reporter(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)), filtered == "true"))
+        out.append(Reporter(_ports(f"{prefix}{name}.port", own.get("port", DEFAULT_PORTS)), filter_text == "true"))
     return out
 
 

@@ -148,8 +148,8 @@ class StateTotals:
     def __init__(self, states: Mapping[str, int], base: Mapping[str, StateSize] | None) -> None:
         self._sizes = {}
         for uid, count in states.items():
-            known = None if base is None else base.get(uid, StateSize())
-            old = known or StateSize(partial=True)
+            base_size = None if base is None else base.get(uid, StateSize())
+            old = base_size or StateSize(partial=True)
             rows, size, runs = ([*values, *([0] * (count - len(values)))] for values in (old.rows, old.bytes, old.runs))
             self._sizes[uid] = StateSize(rows, size, runs, old.partial)
 
@@ -164,8 +164,8 @@ class StateTotals:
                     continue
                 growth = int(figures.pop(name))
                 if index and size is not None:
-                    grown = {"state_rows": size.rows, "state_bytes": size.bytes, "state_runs": size.runs}[what]
-                    grown[int(index[0])] += growth
+                    sizes_by_name = {"state_rows": size.rows, "state_bytes": size.bytes, "state_runs": size.runs}[what]
+                    sizes_by_name[int(index[0])] += growth
 
     def sizes(self) -> dict[str, StateSize]:
         """What the states have come to."""

@@ -37,8 +37,8 @@ class StateUses:
     def uses(self, uid: str, index: int) -> dict[str, Histogram]:
         """Of one state, by what its rows are used for."""
         prefix = f"{index}."
-        found = self.ages.get(uid, {})
-        return {key.removeprefix(prefix): h for key, h in found.items() if key.startswith(prefix) and h.total}
+        histograms = self.ages.get(uid, {})
+        return {key.removeprefix(prefix): h for key, h in histograms.items() if key.startswith(prefix) and h.total}
 
     def all_uses(self, uid: str, index: int) -> Histogram:
         """Of one state, for whatever its rows are used."""

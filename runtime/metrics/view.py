@@ -84,11 +84,11 @@ class JobView:
         last = self.last
         if last is None:
             return (), 0.0
-        ended = last.started + int(last.ms)
-        end = max(self.now, ended) if self.writer else ended
-        chosen = tuple(r for r in self.recent if r.batches == 1 and r.started + r.ms > end - WINDOW_MS)
-        start = chosen[0].started if chosen else end - WINDOW_MS
-        return chosen, max(end - start, 1) / 1000
+        end_of_last = last.started + int(last.ms)
+        end = max(self.now, end_of_last) if self.writer else end_of_last
+        records = tuple(r for r in self.recent if r.batches == 1 and r.started + r.ms > end - WINDOW_MS)
+        start = records[0].started if records else end - WINDOW_MS
+        return records, max(end - start, 1) / 1000
 
     @property
     def load(self) -> float:
@@ -186,8 +186,8 @@ class Watcher:
 def _in_hand(spark: SparkCheckpoint) -> tuple[int, int] | None:
     """The micro-batch that Spark has begun and not committed, and when it began."""
     with contextlib.suppress(OSError):
-        begun = spark.last_planned
-        return (begun, int(spark.planned_at(begun) * 1000)) if begun > spark.last_done else None
+        last_planned = spark.last_planned
+        return (last_planned, int(spark.planned_at(last_planned) * 1000)) if last_planned > spark.last_done else None
     return None
 
 
@@ -196,10 +196,10 @@ def backlog(checkpoint: AnyPath) -> int | None:
     spark = SparkCheckpoint.of(checkpoint)
     with contextlib.suppress(OSError, ValueError):
         instants = sum(not p.name.startswith(".") for p in (checkpoint / "splits" / INSTANTS).iterdir())
-        done = spark.last_done
-        if done < 0:
+        last_done = spark.last_done
+        if last_done < 0:
             return instants
-        offsets = spark.planned(done)
-        played = max((offsets.log_offset(i) for i in range(len(offsets.sources))), default=-1)
-        return max(0, instants - played - 1)
+        offsets = spark.planned(last_done)
+        last_played = max((offsets.log_offset(i) for i in range(len(offsets.sources))), default=-1)
+        return max(0, instants - last_played - 1)
     return None

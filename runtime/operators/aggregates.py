@@ -38,7 +38,7 @@ def group_table_aggregate(node: GroupTableAggregate, inputs: Rows, session: Opti
 def _in_one_phase(
     kernel: Callable[..., GroupAggregateKernel], node: Grouping, row: LogicalType, session: Options
 ) -> Stateful:
-    made = kernel(
+    group_kernel = kernel(
         row,
         node.grouping,
         node.agg_calls,
@@ -47,7 +47,7 @@ def _in_one_phase(
         node.need_retraction,
         lists_expire=ttl_configs(node, session)[0].is_plain,
     )
-    return Stateful(made, (node.grouping,))
+    return Stateful(group_kernel, (node.grouping,))
 
 
 @operator_of.register
@@ -102,6 +102,6 @@ def incremental_group_aggregate(node: IncrementalGroupAggregate, inputs: Rows, s
         flags,
         node.partial_agg_need_retraction,
     )
-    kept = tuple(node.partial_agg_grouping.index(k) for k in node.final_agg_grouping)
-    kernel = IncrementalGroupAggregateKernel(partials, final, kept)
+    final_keys = tuple(node.partial_agg_grouping.index(k) for k in node.final_agg_grouping)
+    kernel = IncrementalGroupAggregateKernel(partials, final, final_keys)
     return Stateful(kernel, (partials.kernel.grouping,), schemas=(partials.whole_schema(),))

@@ -35,8 +35,10 @@ def match(node: Match, inputs: Rows, session: Options) -> Stateful:
     zone = local_time_zone(session)
     within = node.within(spec.interval)
     kind, target = _after(node, spec.after, names)
-    given = spec.pattern_definitions
-    conditions = tuple(Condition(given[n], n, names, inputs[0], zone) if n in given else None for n in names)
+    definitions = spec.pattern_definitions
+    conditions = tuple(
+        Condition(definitions[n], n, names, inputs[0], zone) if n in definitions else None for n in names
+    )
     return Stateful(
         MatchKernel(
             inputs[0],
@@ -73,8 +75,8 @@ def _variables(node: Match, rex: Rex) -> Iterator[Variable]:
             raise not_supported(node, "a quantifier behind a group of a pattern")
         yield Variable(name, low, None if high == -1 else high, not reluctant)
     else:
-        shown = rex.sql_kind or rex.name if isinstance(rex, Call) else type(rex).__name__
-        raise not_supported(node, f"{shown} in a pattern")
+        function_name = rex.sql_kind or rex.name if isinstance(rex, Call) else type(rex).__name__
+        raise not_supported(node, f"{function_name} in a pattern")
 
 
 def _after(node: Match, rex: Rex, names: Sequence[str]) -> tuple[Skip, int]:

@@ -27,15 +27,19 @@ def over(node: OverNode, inputs: Rows, session: Options) -> Stateful:
     frame = _frame(node, group)
     keys = spec.partition.fields
     types = tuple(c.type for c in spec.constants)
-    made = (inputs[0], keys, group.agg_calls, frame, _constants(node, len(inputs[0].fields)), types)
+    kernel_arguments = (inputs[0], keys, group.agg_calls, frame, _constants(node, len(inputs[0].fields)), types)
     if kind is not None:
-        by_time = RowtimeOverKernel(*made, order.index) if kind == "ROWTIME" else ProctimeOverKernel(*made)
+        by_time = (
+            RowtimeOverKernel(*kernel_arguments, order.index)
+            if kind == "ROWTIME"
+            else ProctimeOverKernel(*kernel_arguments)
+        )
         return Stateful(by_time, (keys,))
     if frame.bounded:
         raise not_supported(node, "an OVER frame with a bound in the order of a field that is not a time attribute")
     if any(call.function == "LAG" for call in group.agg_calls):
         raise not_supported(node, "LAG in the order of a field that is not a time attribute")
-    return Stateful(NonTimeOverKernel(*made, order.index, order.null_is_last), (keys,))
+    return Stateful(NonTimeOverKernel(*kernel_arguments, order.index, order.null_is_last), (keys,))
 
 
 def _frame(node: OverNode, group: OverGroup) -> Frame:

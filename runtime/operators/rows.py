@@ -74,10 +74,12 @@ def _by_rowtime(node: Deduplicate, row: LogicalType) -> Kernel:
 
 @operator_of.register
 def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
-    given = node.rank_range
+    rank_range = node.rank_range
     if node.rank_type != "ROW_NUMBER":
         raise not_supported(node, f"{node.rank_type}()")
-    if isinstance(given, ConstantRangeWithoutEnd) or (not isinstance(given, VariableRange) and given.end >= _NO_END):
+    if isinstance(rank_range, ConstantRangeWithoutEnd) or (
+        not isinstance(rank_range, VariableRange) and rank_range.end >= _NO_END
+    ):
         raise not_supported(node, "a rank range without an end")
     if isinstance(node.rank_strategy, UndefinedStrategy):
         raise not_supported(node, "a rank without a strategy")
@@ -85,7 +87,7 @@ def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
         inputs[0],
         node.partition.fields,
         node.order_by,
-        given,
+        rank_range,
         node.rank_strategy,
         node.output_row_number,
         node.generate_update_before,
@@ -93,8 +95,13 @@ def rank(node: RankBase, inputs: Rows, session: Options) -> Stateful:
     before: tuple[LocalTopN, ...] = ()
     append = isinstance(node.rank_strategy, AppendFastStrategy)
     # Rows that cannot be among the first are reads all the same.
-    if append and isinstance(given, ConstantRange) and isinstance(kernel, TopN) and not _ages_by_reads(node, session):
-        before = (LocalTopN(kernel, given.end),)
+    if (
+        append
+        and isinstance(rank_range, ConstantRange)
+        and isinstance(kernel, TopN)
+        and not _ages_by_reads(node, session)
+    ):
+        before = (LocalTopN(kernel, rank_range.end),)
     return Stateful(kernel, (node.partition.fields,), before)
 
 
@@ -136,10 +143,10 @@ def window_deduplicate(node: WindowDeduplicate, inputs: Rows, session: Options) 
 
 @operator_of.register
 def window_rank(node: WindowRank, inputs: Rows, session: Options) -> Stateful:
-    windowing, given = node.windowing, node.rank_range
+    windowing, rank_range = node.windowing, node.rank_range
     if node.rank_type != "ROW_NUMBER":
         raise not_supported(node, f"{node.rank_type}() within windows")
-    if not isinstance(given, ConstantRange):
+    if not isinstance(rank_range, ConstantRange):
         raise not_supported(node, "a rank within windows whose range is not constant")
     if not isinstance(windowing, WindowAttached):
         raise not_supported(node, "a rank within windows of rows that are in no windows yet")
@@ -148,10 +155,10 @@ def window_rank(node: WindowRank, inputs: Rows, session: Options) -> Stateful:
         inputs[0],
         tuple(dict.fromkeys((*keys, windowing.window_end))),
         node.sort_spec,
-        given,
+        rank_range,
         node.output_row_number,
         False,
         windowing.window_end,
         slicing_of(node, windowing, session),
     )
-    return Stateful(kernel, (keys,), (LocalTopN(kernel, given.end),))
+    return Stateful(kernel, (keys,), (LocalTopN(kernel, rank_range.end),))

@@ -30,10 +30,10 @@ def sink(node: Sink, inputs: Rows, session: Options) -> Stateless | Stateful:
             expected=f"{len(fields)}, the columns of the table {spec.summary}",
         )
     options = {**session, **(node.configuration or {})}
-    nulls, lengths, nested = (options.get(key, default).upper() for key, default in _ENFORCERS)
-    if nested == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
+    nulls, lengths, nested_mode = (options.get(key, default).upper() for key, default in _ENFORCERS)
+    if nested_mode == "ROWS_AND_COLLECTIONS" and lengths == "TRIM_PAD":
         raise RunError("RUN022", summary=spec.summary)
-    check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested)
+    check = ConstraintTransform(spec.summary, fields, nulls, lengths, nested_mode)
     names_given = field_names([f.type for f in inputs[0].fields], [t for _, t in fields]) if fields else ()
     checks = (*names_given, *((check,) if check.demands_something else ()))
     table = spec.resolved_table

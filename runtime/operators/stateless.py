@@ -77,8 +77,8 @@ def expand(node: Expand, inputs: Rows, session: Options) -> Stateless:
 
 @operator_of.register
 def union(node: Union, inputs: Rows, session: Options) -> Stateless:
-    wanted = [f.type for f in node.output_type.fields]
-    renaming = (field_names([f.type for f in given.fields], wanted) for given in inputs)
+    output_types = [f.type for f in node.output_type.fields]
+    renaming = (field_names([f.type for f in input_type.fields], output_types) for input_type in inputs)
     return Stateless(next(filter(None, renaming), ()))
 
 

@@ -32,7 +32,7 @@ def process_table_function(node: ProcessTableFunction, inputs: Rows, session: Op
             texts = {kind: code for words, code in codes.items() for kind in row_kinds(words)}
             return Stateless((ToChangelogTransform(len(names), texts),))
         if node.function == "FROM_CHANGELOG" and op in names:
-            kinds = {c.strip(): row_kinds(word)[0] for found, word in codes.items() for c in found.split(",")}
+            kinds = {c.strip(): row_kinds(word)[0] for code_list, word in codes.items() for c in code_list.split(",")}
             return Stateless((FromChangelogTransform(names.index(op), len(names), kinds),))
     except KeyError as word:
         raise not_supported(node, f"the change operation {word}") from None
@@ -46,12 +46,12 @@ def _mapping(node: ProcessTableFunction) -> dict[str, str]:
 
 
 def _user_defined(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> Stateless | Stateful:
-    made = _bound(node, call, inputs, zone)
-    if not made.process.has_sets:
-        return Stateless((ProcessRowsTransform(made),))
-    timed = made.process.timers or any(t.order or t.time is not None for t in made.tables)
-    kernel = (TimedProcessTableKernel if timed else ProcessTableKernel)(made)
-    return Stateful(kernel, tuple(t.partition for t in made.tables))
+    call_of_process = _bound(node, call, inputs, zone)
+    if not call_of_process.process.has_sets:
+        return Stateless((ProcessRowsTransform(call_of_process),))
+    needs_time = call_of_process.process.timers or any(t.order or t.time is not None for t in call_of_process.tables)
+    kernel = (TimedProcessTableKernel if needs_time else ProcessTableKernel)(call_of_process)
+    return Stateful(kernel, tuple(t.partition for t in call_of_process.tables))
 
 
 def _bound(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> ProcessCall:
@@ -61,32 +61,36 @@ def _bound(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> P
         raise not_supported(node, f"the function {node.function}")
     if function.process is None:
         raise _other(node, function, f"it is {KIND_WORDS[function.kind]} now", "a process table function")
-    declared = function.process.arguments
+    parameters = function.process.arguments
     *own, on_time, _ = call.operands if len(call.operands) > 1 else (*call.operands, None, None)
-    fits = len(own) == len(declared) and all(
-        a.is_table == isinstance(o, TableArgument) for a, o in zip(declared, own, strict=True)
+    fits = len(own) == len(parameters) and all(
+        a.is_table == isinstance(o, TableArgument) for a, o in zip(parameters, own, strict=True)
     )
-    given = [o for o in own if isinstance(o, TableArgument)]
-    if not fits or sorted(o.index for o in given) != list(range(len(inputs))):
+    table_arguments = [o for o in own if isinstance(o, TableArgument)]
+    if not fits or sorted(o.index for o in table_arguments) != list(range(len(inputs))):
         raise _other(node, function, "it takes other arguments than in the plan", function.signature)
     names = tuple(s.name for s in function.process.states)
     if node.state_names != names:
-        found = ", ".join(node.state_names) or "none"
-        raise _other(node, function, f"the plan has the states {found}", ", ".join(names) or "no states")
+        plan_states = ", ".join(node.state_names) or "none"
+        raise _other(node, function, f"the plan has the states {plan_states}", ", ".join(names) or "no states")
     times = tuple(str(o.value) for o in on_time.children if isinstance(o, Literal)) if on_time is not None else ()
     tables = {
         o.index: _table(node, a.name, o, inputs[o.index], times)
-        for a, o in zip(declared, own, strict=True)
+        for a, o in zip(parameters, own, strict=True)
         if isinstance(o, TableArgument)
     }
     fields = node.output_type.fields
     first = tables[0]
-    width = len(first.row.fields) if function.process.passes_through else sum(len(o.partition_keys) for o in given)
+    width = (
+        len(first.row.fields)
+        if function.process.passes_through
+        else sum(len(o.partition_keys) for o in table_arguments)
+    )
     rowtime = fields[-1].type if times and len(fields) > width else None
     result = fields[width : len(fields) - (rowtime is not None)]
     if [f.type for f in result] != [f.type for f in function.result.fields]:
-        shown = row_type([(f.name, f.type) for f in result])
-        raise _other(node, function, f"the plan has its result as {shown.summary()}", function.result.summary())
+        plan_type = row_type([(f.name, f.type) for f in result])
+        raise _other(node, function, f"the plan has its result as {plan_type.summary()}", function.result.summary())
     scalars: list[Rex | None] = [
         None if isinstance(o, Call) and o.name == "DEFAULT" else o for o in own if not isinstance(o, TableArgument)
     ]
@@ -95,29 +99,29 @@ def _bound(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> P
     ]
     if missing:
         raise _other(node, function, f"it now needs the argument '{missing[0]}'", function.signature)
-    ordered = tuple(tables[i] for i in range(len(inputs)))
-    return ProcessCall(function, ordered, tuple(scalars), rowtime, zone, node.label)
+    ordered_tables = tuple(tables[i] for i in range(len(inputs)))
+    return ProcessCall(function, ordered_tables, tuple(scalars), rowtime, zone, node.label)
 
 
 def _table(
-    node: ProcessTableFunction, name: str, given: TableArgument, row: LogicalType, times: Sequence[str]
+    node: ProcessTableFunction, name: str, argument: TableArgument, row: LogicalType, times: Sequence[str]
 ) -> BoundTable:
     names = [f.name for f in row.fields]
     time = next((names.index(t) for t in times if t in names), None)
     order = tuple(
         (key, not word.startswith("DESC"), word.endswith("LAST"))
-        for key, word in zip(given.order_keys, given.directions, strict=True)
+        for key, word in zip(argument.order_keys, argument.directions, strict=True)
     )
     semantics = TableSemantics(
         row,
-        given.partition_keys,
-        given.order_keys,
-        given.directions,
+        argument.partition_keys,
+        argument.order_keys,
+        argument.directions,
         -1 if time is None else time,
-        node.takes(given.index) or frozenset({RowKind.INSERT}),
+        node.takes(argument.index) or frozenset({RowKind.INSERT}),
     )
-    return BoundTable(name, row, given.partition_keys, order, time, semantics)
+    return BoundTable(name, row, argument.partition_keys, order, time, semantics)
 
 
-def _other(node: ProcessTableFunction, function: UserFunction, problem: str, expected: str) -> PlanError:
-    return PlanError("PLAN193", name=function.name, id=node.id, problem=problem, expected=expected)
+def _other(node: ProcessTableFunction, function: UserFunction, problem: str, expectation: str) -> PlanError:
+    return PlanError("PLAN193", name=function.name, id=node.id, problem=problem, expected=expectation)

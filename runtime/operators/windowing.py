@@ -46,8 +46,8 @@ def slicing_of(
         PlanError: PLAN035, for windows that cannot be run.
     """
     window = windowing.window
-    attached = isinstance(windowing, WindowAttached)
-    if isinstance(window, SessionWindow) and not attached:
+    is_attached = isinstance(windowing, WindowAttached)
+    if isinstance(window, SessionWindow) and not is_attached:
         raise not_supported(node, "a SESSION window")
     if not windowing.is_rowtime and not by_clock:
         raise not_supported(node, "a window of processing time without an aggregate")
@@ -55,10 +55,10 @@ def slicing_of(
     if isinstance(window, SessionWindow):
         return Slicing("SESSION", window.gap, window.gap, zone=zone, attached=True)
     if isinstance(window, HoppingWindow):
-        return Slicing("HOP", window.size, window.slide, window.offset, zone, attached)
+        return Slicing("HOP", window.size, window.slide, window.offset, zone, is_attached)
     if isinstance(window, CumulativeWindow):
-        return Slicing("CUMULATE", window.max_size, window.step, window.offset, zone, attached)
-    return Slicing("TUMBLE", window.size, window.size, window.offset, zone, attached)
+        return Slicing("CUMULATE", window.max_size, window.step, window.offset, zone, is_attached)
+    return Slicing("TUMBLE", window.size, window.size, window.offset, zone, is_attached)
 
 
 def sessions_of(
@@ -82,12 +82,14 @@ def sessions_of(
         session: options.
     """
     zone, width = zone_of(node, windowing, session), len(row.fields)
-    added, end = ["local_time"], None
+    time_names, end = ["local_time"], None
     if isinstance(windowing, WindowAttached):
-        added, end = ["local_time", "local_end"], column(width + 1)
-        timed = LocalTimeTransform(windowing.window_start, width, zone, windowing.window_end)
+        time_names, end = ["local_time", "local_end"], column(width + 1)
+        time_transform = LocalTimeTransform(windowing.window_start, width, zone, windowing.window_end)
     else:
-        timed = LocalTimeTransform(windowing.time_attribute_index if windowing.is_rowtime else None, width, zone)
+        time_transform = LocalTimeTransform(
+            windowing.time_attribute_index if windowing.is_rowtime else None, width, zone
+        )
     sessions = Sessions(tuple(grouping), tuple(key[:-1]), key[-1], column(width), window.gap, zone, end)
-    fields = (*row.fields, *(RowField(name, BIGINT.not_null()) for name in added))
-    return sessions, timed, LogicalType("ROW", fields=fields)
+    fields = (*row.fields, *(RowField(name, BIGINT.not_null()) for name in time_names))
+    return sessions, time_transform, LogicalType("ROW", fields=fields)

@@ -59,9 +59,11 @@ def _rows_in_sessions(
     node: WindowTableFunction, windowing: TimeAttribute, window: SessionWindow, row: LogicalType, session: Options
 ) -> Stateful:
     keys = window.partition_key_indices
-    sessions, timed, whole = sessions_of(node, windowing, window, keys, (*columns(keys), "@start"), row, session)
+    sessions, time_transform, whole = sessions_of(
+        node, windowing, window, keys, (*columns(keys), "@start"), row, session
+    )
     kernel = SessionRowsKernel(sessions, windowing.is_rowtime, row, windowing.time_attribute_type.polars())
-    return Stateful(kernel, (keys,), (timed,), (state_columns(whole),))
+    return Stateful(kernel, (keys,), (time_transform,), (state_columns(whole),))
 
 
 def _sliced(
@@ -77,14 +79,14 @@ def _sliced(
     return SliceTransform(slicing_of(node, windowing, session, by_clock=True), time, len(row.fields))
 
 
-def _properties(named: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
-    return tuple((p.property.kind, property_type(p).polars()) for p in named)
+def _properties(window_properties: Sequence[NamedWindowProperty]) -> tuple[Property, ...]:
+    return tuple((p.property.kind, property_type(p).polars()) for p in window_properties)
 
 
 def _in_one_phase(
     node: WindowedAggregate,
     windowing: TimeAttribute | WindowAttached | SliceAttached,
-    named: Sequence[NamedWindowProperty],
+    window_properties: Sequence[NamedWindowProperty],
     retraction: bool,
     row: LogicalType,
     session: Options,
@@ -94,36 +96,38 @@ def _in_one_phase(
 
     Args:
         windowing: how rows find their windows.
-        named: what the last fields of the output say of the window.
+        window_properties: what the last fields of the output say of the window.
         retraction: whether rows may be retracted.
         row: type of the input.
         session: options.
         in_order: whether hopping windows are put together from their first slice on.
     """
     if isinstance(windowing.window, SessionWindow):
-        return _in_sessions(node, windowing, windowing.window, named, retraction, row, session)
-    calls, timed = node.agg_calls, windowing.is_rowtime
-    sliced = _sliced(node, windowing, row, session)
-    properties = _properties(named)
-    if sliced.slicing.shares:
+        return _in_sessions(node, windowing, windowing.window, window_properties, retraction, row, session)
+    calls, is_rowtime = node.agg_calls, windowing.is_rowtime
+    slice_transform = _sliced(node, windowing, row, session)
+    properties = _properties(window_properties)
+    if slice_transform.slicing.shares:
         types = field_types(row)
         partials = _partials(row, [types[k] for k in node.grouping], calls, retraction)
-        merged = GlobalGroupAggregateKernel(partials)
-        merging = WindowAggregateKernel(merged, sliced.slicing, properties, timed, in_order)
-        before = _before(sliced, partials, node.grouping)
+        global_kernel = GlobalGroupAggregateKernel(partials)
+        merging = WindowAggregateKernel(global_kernel, slice_transform.slicing, properties, is_rowtime, in_order)
+        before = _before(slice_transform, partials, node.grouping)
         return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
     whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
     flags = (retraction,) * len(calls)
-    inner = GroupAggregateKernel(whole, (*node.grouping, sliced.width), calls, flags, False, retraction, WINDOW_STATE)
-    kernel = WindowAggregateKernel(inner, sliced.slicing, properties, timed)
-    return Stateful(kernel, (node.grouping,), (sliced,), (state_columns(whole),))
+    inner = GroupAggregateKernel(
+        whole, (*node.grouping, slice_transform.width), calls, flags, False, retraction, WINDOW_STATE
+    )
+    kernel = WindowAggregateKernel(inner, slice_transform.slicing, properties, is_rowtime)
+    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(whole),))
 
 
 def _in_sessions(
     node: WindowedAggregate,
     windowing: TimeAttribute | WindowAttached | SliceAttached,
     window: SessionWindow,
-    named: Sequence[NamedWindowProperty],
+    window_properties: Sequence[NamedWindowProperty],
     retraction: bool,
     row: LogicalType,
     session: Options,
@@ -134,10 +138,10 @@ def _in_sessions(
         raise not_supported(node, "a SESSION window whose PARTITION BY is not the key of its aggregate")
     types = field_types(row)
     partials = _partials(row, [types[k] for k in node.grouping], node.agg_calls, retraction)
-    sessions, timed, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
+    sessions, time_transform, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
     inner = GlobalGroupAggregateKernel(partials)
-    kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(named))
-    return Stateful(kernel, (node.grouping,), (timed,), (state_columns(whole),))
+    kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(window_properties))
+    return Stateful(kernel, (node.grouping,), (time_transform,), (state_columns(whole),))
 
 
 def _time_of(windowing: TimeAttribute) -> int | None:
@@ -151,9 +155,9 @@ def _partials(row: LogicalType, keys: Sequence[LogicalType], calls: tuple[AggCal
     return Partials.of(row, [*keys, BIGINT.not_null()], calls, flags, retraction, state_name=WINDOW_STATE)
 
 
-def _before(sliced: SliceTransform, partials: Partials, grouping: tuple[int, ...]) -> tuple[Transform, ...]:
+def _before(slice_transform: SliceTransform, partials: Partials, grouping: tuple[int, ...]) -> tuple[Transform, ...]:
     """From rows to partial results."""
-    return (sliced, LocalTransform(partials, (*grouping, sliced.width)))
+    return (slice_transform, LocalTransform(partials, (*grouping, slice_transform.width)))
 
 
 @operator_of.register
@@ -191,10 +195,10 @@ def group_window_aggregate(node: GroupWindowAggregate, inputs: Rows, session: Op
     window = windowing.window
     retraction = bool(node.need_retraction)
     emission = Emission.of(session, windowing.is_rowtime)
-    asked = "" if emission is None else emission.text
-    if asked != node.emit:
-        planned, said = (f"'{text}'" if text else "at their end only" for text in (node.emit, asked))
-        raise OptionError("OPT006", planned=planned, asked=said)
+    session_emit = "" if emission is None else emission.text
+    if session_emit != node.emit:
+        plan_text, session_text = (f"'{text}'" if text else "at their end only" for text in (node.emit, session_emit))
+        raise OptionError("OPT006", planned=plan_text, asked=session_text)
     if emission is not None and emission.updates:
         if isinstance(window, SessionWindow):
             raise not_supported(node, "a SESSION window that is emitted early or late")
@@ -213,11 +217,11 @@ def _emitted(
     session: Options,
 ) -> Stateful:
     """The aggregate of windows that are emitted more than once."""
-    sliced = _sliced(node, windowing, row, session)
+    slice_transform = _sliced(node, windowing, row, session)
     whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
     flags = (retraction,) * len(node.agg_calls)
-    keys = (*node.grouping, sliced.width)
+    keys = (*node.grouping, slice_transform.width)
     inner = GroupAggregateKernel(whole, keys, node.agg_calls, flags, False, retraction, WINDOW_STATE)
     properties = _properties(node.named_window_properties)
-    kernel = WindowEmissionKernel(inner, sliced.slicing, properties, emission)
-    return Stateful(kernel, (node.grouping,), (sliced,), (state_columns(whole),))
+    kernel = WindowEmissionKernel(inner, slice_transform.slicing, properties, emission)
+    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(whole),))

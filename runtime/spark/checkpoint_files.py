@@ -91,8 +91,8 @@ class BatchOffsets:
     def log_offset(self, source: int) -> int:
         """The last entry of the log of a source of files; -1 where the source has none."""
         end = self.sources[source] if source < len(self.sources) else None
-        found = end.get("logOffset") if isinstance(end, dict) else None
-        return found if isinstance(found, int) else -1
+        offset = end.get("logOffset") if isinstance(end, dict) else None
+        return offset if isinstance(offset, int) else -1
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class SparkCheckpoint:
         """That of our checkpoint in the folder ``checkpoint``."""
         return SparkCheckpoint(checkpoint / "spark")
 
-    def query_id(self, wanted: str | None = None) -> str:
-        """The id of the query. A checkpoint without one gets ``wanted``, by default a new one, before Spark does.
+    def query_id(self, new_id: str | None = None) -> str:
+        """The id of the query. A checkpoint without one gets ``new_id``, by default a new one, before Spark does.
 
         Raises:
             OSError: a file cannot be read or written.
@@ -116,7 +116,7 @@ class SparkCheckpoint:
         file = self.folder / "metadata"
         if not file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, json.dumps({"id": wanted or str(uuid.uuid4())}))
+            write_whole(file, json.dumps({"id": new_id or str(uuid.uuid4())}))
         with contextlib.suppress(ValueError, KeyError, TypeError):
             return str(json.loads(file.read_bytes())["id"])
         raise CheckpointError("CKPT014", path=file, why="holds no id", content="the identity of the query")
@@ -142,11 +142,11 @@ class SparkCheckpoint:
         if last < 0:
             return
         try:
-            planned = self.planned(last)
+            offsets = self.planned(last)
         except ValueError:
             return
-        for source in range(len(planned.sources)):
-            log, end = self.folder / "sources" / str(source), planned.log_offset(source)
+        for source in range(len(offsets.sources)):
+            log, end = self.folder / "sources" / str(source), offsets.log_offset(source)
             # Spark keeps what it has made a compact entry of for longer than that, so the compact one may go too.
             for entry in ordered(log.glob("[0-9]*")) if end >= 0 else ():
                 number = entry.name.removesuffix(COMPACT)
@@ -205,12 +205,12 @@ class SparkCheckpoint:
 
     def _with_schemas(self, line: str) -> str:
         """What Spark knows of a stateful operator, as JSON."""
-        facts, changed = json.loads(line), False
+        facts, has_changes = json.loads(line), False
         for store in facts.get("stateStoreInfo", ()):
             paths = store.get("stateSchemaFilePaths", ())
             store["stateSchemaFilePaths"] = [self._schema(path) for path in paths]
-            changed = changed or store["stateSchemaFilePaths"] != paths
-        if not changed:
+            has_changes = has_changes or store["stateSchemaFilePaths"] != paths
+        if not has_changes:
             return line
         return json.dumps(facts, separators=(",", ":"))
 
@@ -221,15 +221,15 @@ class SparkCheckpoint:
             with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
                 for line in facts.read_text(encoding="utf-8").splitlines()[1:]:
                     for store in json.loads(line).get("stateStoreInfo", ()):
-                        found = (_SCHEMA.search(str(path)) for path in store.get("stateSchemaFilePaths", ()))
-                        yield from (self.state / match[1] for match in found if match is not None)
+                        matches = (_SCHEMA.search(str(path)) for path in store.get("stateSchemaFilePaths", ()))
+                        yield from (self.state / match[1] for match in matches if match is not None)
 
     def _schema(self, path: str) -> str:
         """The place of a schema, from an earlier one."""
-        found = _SCHEMA.search(path)
-        if found is None:
+        match = _SCHEMA.search(path)
+        if match is None:
             return path
-        return f"{_HERE if isinstance(self.state, Path) else ''}{self.state / found[1]}"
+        return f"{_HERE if isinstance(self.state, Path) else ''}{self.state / match[1]}"
 
     @property
     def offset_log(self) -> AnyPath:
@@ -308,8 +308,8 @@ class SparkCheckpoint:
 
     def marker(self, path: str) -> AnyPath | None:
         """The marker file of this checkpoint that a path recorded by Spark stands for; None for a file of a table."""
-        found = _MARKER.search(path)
-        marker = None if found is None else self.folder.parent / "splits" / found[1]
+        match = _MARKER.search(path)
+        marker = None if match is None else self.folder.parent / "splits" / match[1]
         return marker if marker is not None and marker.exists() else None
 
     def planned_at(self, batch: int) -> float:
@@ -378,11 +378,11 @@ def damage_of(path: AnyPath) -> str | None:
     step = int.from_bytes(facts[4:8], "big")
     if facts[:4] != b"crc\0" or len(facts) < 8 or len(facts) % 4 or step <= 0:
         return f"has a damaged file of checksums beside it (.{path.name}.crc)"
-    expected = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
-    most, least = len(expected) * step, max(0, (len(expected) - 1) * step)
-    if len(data) > most or (expected and len(data) <= least):
+    checksums = [int.from_bytes(facts[n : n + 4], "big") for n in range(8, len(facts), 4)]
+    most, least = len(checksums) * step, max(0, (len(checksums) - 1) * step)
+    if len(data) > most or (checksums and len(data) <= least):
         return f"is too {'long' if len(data) > most else 'short'} ({len(data)} bytes)"
-    for number, value in enumerate(expected):
+    for number, value in enumerate(checksums):
         if zlib.crc32(data[number * step : (number + 1) * step]) != value:
             return f"is damaged at byte {number * step} to {min(len(data), (number + 1) * step)}"
     return None

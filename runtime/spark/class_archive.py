@@ -44,19 +44,19 @@ def archive_classes(command: Sequence[str], environ: Mapping[str, str]) -> Path:
         RunError: RUN017, no archive could be written.
     """
     folder, name = _place(environ)
-    made = folder / f"{name}.{os.getpid()}"
-    java = " ".join([f"-XX:ArchiveClassesAtExit={made}", *_SILENT])
+    new_archive = folder / f"{name}.{os.getpid()}"
+    java = " ".join([f"-XX:ArchiveClassesAtExit={new_archive}", *_SILENT])
     options = {"spark.driver.extraJavaOptions": java, OFF: "class-archive"}
     try:
         if _SPACE.search(str(folder)):
             raise RunError("RUN017", problem=f"{folder}: Spark passes no path with a space to its JVM")
         folder.mkdir(parents=True, exist_ok=True)
         output = _whole_output([*command, *(f"-D{key}={value}" for key, value in options.items())], environ)
-        if not made.is_file():
+        if not new_archive.is_file():
             raise RunError("RUN017", problem=" / ".join(output.strip().splitlines()[-3:]))
-        place = folder / f"{name}-{made.stat().st_size}.jsa"
+        place = folder / f"{name}-{new_archive.stat().st_size}.jsa"
         before = _archives(environ)
-        made.replace(place)
+        new_archive.replace(place)
         for path in set(before) - {place}:
             path.unlink(missing_ok=True)
     except OSError as cause:
@@ -65,7 +65,7 @@ def archive_classes(command: Sequence[str], environ: Mapping[str, str]) -> Path:
         raise RunError("RUN017", problem=f"it took longer than {_TIMEOUT} s") from cause
     finally:
         with contextlib.suppress(OSError):
-            made.unlink()
+            new_archive.unlink()
     return place
 
 

@@ -67,8 +67,8 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
     if local and application in _met:
         return int(spark.sparkContext.defaultParallelism)
     _hear_of_executors(spark)
-    found = on_executors(spark, partial(probe.describe, PACKAGE, 0.1), options, tell)
-    for facts in found:
+    executors = on_executors(spark, partial(probe.describe, PACKAGE, 0.1), options, tell)
+    for facts in executors:
         if facts["missing"]:
             name, problem = next(iter(facts["missing"].items()))
             raise RunError(
@@ -76,7 +76,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
             )
     ours = probe.digest(PACKAGE)
     with _shipping:
-        if application not in _shipped and any(facts["digest"] != ours for facts in found):
+        if application not in _shipped and any(facts["digest"] != ours for facts in executors):
             spark.sparkContext.addPyFile(str(_packed()))
             _shipped.add(application)
     if local:
@@ -110,15 +110,15 @@ def on_executors(
         RunError: RUN014, RUN015.
     """
     context = spark.sparkContext
-    found: dict[Any, dict[str, Any]] = {}
+    facts_by_executor: dict[Any, dict[str, Any]] = {}
     for _ in range(_ROUNDS):
         tasks = 2 * max(1, context.defaultParallelism)
         rows = context.parallelize(range(tasks), tasks).mapPartitions(lambda _: [work()])
         for facts in _in_time(spark, rows.collect, options, tell):
-            found[tuple(facts["executor"])] = facts
-        if len(found) >= _executors(spark):
+            facts_by_executor[tuple(facts["executor"])] = facts
+        if len(facts_by_executor) >= _executors(spark):
             break
-    return list(found.values())
+    return list(facts_by_executor.values())
 
 
 def _executors(spark: SparkSession) -> int:
@@ -134,45 +134,45 @@ def _in_time(spark: SparkSession, job: Callable[[], T], options: Mapping[str, st
     from pyspark import InheritableThread
 
     context = spark.sparkContext
-    done: list[T] = []
-    failed: list[Exception] = []
+    results: list[T] = []
+    failures: list[Exception] = []
     group = f"stateplan-probe-{time.monotonic_ns()}"
 
     def run() -> None:
         context.setJobGroup(group, "stateplan looks at the executors", interruptOnCancel=True)
         try:
-            done.append(job())
+            results.append(job())
         except Exception as cause:  # PySpark's or Py4J's
-            failed.append(cause)
+            failures.append(cause)
 
     thread: threading.Thread = InheritableThread(target=run, daemon=True)
     limit = value(options, _TIMEOUT) / 1000
     since = time.monotonic()
-    told = False
+    has_said = False
     thread.start()
     while thread.is_alive():
         thread.join(0.2)
         if _taken(spark, group):
             since = time.monotonic()
-        waited = time.monotonic() - since
-        if not told and waited > _PATIENCE:
-            told = True
+        elapsed = time.monotonic() - since
+        if not has_said and elapsed > _PATIENCE:
+            has_said = True
             tell(f"waiting for an executor of {context.master} ({_TIMEOUT}: {limit:.0f} s)")
-        if waited > limit:
+        if elapsed > limit:
             context.cancelJobGroup(group)
             words = _reasons(spark)
             raise RunError("RUN014", master=context.master, seconds=round(limit), option=_TIMEOUT, reason=words)
-    if failed:
-        raise _unfit(failed[0]) from failed[0]
-    return done[0]
+    if failures:
+        raise _unfit(failures[0]) from failures[0]
+    return results[0]
 
 
 def _taken(spark: SparkSession, group: str) -> bool:
     """Whether an executor runs a task of a job now."""
     tracker = spark.sparkContext.statusTracker()
     stages = [s for job in tracker.getJobIdsForGroup(group) for s in (tracker.getJobInfo(job) or _NO_JOB).stageIds]
-    known = [info for info in map(tracker.getStageInfo, stages) if info is not None]
-    return any(info.numActiveTasks for info in known)
+    stage_infos = [info for info in map(tracker.getStageInfo, stages) if info is not None]
+    return any(info.numActiveTasks for info in stage_infos)
 
 
 class _NO_JOB:  # noqa: N801 - stands for a value
@@ -249,14 +249,14 @@ def _packed() -> Path:
         for name, path in probe.package_files(spec.submodule_search_locations[0]):
             out.write(path, f"{PACKAGE}/{name}")
             if name.endswith(".py"):
-                made = py_compile.compile(
+                compiled_path = py_compile.compile(
                     path,
                     str(folder / "module.pyc"),
                     f"{PACKAGE}/{name}",
                     doraise=True,
                     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
                 )
-                out.write(made or path, f"{PACKAGE}/{name}c")
+                out.write(compiled_path or path, f"{PACKAGE}/{name}c")
     return archive
 
 
@@ -267,16 +267,16 @@ def check_python(spark: SparkSession) -> None:
         RunError: RUN015, it is not there, or lacks libraries.
     """
     program: str = spark.sparkContext.pythonExec
-    found = shutil.which(program)
-    if found is None:
+    python = shutil.which(program)
+    if python is None:
         raise RunError("RUN015.program", program=program, where="the driver's machine has")
-    if found == sys.executable or is_local(spark.sparkContext.master):
+    if python == sys.executable or is_local(spark.sparkContext.master):
         return
     lines = [f"import {name}" for name in ("pyspark", PACKAGE, *probe.LIBRARIES)]
-    tried = subprocess.run([found, "-c", "\n".join(lines)], capture_output=True, text=True, errors="replace")
-    if tried.returncode:
-        problem = (tried.stderr.strip().splitlines() or ["it ends at once"])[-1]
-        raise RunError("RUN015", python=found, problem=problem, host="the driver's machine", library="what it needs")
+    trial = subprocess.run([python, "-c", "\n".join(lines)], capture_output=True, text=True, errors="replace")
+    if trial.returncode:
+        problem = (trial.stderr.strip().splitlines() or ["it ends at once"])[-1]
+        raise RunError("RUN015", python=python, problem=problem, host="the driver's machine", library="what it needs")
 
 
 def check_reach(
@@ -291,13 +291,13 @@ def check_reach(
     def work() -> dict[str, Any]:
         from stateplan.common.errors import StateplanError
 
-        found: dict[str, Any] = {"executor": probe.executor(), "problem": None}
+        answer: dict[str, Any] = {"executor": probe.executor(), "problem": None}
         try:
             check()
         except StateplanError as error:
-            found["problem"] = error.message
+            answer["problem"] = error.message
         time.sleep(0.1)
-        return found
+        return answer
 
     for facts in on_executors(spark, work, options, tell):
         if facts["problem"] is not None:

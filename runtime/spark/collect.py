@@ -31,12 +31,12 @@ def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[
         running = _started(frame, tweaks)
     if running is not None:
         rows = running.get()
-        packed = [rows.get(n).getBinary(0) for n in range(rows.size())]
+        report_blobs = [rows.get(n).getBinary(0) for n in range(rows.size())]
     else:
-        packed = [row[0] for row in frame.collect()]
+        report_blobs = [row[0] for row in frame.collect()]
     if tweaks.on("call-site"):  # PySpark may have cleared it
         frame.sparkSession.sparkContext.setLocalProperty(_CALL_SITE, name)
-    return packed
+    return report_blobs
 
 
 def _probe_rows(spark: SparkSession) -> None:

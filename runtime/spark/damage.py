@@ -88,13 +88,13 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
     """
     if not any(sign in text for sign in _SIGNS):
         return None
-    found = next(find_damage(spark, {o.level - 1 for o in operators}), None)
+    path_and_reason = next(find_damage(spark, {o.level - 1 for o in operators}), None)
     why = next((words for name, words in _OF_STATE.items() if name in text), None)
-    if found is None and why is not None:
-        found = spark.state, why
-    if found is None:
+    if path_and_reason is None and why is not None:
+        path_and_reason = spark.state, why
+    if path_and_reason is None:
         return None
-    path, why = found
+    path, why = path_and_reason
     place = inside(path, spark.folder)
     newest = max(spark.done, default=-1)
     hint = RESTORE
@@ -213,9 +213,9 @@ def _missing_of_source(source: AnyPath, newest: int, end: int) -> Iterator[AnyPa
     compact one."""
     there = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
     compact = max((int(p.name.split(".")[0]) for p in source.glob("*.compact")), default=-1)
-    logged = max(newest, *there) if there else newest
-    wanted = range(max(0, compact), min(logged, end) + 1)
-    yield from (source / str(n) for n in wanted if n not in there)
+    last_logged = max(newest, *there) if there else newest
+    needed_numbers = range(max(0, compact), min(last_logged, end) + 1)
+    yield from (source / str(n) for n in needed_numbers if n not in there)
 
 
 def _missing_of_state(partition: AnyPath, version: int) -> list[AnyPath] | None:
@@ -269,7 +269,7 @@ _ALMOST = 1 << 20
 """A disk with fewer free bytes, or a hundredth of its size, counts as full: what failed may have given back some."""
 
 
-def explain_full_disk(text: str, checkpoint: SparkCheckpoint, printed: str) -> RunError | None:
+def explain_full_disk(text: str, checkpoint: SparkCheckpoint, log_text: str) -> RunError | None:
     """The error for a failure of Spark for want of disk space; None for any other.
 
     A full disk often shows in the log alone: Spark ends the connection to a Python worker, which knows no more.
@@ -277,18 +277,18 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, printed: str) -> R
     Args:
         text: Spark's message.
         checkpoint: of the query.
-        printed: the end of what Spark printed.
+        log_text: the end of what Spark printed.
     """
-    found = next((t for t in (text, printed) if is_full(t)), None)
-    if found is None:
+    disk_text = next((t for t in (text, log_text) if is_full(t)), None)
+    if disk_text is None:
         return None
-    places: list[AnyPath] = [Path(a or b) for a, b in _AT.findall(found)]
+    places: list[AnyPath] = [Path(a or b) for a, b in _AT.findall(disk_text)]
     places += [checkpoint.folder, Path(tempfile.gettempdir())]
     disks = {folder: shutil.disk_usage(folder) for place in places if (folder := existing_folder(place)) is not None}
     if not disks:
         return None
     folder, usage = min(disks.items(), key=lambda disk: disk[1].free)
-    if found is printed and usage.free > max(_ALMOST, usage.total // 100):
+    if disk_text is log_text and usage.free > max(_ALMOST, usage.total // 100):
         return None  # the log speaks of an earlier failure
     return full_error(folder)
 
@@ -301,23 +301,23 @@ def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequen
         checkpoint: of the query.
         operators: the stateful ones.
     """
-    gone = jvm_loss_behind(failure)
-    if gone is not None:
-        return gone
+    jvm_error = jvm_loss_behind(failure)
+    if jvm_error is not None:
+        return jvm_error
     text = text_of(failure)
-    found = (
+    coded_error = (
         find_encoded(text)
         or explain_full_disk(text, checkpoint, last_printed(_LAST))
         or explain_damage(text, checkpoint, operators)
     )
-    if found is not None:
-        return found
+    if coded_error is not None:
+        return coded_error
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith(("Caused by:", "pyspark.errors"))), "")
     python = [line for line in lines if "Error:" in line or "Exception:" in line]
     detail = (python[-1] if python else cause or (lines[0] if lines else "no message"))[:500]
-    said, place = _DAEMON_GONE
-    if any(sign in detail for sign in _WORKER_GONE) or (said in detail and place in text):
+    sign_of_daemon, place = _DAEMON_GONE
+    if any(sign in detail for sign in _WORKER_GONE) or (sign_of_daemon in detail and place in text):
         return RunError(
             "RUN001",
             detail=f"a Python worker died ({detail})",

@@ -54,10 +54,10 @@ def serve(path: str) -> None:
         while True:
             ready, _, _ = select.select([server.fileno(), 0], [], [])
             if 0 in ready:
-                found = os.read(0, 1 << 16)
-                if not found:
+                data = os.read(0, 1 << 16)
+                if not data:
                     return
-                *names, lines = (lines + found).split(b"\n")
+                *names, lines = (lines + data).split(b"\n")
                 _import(names)
                 continue
             connection, _ = server.accept()
@@ -84,8 +84,8 @@ def _answer(connection: socket.socket) -> None:
         for stream, number in zip(streams, (1, 2), strict=True):
             os.dup2(stream, number)
             os.close(stream)
-        with connection.makefile("rb") as asked:
-            text = asked.read(struct.unpack("<I", size)[0])
+        with connection.makefile("rb") as request:
+            text = request.read(struct.unpack("<I", size)[0])
         arguments, folder, environment = marshal.loads(text)
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         status = _run(arguments, folder, environment)

@@ -71,11 +71,11 @@ def default_file_system(options: Mapping[str, str]) -> str:
     if context is not None:
         return str(_configuration(options).get(_DEFAULT))
     key = _HADOOP + _DEFAULT
-    found = options.get(key) or known_settings().get(key)
+    address = options.get(key) or known_settings().get(key)
     folder = os.environ.get("HADOOP_CONF_DIR")
-    if found is None and folder:
-        found = site(Path(folder, "core-site.xml")).get(_DEFAULT)
-    return found or "file:///"
+    if address is None and folder:
+        address = site(Path(folder, "core-site.xml")).get(_DEFAULT)
+    return address or "file:///"
 
 
 def _jvm() -> Any:
@@ -106,9 +106,9 @@ def _ask(path: Any, configuration: Any) -> None:
     try:
         path.getFileSystem(configuration).getFileStatus(path)
     except Exception as cause:
-        gone = jvm_loss_behind(cause)
-        if gone is not None:
-            raise gone from cause
+        jvm_error = jvm_loss_behind(cause)
+        if jvm_error is not None:
+            raise jvm_error from cause
         raise
 
 
@@ -122,21 +122,21 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
         configuration = _configuration(options)
         path = _jvm().org.apache.hadoop.fs.Path(text)
         place = "/".join(text.split("/", 3)[:3]) if has_scheme(text) else default_file_system(options)
-        unreached = first_answer(place, partial(_ask, path, configuration))
-        if unreached is None:
+        access_failure = first_answer(place, partial(_ask, path, configuration))
+        if access_failure is None:
             system = path.getFileSystem(configuration)
-            qualified = system.makeQualified(path).toUri()
+            qualified_path = system.makeQualified(path).toUri()
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        why, gone = reason(cause), jvm_loss_behind(cause)
+        why, jvm_error = reason(cause), jvm_loss_behind(cause)
         if "No FileSystem for scheme" in why or "ClassNotFoundException" in why:
             raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
-        if gone is not None:
-            raise gone from cause
+        if jvm_error is not None:
+            raise jvm_error from cause
         raise CheckpointError("CKPT001", folder=text, strerror=why) from cause
-    if unreached is not None:
-        kind, said = unreached
-        raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=reason(said)[:300])
-    root = f"{qualified.getScheme()}://{qualified.getAuthority() or ''}"
-    return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified.getPath())
+    if access_failure is not None:
+        kind, message = access_failure
+        raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=reason(message)[:300])
+    root = f"{qualified_path.getScheme()}://{qualified_path.getAuthority() or ''}"
+    return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified_path.getPath())

@@ -46,8 +46,8 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return self._facts(_java(lambda: self._system.getFileStatus(self._path(path))))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        found = [self._facts(status) for status in _java(lambda: self._system.listStatus(self._path(path)))]
-        return found if detail else [facts["name"] for facts in found]
+        entries = [self._facts(status) for status in _java(lambda: self._system.listStatus(self._path(path)))]
+        return entries if detail else [facts["name"] for facts in entries]
 
     @staticmethod
     def _facts(status: Any) -> dict[str, Any]:
@@ -114,9 +114,9 @@ def _java(call: Callable[[], T]) -> T:
     except Exception as cause:
         if not is_of_spark(cause):
             raise
-        gone = jvm_loss_behind(cause)
-        if gone is not None:
-            raise gone from cause
+        jvm_error = jvm_loss_behind(cause)
+        if jvm_error is not None:
+            raise jvm_error from cause
         why = reason(text_of(cause)) or type(cause).__name__
-        thrown = re.match(r"(?:[\w$]+\.)*([\w$]+)", why)  # Java's own class, or what PySpark has made of it
-        raise _ERRORS.get(thrown[1] if thrown else "", OSError)(0, why) from cause
+        java_class = re.match(r"(?:[\w$]+\.)*([\w$]+)", why)  # Java's own class, or what PySpark has made of it
+        raise _ERRORS.get(java_class[1] if java_class else "", OSError)(0, why) from cause

@@ -49,13 +49,13 @@ Address = tuple[str, int]
 _log = logging.getLogger("stateplan")
 
 
-def settings(given: Container[str]) -> dict[str, str]:
+def settings(own_keys: Container[str]) -> dict[str, str]:
     """Settings of a Spark on a cluster, by which a job goes on soon after a host is lost.
 
     Args:
-        given: the keys that a user has set.
+        own_keys: the keys that a user has set.
     """
-    families = [settings for key, settings in _FAMILIES.items() if key not in given]
+    families = [settings for key, settings in _FAMILIES.items() if key not in own_keys]
     return {key: text for family in families for key, text in family.items()}
 
 
@@ -70,17 +70,17 @@ class Silence:
         self._threshold = threshold
         self._missed: dict[str, int] = {}
 
-    def gone(self, asked: Iterable[str], answered: Iterable[str]) -> set[str]:
-        """The hosts that are gone, after each of ``asked`` was asked once more.
+    def gone(self, polled_hosts: Iterable[str], answering_hosts: Iterable[str]) -> set[str]:
+        """The hosts that are gone, after each of ``polled_hosts`` was asked once more.
 
         A host that has never answered is not counted: something may keep the driver from it. Where none of several
         hosts answers, the driver's own network is at fault, and none is gone.
         """
-        hosts, here = set(asked), set(answered)
+        hosts, here = set(polled_hosts), set(answering_hosts)
         self._missed = {host: self._missed[host] + 1 for host in hosts - here if host in self._missed} | dict.fromkeys(
             here, 0
         )
-        late = {host for host, missed in self._missed.items() if missed >= self._threshold}
+        late = {host for host, misses in self._missed.items() if misses >= self._threshold}
         return set() if len(hosts) > 1 and not here else late
 
 
@@ -91,14 +91,14 @@ def answering(places: Mapping[str, Address], seconds: float) -> set[str]:
         places: name to an address.
         seconds: for all of them together.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for name, place in places.items():
             connection = stack.enter_context(socket.socket(_family(place[0]), socket.SOCK_STREAM))
             connection.setblocking(False)
             code = connection.connect_ex(place)
             if code in (0, errno.ECONNREFUSED):
-                found.add(name)
+                names.add(name)
             elif code == errno.EINPROGRESS:
                 selector.register(connection, selectors.EVENT_WRITE, (name, connection))
         until = time.monotonic() + seconds
@@ -107,8 +107,8 @@ def answering(places: Mapping[str, Address], seconds: float) -> set[str]:
                 name, connection = key.data
                 selector.unregister(connection)
                 if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in (0, errno.ECONNREFUSED):
-                    found.add(name)
-    return found
+                    names.add(name)
+    return names
 
 
 def _family(address: str) -> socket.AddressFamily:
@@ -134,12 +134,12 @@ def _watch(executors: _Executors, interval: float, threshold: int) -> None:
         try:
             places = executors.places()
             hosts = dict(places.values())
-            gone = silence.gone(hosts, answering(hosts, interval))
+            lost_hosts = silence.gone(hosts, answering(hosts, interval))
             for executor, (host, _) in places.items():
-                if host in gone:
-                    said = f"the host {host} has not answered for {interval * threshold:g} s"
-                    _log.warning("%s: executor %s is given up", said, executor)
-                    executors.give_up(executor, host, said)
+                if host in lost_hosts:
+                    reason = f"the host {host} has not answered for {interval * threshold:g} s"
+                    _log.warning("%s: executor %s is given up", reason, executor)
+                    executors.give_up(executor, host, reason)
         except Exception as failure:  # Py4J's, or the system's for want of connections: the next look may do better
             _log.info("the hosts of executors were not looked at: %s", failure)
         time.sleep(max(0.05, began + interval - time.monotonic()))
@@ -153,8 +153,10 @@ class _Executors:
         self._scala: Any = context._jsc.sc()  # noqa: SLF001 - as above
         self._backend: Any = self._scala.schedulerBackend()
         self._places: dict[str, tuple[str, Address]] = {}
-        wanted = self._jvm.java.lang.Class.forName("org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend")
-        if not wanted.isInstance(self._backend):
+        backend_class = self._jvm.java.lang.Class.forName(
+            "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
+        )
+        if not backend_class.isInstance(self._backend):
             raise TypeError(f"its scheduler is a {self._backend.getClass().getName()}")
         self._lost("")
 
@@ -168,10 +170,10 @@ class _Executors:
     def places(self) -> dict[str, tuple[str, Address]]:
         """Each executor that Spark has, with its host and the address where it listens."""
         ids = str(self._scala.getExecutorIds().mkString(",")).split(",")
-        known = {executor: self._places[executor] for executor in ids if executor in self._places}
-        missing = [executor for executor in ids if executor and executor not in known]
+        known_places = {executor: self._places[executor] for executor in ids if executor in self._places}
+        missing = [executor for executor in ids if executor and executor not in known_places]
         new = {executor: place for executor in missing if (place := self._place(executor)) is not None}
-        self._places = known | new
+        self._places = known_places | new
         return self._places
 
     def _place(self, executor: str) -> tuple[str, Address] | None:
@@ -184,12 +186,12 @@ class _Executors:
         except (Py4JJavaError, OSError, ValueError):  # Spark does not know it yet, or its host has no address
             return None
 
-    def give_up(self, executor: str, host: str, said: str) -> None:
+    def give_up(self, executor: str, host: str, reason: str) -> None:
         """Has Spark take an executor as lost with its host, and its cluster replace it."""
         killing = threading.Thread(target=self._kill, args=(executor,), daemon=True)
         killing.start()
         killing.join(_KILL)
-        self._backend.removeExecutor(executor, self._lost(said, host))
+        self._backend.removeExecutor(executor, self._lost(reason, host))
 
     def _kill(self, executor: str) -> None:
         from py4j.protocol import Py4JError
@@ -199,6 +201,8 @@ class _Executors:
         except Py4JError as failure:
             _log.info("the cluster was not told of executor %s: %s", executor, failure)
 
-    def _lost(self, said: str, host: str | None = None) -> Any:
+    def _lost(self, reason: str, host: str | None = None) -> Any:
         """The reason for Spark. It names the host, so that Spark reads nothing that other executors have left there."""
-        return self._jvm.org.apache.spark.scheduler.ExecutorProcessLost(said, self._jvm.scala.Option.apply(host), False)
+        return self._jvm.org.apache.spark.scheduler.ExecutorProcessLost(
+            reason, self._jvm.scala.Option.apply(host), False
+        )

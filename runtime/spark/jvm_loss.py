@@ -43,10 +43,10 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
 
 def jvm_loss_behind(failure: BaseException) -> RunError | None:
     """:func:`jvm_loss`, for a failure of something in Spark: its process ends a moment after its connections have."""
-    broken = any(
+    is_disconnect = any(
         type(link).__name__ == "Py4JNetworkError" or isinstance(link, ConnectionError) for link in links(failure)
     )
-    return jvm_loss(_END if broken else 0.0)
+    return jvm_loss(_END if is_disconnect else 0.0)
 
 
 def forget_dead_jvm() -> bool:

@@ -35,8 +35,8 @@ def launch(settings: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001 - see _ensure_initialized
         return
-    given = os.environ.get(SUBMIT_ARGS, _SHELL)
-    with _settings_file(settings, given) as arguments, environment(SUBMIT_ARGS, arguments):
+    submit_arguments = os.environ.get(SUBMIT_ARGS, _SHELL)
+    with _settings_file(settings, submit_arguments) as arguments, environment(SUBMIT_ARGS, arguments):
         SparkContext._ensure_initialized()  # noqa: SLF001 - only this starts a JVM without its settings as arguments
 
 
@@ -55,10 +55,10 @@ def environment(name: str, value: str) -> Iterator[None]:
 
 
 @contextmanager
-def _settings_file(settings: Mapping[str, str], given: str) -> Iterator[str]:
+def _settings_file(settings: Mapping[str, str], submit_arguments: str) -> Iterator[str]:
     """A file with the settings while the JVM starts, and the arguments that name it. One that the user's own arguments
     name stays in force: what it says comes first."""
-    words, theirs = _without_file(shlex.split(given))
+    words, theirs = _without_file(shlex.split(submit_arguments))
     text = "" if theirs is None else Path(theirs).read_text(encoding="utf-8") + "\n"
     text += "".join(f"{_escaped(key, ' :=#!')}={_escaped(value, ' ')}\n" for key, value in settings.items())
     path = scratch("spark") / "settings.properties"
@@ -74,16 +74,16 @@ def _settings_file(settings: Mapping[str, str], given: str) -> Iterator[str]:
 
 def _without_file(words: list[str]) -> tuple[list[str], str | None]:
     """Arguments without the last file of settings that they name, and that file."""
-    found, out = None, list[str]()
+    settings_file, out = None, list[str]()
     rest = iter(words)
     for word in rest:
         if word == _FILE:
-            found = next(rest, None)
+            settings_file = next(rest, None)
         elif word.startswith(f"{_FILE}="):
-            found = word.partition("=")[2]
+            settings_file = word.partition("=")[2]
         else:
             out.append(word)
-    return out, found
+    return out, settings_file
 
 
 def _escaped(text: str, first: str) -> str:

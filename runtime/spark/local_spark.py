@@ -38,9 +38,9 @@ def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
         tweaks.attempt("ui-listeners", _forget_pages, spark)
     tweaks.attempt("rule-counts", _count_no_rules, spark)
     tweaks.attempt("local-files", _use_files, spark)
-    made = {name: tweaks.attempt(name, _compiled, spark, name) for name in _OF_QUERIES}
+    classes = {name: tweaks.attempt(name, _compiled, spark, name) for name in _OF_QUERIES}
     _adapted.clear()
-    _adapted[spark.sparkContext.applicationId] = {name: ours for name, ours in made.items() if ours is not None}
+    _adapted[spark.sparkContext.applicationId] = {name: ours for name, ours in classes.items() if ours is not None}
 
 
 def forget_classes() -> None:
@@ -95,9 +95,9 @@ def _use_files(spark: SparkSession) -> None:
     root = jvm.java.net.URI("file:///")
     systems = jvm.org.apache.hadoop.fs.FileSystem
     systems.get(root, hadoop).close()  # takes it out of the cache
-    made = systems.get(root, configuration).getClass().getName()
-    if made != ours.getName():
-        raise ValueError(f"Hadoop made a {made}")
+    class_name = systems.get(root, configuration).getClass().getName()
+    if class_name != ours.getName():
+        raise ValueError(f"Hadoop made a {class_name}")
 
 
 def _forget_pages(spark: SparkSession) -> None:

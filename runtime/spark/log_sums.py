@@ -55,8 +55,8 @@ class LogSums:
         files = {f"offsets/{epoch}": zlib.crc32(entry)}
         for name in (f"offsets/{epoch - 1}", f"commits/{epoch - 1}", "metadata"):
             with contextlib.suppress(FileNotFoundError):
-                known = self.files.get(name)
-                files[name] = zlib.crc32((spark.folder / name).read_bytes()) if known is None else known
+                old_sum = self.files.get(name)
+                files[name] = zlib.crc32((spark.folder / name).read_bytes()) if old_sum is None else old_sum
         offsets = BatchOffsets.of(entry)
         ends = {source: offsets.log_offset(source) for source in range(len(offsets.sources))}
         sources = {n: _source_sum(spark, n, end, self.sources.get(n)) for n, end in ends.items() if end >= 0}
@@ -70,13 +70,13 @@ class LogSums:
             OSError: a file cannot be read.
         """
         # Spark looks at the last two entries of the one log and at the last one of the other. Others may be removed.
-        needed = {spark.offset_log: spark.last_planned - 1, spark.commit_log: spark.last_done}
+        last_numbers = {spark.offset_log: spark.last_planned - 1, spark.commit_log: spark.last_done}
         for name, value in self.files.items():
             path = spark.folder / name
             try:
                 data = path.read_bytes()
             except FileNotFoundError:
-                if path.parent in needed and int(path.name) < needed[path.parent]:
+                if path.parent in last_numbers and int(path.name) < last_numbers[path.parent]:
                     continue
                 raise _damaged(path, name, "is missing") from None
             if zlib.crc32(data) != value:
@@ -129,10 +129,10 @@ def _source_sum(
     for entry in _entries(spark, source, after, end):
         marker = spark.marker(unquote(str(entry["path"])))
         if marker is None:
-            known, content = entry["path"], b""
+            entry_name, content = entry["path"], b""
         else:
-            known, content = f"{marker.parent.name}/{marker.name}", marker.read_bytes()
-        text = json.dumps([known, entry["timestamp"], entry["batchId"]])
+            entry_name, content = f"{marker.parent.name}/{marker.name}", marker.read_bytes()
+        text = json.dumps([entry_name, entry["timestamp"], entry["batchId"]])
         total = (total + zlib.crc32(text.encode() + content)) % _SUMS
     return end, total
 
@@ -178,11 +178,11 @@ def _files(log: AnyPath, after: int, end: int) -> list[tuple[str, bytes]]:
 def _newest(log: AnyPath, after: int, end: int) -> list[tuple[str, bytes]]:
     """The same where the log ends with the entry ``end``, without a look at what else it has. Raises
     FileNotFoundError, it does not; OSError."""
-    found: list[tuple[str, bytes]] = []
+    entries: list[tuple[str, bytes]] = []
     for number in range(end, after, -1):
         try:
-            found.append((str(number), (log / str(number)).read_bytes()))
+            entries.append((str(number), (log / str(number)).read_bytes()))
         except FileNotFoundError:
             name = f"{number}{COMPACT}"
-            return [(name, (log / name).read_bytes()), *found]
-    return found
+            return [(name, (log / name).read_bytes()), *entries]
+    return entries

@@ -61,16 +61,16 @@ def check_master(master: str) -> None:
     Raises:
         RunError: RUN093, there is none.
     """
-    failed: Exception | None = None
+    last_failure: Exception | None = None
     for host, port in _places(master):
         try:
             socket.create_connection((host.strip("[]"), port), timeout=_CONNECT).close()
         except (OSError, OverflowError, UnicodeError) as cause:
-            failed = cause
+            last_failure = cause
         else:
             return
-    if failed is not None:
-        raise unreached(master, kind_of(failed) or REFUSED, str(failed)) from failed
+    if last_failure is not None:
+        raise unreached(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
 
 
 def _places(master: str) -> list[tuple[str, int]]:
@@ -78,12 +78,12 @@ def _places(master: str) -> list[tuple[str, int]]:
     Raises RunError RUN093, YARN without its configuration."""
     if master == "yarn":
         return _managers()
-    found = _PLACES.match(master)
-    if found is None:
+    match = _PLACES.match(master)
+    if match is None:
         return []
-    scheme = (found[1] or "https") if master.startswith("k8s:") else None
+    scheme = (match[1] or "https") if master.startswith("k8s:") else None
     places = []
-    for place in found[2].split(","):
+    for place in match[2].split(","):
         host, colon, port = place.rpartition(":")
         if scheme is not None and (not colon or place.endswith("]")):
             host, port = place, str(_PORTS[scheme])
@@ -103,14 +103,14 @@ def _managers() -> list[tuple[str, int]]:
     if folder is None:
         raise RunError("RUN093.yarn")
     options = site(Path(folder, "yarn-site.xml"))
-    found = []
+    managers = []
     for name in options.get(_MANAGER + "ha.rm-ids", "").split(","):
         end = f".{name.strip()}" if name.strip() else ""
         text = options.get(f"{_MANAGER}address{end}") or options.get(f"{_MANAGER}hostname{end}")
         if text and "$" not in text:
             host, colon, port = text.rpartition(":")
-            found.append((host, int(port)) if colon and port.isdecimal() else (text, _MANAGER_PORT))
-    return found
+            managers.append((host, int(port)) if colon and port.isdecimal() else (text, _MANAGER_PORT))
+    return managers
 
 
 def site(file: Path) -> dict[str, str]:
@@ -150,10 +150,10 @@ def watched(master: str, options: Mapping[str, str], log: Path) -> Iterator[None
             if process is None:
                 continue
             since = since or time.monotonic()
-            said = log.read_text(errors="replace")
+            log_text = log.read_text(errors="replace")
             late = time.monotonic() - since > limit
-            if late or _GIVEN_UP in said:
-                strange = "TransportChannelHandler" in said or "frame length" in said
+            if late or _GIVEN_UP in log_text:
+                strange = "TransportChannelHandler" in log_text or "frame length" in log_text
                 what = f"no answer within {time.monotonic() - since:.0f} s"
                 given_up.append(unreached(master, OTHER if strange and not late else SILENT, what))
                 process.kill()

@@ -57,6 +57,6 @@ def describe(package: str, seconds: float) -> dict[str, Any]:
             importlib.import_module(name)
         except Exception as cause:
             missing[name] = f"{type(cause).__name__}: {cause}"
-    found = digest(package)
+    own_digest = digest(package)
     time.sleep(seconds)
-    return {"executor": executor(), "python": sys.executable, "missing": missing, "digest": found}
+    return {"executor": executor(), "python": sys.executable, "missing": missing, "digest": own_digest}

@@ -204,7 +204,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         if owner[0] < 0:
             self.store.clear()
             return
-        blobs = [Blob.unpacked(slot, packed) for _, packed in rows]
+        blobs = [Blob.unpacked(slot, data) for _, data in rows]
         for blob in step_operator(batch, *owner, blobs, self.store, self.shipped.cache()):
             yield Row(slot=blob.slot, blob=blob.packed())
 
@@ -216,32 +216,32 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def _micro_batch(shipped: Shipped, counters: TaskCounters) -> MicroBatch:
+def _micro_batch(shipment: Shipped, counters: TaskCounters) -> MicroBatch:
     """The micro-batch of this task. Where its number is not known it drops and rewrites state: doing so once more does
     no harm."""
     from stateplan.runtime.worker import MicroBatch
 
-    graph, number = shipped.graph(), micro_batch()
+    graph, number = shipment.graph(), micro_batch()
     return MicroBatch(graph, number, graph.touches_state and number in (None, graph.first_batch), counters)
 
 
-def _source_reader(shipped: Shipped, index: int, counters: TaskCounters, level: int = 1) -> Task:
+def _source_reader(shipment: Shipped, index: int, counters: TaskCounters, level: int = 1) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.source_tasks import read_source
 
         _settle()
-        yield from read_source(_micro_batch(shipped, counters), index, level)(batches)
+        yield from read_source(_micro_batch(shipment, counters), index, level)(batches)
 
     return run
 
 
-def _closing_reader(shipped: Shipped, counters: TaskCounters) -> Task:
+def _closing_reader(shipment: Shipped, counters: TaskCounters) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.delivery import closing_marks, send_marks
         from stateplan.runtime.exchange import blob_batch
         from stateplan.runtime.wakeups import touches
 
-        batch = _micro_batch(shipped, counters)
+        batch = _micro_batch(shipment, counters)
         graph = batch.graph
         for rows in batches:
             for now in rows.column("now").to_pylist():
@@ -256,7 +256,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
     """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
     writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
     slots = [job.sink_slot(i) for i in range(len(job.sinks))]
-    shared, roots = sinks.shared, job.roots
+    shared_folder, roots = sinks.shared, job.roots
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.sinks import write_sinks
@@ -264,7 +264,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
         _settle()
         number = micro_batch()
         assert number is not None
-        yield from write_sinks(writers, number, slots, counters, shared, roots)(
+        yield from write_sinks(writers, number, slots, counters, shared_folder, roots)(
             batches if read is None else read(batches)
         )
 
@@ -273,7 +273,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
 
 def build(
     graph: JobGraph,
-    shipped: Shipped,
+    shipment: Shipped,
     source_frames: Callable[[int], DataFrame],
     sinks: SinkDriver,
     counters: TaskCounters,
@@ -290,7 +290,7 @@ def build(
     from stateplan.runtime.sinks import SINK_SCHEMA
 
     if graph.levels == 0 and len(graph.sources) == 1 and not graph.event_time:
-        alone = _sink_writer(graph, sinks, counters, _source_reader(shipped, 0, counters))
+        alone = _sink_writer(graph, sinks, counters, _source_reader(shipment, 0, counters))
         return source_frames(0).mapInArrow(alone, SINK_SCHEMA)
     order = graph.order or natural_order(graph)
     # Spark counts sources in the order of the chain: none may enter it behind the next one.
@@ -303,15 +303,15 @@ def build(
             if entry != level:
                 continue
             if index is not None:
-                part = source_frames(index).mapInArrow(_source_reader(shipped, index, counters, level), BLOB_SCHEMA)
+                part = source_frames(index).mapInArrow(_source_reader(shipment, index, counters, level), BLOB_SCHEMA)
             else:
                 assert closing is not None
-                part = closing().mapInArrow(_closing_reader(shipped, counters), BLOB_SCHEMA)
+                part = closing().mapInArrow(_closing_reader(shipment, counters), BLOB_SCHEMA)
             chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None
             chain = chain.groupBy("slot").transformWithState(
-                LevelProcessor(shipped, level, counters), BLOB_SCHEMA, "Append", "None"
+                LevelProcessor(shipment, level, counters), BLOB_SCHEMA, "Append", "None"
             )
     assert chain is not None
     return chain.mapInArrow(_sink_writer(graph, sinks, counters, None), SINK_SCHEMA)

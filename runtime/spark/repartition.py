@@ -39,7 +39,7 @@ def repartition(
     for _, after in rescale.steps:
         noun = "partition" if after == 1 else "partitions"
         tell(f"rescaling the state from {before} to {after} {noun}")
-        started = time.monotonic()
+        start_time = time.monotonic()
         try:
             spark.conf.set(_STORE_FORMAT, form)
             with _plainly_named(checkpoint) as place:
@@ -50,7 +50,7 @@ def repartition(
             ) from cause
         finally:
             spark.conf.set(_STORE_FORMAT, was or "1")
-        tell(f"rescaled from {before} to {after} {noun} in {time.monotonic() - started:.1f} s")
+        tell(f"rescaled from {before} to {after} {noun} in {time.monotonic() - start_time:.1f} s")
         before = after
 
 

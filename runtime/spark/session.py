@@ -115,7 +115,7 @@ def spark_of(
     options: Mapping[str, str],
     lasting: bool = False,
     tweaks: Tweaks | None = None,
-    given: SparkSession | None = None,
+    own_session: SparkSession | None = None,
 ) -> SparkSession:
     """The Spark that a job runs in: the one that is given, or that this process runs already; else it is started where
     ``spark.master`` says, on this machine by default.
@@ -124,7 +124,7 @@ def spark_of(
         options: session options; ``spark.*`` are handed to Spark.
         lasting: whether the first job has unbounded input.
         tweaks: of the job.
-        given: a session of the user's.
+        own_session: a session of the user's.
 
     Raises:
         RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN093, its master does not answer; RUN012, the
@@ -134,7 +134,7 @@ def spark_of(
         if options.get(key, value) != value:
             raise RunError("RUN013.needed_by_state", key=key, value=options[key], actual=value)
     with _starting:
-        running = given or _running(options)
+        running = own_session or _running(options)
         if running is None:
             _pending.set()
             try:
@@ -157,9 +157,9 @@ def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession
     return own
 
 
-def runs_elsewhere(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+def runs_elsewhere(options: Mapping[str, str], own_session: SparkSession | None = None) -> bool:
     """Whether a job would run on other machines. Raises RunError RUN012."""
-    running = given or _running(options)
+    running = own_session or _running(options)
     if running is None:
         master = options.get("spark.master") or known_settings().get("spark.master")
     else:
@@ -167,9 +167,9 @@ def runs_elsewhere(options: Mapping[str, str], given: SparkSession | None = None
     return master is not None and not is_local(master)
 
 
-def is_somebody_elses(options: Mapping[str, str], given: SparkSession | None = None) -> bool:
+def is_somebody_elses(options: Mapping[str, str], own_session: SparkSession | None = None) -> bool:
     """Whether a job would run in a Spark that this process did not start for jobs. Raises RunError RUN012."""
-    running = given or _running(options)
+    running = own_session or _running(options)
     return running is not None and (not hasattr(running, "_jsparkSession") or not is_ours(running))
 
 
@@ -219,18 +219,18 @@ def _running(options: Mapping[str, str]) -> SparkSession | None:
 def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
     """Refuses settings that a running Spark cannot take any more. One that was started here knows what it was given:
     Spark itself adds to some settings, such as Java options."""
-    given = _ours.get(spark.sparkContext.applicationId, {})
-    fixed = {
+    own_settings = _ours.get(spark.sparkContext.applicationId, {})
+    static_settings = {
         key: value
         for key, value in options.items()
         if key.startswith("spark.")
         and not key.startswith("spark.stateplan.")
-        and given.get(key) != value
+        and own_settings.get(key) != value
         and not spark.conf.isModifiable(key)
     }
-    if fixed:
+    if static_settings:
         conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM is asked for every setting
-        for key, value in fixed.items():
+        for key, value in static_settings.items():
             actual = conf.get(key)
             if actual != value:
                 raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
@@ -243,17 +243,17 @@ def is_ours(spark: SparkSession) -> bool:
 
 def _child(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
-    has, wanted = _given(own), _given(spark)
-    for key, value in wanted.items():
+    has, parent_settings = _given(own), _given(spark)
+    for key, value in parent_settings.items():
         if has.get(key) != value and spark.conf.isModifiable(key):
             own.conf.set(key, value)
-    for key in has.keys() - wanted.keys():
+    for key in has.keys() - parent_settings.keys():
         own.conf.unset(key)
     own.conf.set("spark.sql.adaptive.enabled", "false")
     theirs, ours = (s._jsparkSession.streams() for s in (spark, own))  # noqa: SLF001 - PySpark cannot list listeners
-    known = {listener.hashCode() for listener in ours.listListeners()}
+    listener_hashes = {listener.hashCode() for listener in ours.listListeners()}
     for listener in theirs.listListeners():
-        if listener.hashCode() not in known:
+        if listener.hashCode() not in listener_hashes:
             ours.addListener(listener)
     return own
 
@@ -288,45 +288,49 @@ def known_settings() -> dict[str, str]:
         return dict(SparkConf().getAll())
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for line in Path(folder or "", "spark-defaults.conf").read_text(errors="replace").splitlines():
             key, _, value = re.sub(r"[\s=:]+", "\0", line.strip(), count=1).partition("\0")
             if key.startswith("spark."):
-                found[key] = value.strip()
+                settings[key] = value.strip()
     words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
     for flag, word in pairwise(words):
         if flag == "--master":
-            found["spark.master"] = word
+            settings["spark.master"] = word
         elif flag in ("--conf", "-c"):
             key, _, value = word.partition("=")
-            found[key] = value
-    return found
+            settings[key] = value
+    return settings
 
 
 def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
     from pyspark.sql import SparkSession as SparkSession
 
     require_java()
-    known = known_settings()
-    master = options.get("spark.master") or known.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
+    file_settings = known_settings()
+    master = (
+        options.get("spark.master") or file_settings.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
+    )
     check_form(master)
     _check_files(options)
     local = is_local(master)
-    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*known, *options}))
-    settings = {**{k: v for k, v in defaults.items() if k not in known}, **_settings(options)}
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*file_settings, *options}))
+    settings = {**{k: v for k, v in defaults.items() if k not in file_settings}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
     python = (
-        settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or known.get("spark.pyspark.python")
+        settings.get("spark.pyspark.python")
+        or os.environ.get("PYSPARK_PYTHON")
+        or file_settings.get("spark.pyspark.python")
     )
     if local:
         if python is None and os.name == "posix":
             python = tweaks.attempt("worker-python", worker_python, python_path)
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
-    tuned = _tuned(tweaks)
+    settings_by_tweak = _tuned(tweaks)
     name = options.get("pipeline.name", "stateplan")
-    whole = {**{k: v for found in tuned.values() for k, v in found.items()}, **settings}
+    whole = {**{k: v for tweak_settings in settings_by_tweak.values() for k, v in tweak_settings.items()}, **settings}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in whole.items():
         builder = builder.config(key, value)
@@ -346,13 +350,13 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
             raise
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
-                chosen = [key for key in options if key.startswith("spark.")]
-                raise _not_started(cause, master, known | settings, chosen, log) from cause
+                user_keys = [key for key in options if key.startswith("spark.")]
+                raise _not_started(cause, master, file_settings | settings, user_keys, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
-    for name, found in tuned.items():
-        if not tweaks.works(name, _probe_settings, spark, found):
-            for key in found.keys() - settings.keys():
+    for name, tweak_settings in settings_by_tweak.items():
+        if not tweaks.works(name, _probe_settings, spark, tweak_settings):
+            for key in tweak_settings.keys() - settings.keys():
                 if key.startswith("spark.sql."):
                     spark.conf.unset(key)
     if local and os.name == "posix":
@@ -410,29 +414,32 @@ def _check_files(settings: Mapping[str, str]) -> None:
 
 
 def _not_started(
-    failure: Exception, master: str, settings: Mapping[str, str], chosen: Sequence[str], log: Path
+    failure: Exception, master: str, settings: Mapping[str, str], user_keys: Sequence[str], log: Path
 ) -> RunError:
-    gone = jvm_loss_behind(failure)
-    if gone is not None:
-        return gone
-    said = text_of(failure)
+    jvm_error = jvm_loss_behind(failure)
+    if jvm_error is not None:
+        return jvm_error
+    text = text_of(failure)
     kind = None if is_local(master) else kind_of(failure)
     if kind is not None:
-        return unreached(master, kind, reason(said))
-    cause = reason(said) if module_of(failure) == "py4j" else said
+        return unreached(master, kind, reason(text))
+    cause = reason(text) if module_of(failure) == "py4j" else text
     lines = log.read_text(errors="replace").strip().splitlines()
-    fetched = [key for key in _FETCHED if settings.get(key)]
-    told = [line for line in lines if kind_in([line]) is not None]
-    if fetched and told:
-        why = REASONS[kind_in(told) or OTHER]
+    package_keys = [key for key in _FETCHED if settings.get(key)]
+    network_lines = [line for line in lines if kind_in([line]) is not None]
+    if package_keys and network_lines:
+        why = REASONS[kind_in(network_lines) or OTHER]
         return RunError(
-            "RUN094.packages", options=" or ".join(f"'{key}'" for key in fetched), why=why, what=told[0].strip()[:300]
+            "RUN094.packages",
+            options=" or ".join(f"'{key}'" for key in package_keys),
+            why=why,
+            what=network_lines[0].strip()[:300],
         )
     problem = _problem(cause, [line for line in lines if not line[:1].isspace() and " WARN " not in line])
-    if not chosen:
+    if not user_keys:
         return RunError("RUN011", problem=problem, log=keep_log())
-    to_blame = [key for key in chosen if key in problem or settings.get(key, "") in problem]
-    return RunError("RUN011.setting", problem=problem, settings=", ".join(to_blame or chosen), log=keep_log())
+    to_blame = [key for key in user_keys if key in problem or settings.get(key, "") in problem]
+    return RunError("RUN011.setting", problem=problem, settings=", ".join(to_blame or user_keys), log=keep_log())
 
 
 def _problem(cause: str, lines: Sequence[str]) -> str:
@@ -496,10 +503,10 @@ def _class_path() -> str:
     from pyspark.find_spark_home import _find_spark_home
 
     jars = Path(_find_spark_home()) / "jars"
-    found = [str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar"))]
-    if not found:
+    paths = [str(jar) for name in _FIRST for jar in sorted(jars.glob(f"{name}[_-]*.jar"))]
+    if not paths:
         raise FileNotFoundError(f"{jars} has none of {', '.join(_FIRST)}")
-    return os.pathsep.join(found)
+    return os.pathsep.join(paths)
 
 
 def keep_log() -> Path | None:
@@ -507,8 +514,8 @@ def keep_log() -> Path | None:
     when this process started no JVM."""
     if _printed and _printed[0].name == _LOG:
         with contextlib.suppress(OSError):
-            kept = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
-            _printed[0] = _printed[0].rename(kept)
+            log = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
+            _printed[0] = _printed[0].rename(log)
     return _printed[0] if _printed else None
 
 
@@ -535,13 +542,13 @@ def _quietly() -> Iterator[Path]:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
-    saved = [(fd, os.dup(fd)) for fd in (1, 2)]
+    descriptors = [(fd, os.dup(fd)) for fd in (1, 2)]
     try:
-        for fd, _ in saved:
+        for fd, _ in descriptors:
             os.dup2(handle, fd)
         yield log
     finally:
-        for fd, copy in saved:
+        for fd, copy in descriptors:
             os.dup2(copy, fd)
             os.close(copy)
         os.close(handle)

@@ -66,8 +66,8 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         splits = [] if start == end else self._coded(lambda: self.source.plan(start, end))
         tasks = max(1, min(self.tasks, len(splits)))
         edges = [len(splits) * i // tasks for i in range(tasks + 1)]
-        numbered = list(enumerate(json.dumps(split.to_json()) for split in splits))
-        return [InputPartition(numbered[a:b]) for a, b in pairwise(edges) if a < b]
+        numbered_splits = list(enumerate(json.dumps(split.to_json()) for split in splits))
+        return [InputPartition(numbered_splits[a:b]) for a, b in pairwise(edges) if a < b]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

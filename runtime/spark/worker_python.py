@@ -50,8 +50,8 @@ def worker_python(python_path: str) -> str:
         "path": python_path, "socket": str(_socket(program)), "python": sys.executable,
         "client": str(Path(__file__).with_name("fork_client.py")),
     }  # fmt: skip
-    quoted = {name: shlex.quote(word) for name, word in words.items()}
-    program.write_text(_TEXT.format(modules=" | ".join(MODULES), **quoted))
+    quoted_words = {name: shlex.quote(word) for name, word in words.items()}
+    program.write_text(_TEXT.format(modules=" | ".join(MODULES), **quoted_words))
     program.chmod(0o755)
     if not os.access(program, os.X_OK):
         raise PermissionError(f"{program} cannot be run")

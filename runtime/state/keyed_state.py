@@ -185,8 +185,8 @@ class KeyedState:
         self._changed |= runs.drop_expired(now, ttl)
         if keys is None or not runs.parts:
             return pl.DataFrame(schema=state_schema(table))
-        wanted = wanted_hashes(table, keys)
-        return lookup(table, runs.newest_first(wanted), wanted, now, ttl)
+        hashes = wanted_hashes(table, keys)
+        return lookup(table, runs.newest_first(hashes), hashes, now, ttl)
 
     def due(self, table: StateTable, name: str, upto: int, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
@@ -248,7 +248,7 @@ class KeyedState:
             The frame of output changes.
         """
         time = watermark or Watermark()
-        taken = take_step(
+        outcome = take_step(
             kernel,
             inputs,
             now,
@@ -258,18 +258,18 @@ class KeyedState:
             self._find,
             self.due,
         )
-        started = clock.perf_counter()
-        for w in taken.written:
+        start_time = clock.perf_counter()
+        for w in outcome.written:
             self.write(w.table, w.upserts, w.deletes, w.now, w.ttl)
         self.flush()
-        self.stats.missed += taken.step.missed
-        self.stats.late += taken.step.late
-        self.late_rows = taken.step.late_rows
-        self.stats.ages = taken.ages
-        self.stats.lookup_ms += taken.lookup_ms
-        self.stats.kernel_ms += taken.kernel_ms
-        self.stats.write_ms += taken.settle_ms + 1000 * (clock.perf_counter() - started)
-        return taken.step.output
+        self.stats.missed += outcome.step.missed
+        self.stats.late += outcome.step.late
+        self.late_rows = outcome.step.late_rows
+        self.stats.ages = outcome.ages
+        self.stats.lookup_ms += outcome.lookup_ms
+        self.stats.kernel_ms += outcome.kernel_ms
+        self.stats.write_ms += outcome.settle_ms + 1000 * (clock.perf_counter() - start_time)
+        return outcome.step.output
 
     def touch_time(self) -> None:
         """Has :meth:`flush` write what :attr:`time` says now."""

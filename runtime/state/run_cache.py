@@ -68,10 +68,10 @@ class RunCache:
 
     def open(self, run: str, path: Path | None, fetch: Callable[[], bytes]) -> Rows:
         """The run with id ``run``: from this process, else from its file, else from ``fetch``."""
-        for kept in (self._mapped, self._held):
-            if run in kept:
-                kept.move_to_end(run)
-                return kept[run][0]
+        for cache in (self._mapped, self._held):
+            if run in cache:
+                cache.move_to_end(run)
+                return cache[run][0]
         if path is not None:
             with contextlib.suppress(OSError, ValueError):
                 return self._map(run, path)
@@ -152,15 +152,15 @@ class RunCache:
 
     def _evict(self, most: int) -> None:
         """Removes files, those not opened for longest first, until the rest takes about ``most`` bytes."""
-        found: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         for path in (self.folder or Path()).glob("*/*.arrow"):
             with contextlib.suppress(OSError):
                 facts = path.stat()
-                found.append((facts.st_mtime, facts.st_size, path))
-        total = sum(size for _, size, _ in found)
+                files.append((facts.st_mtime, facts.st_size, path))
+        total = sum(size for _, size, _ in files)
         # A little more than is needed, so that not every run measures the folder.
         aim = most if total <= most else most - most // 8
-        for _, size, path in sorted(found):
+        for _, size, path in sorted(files):
             if total <= aim:
                 return
             total -= size

@@ -98,12 +98,12 @@ class RunList:
         """Rows in all parts, versions and tombstones included."""
         return sum(p.rows for p in self.parts)
 
-    def newest_first(self, wanted: Hashes | None = None) -> Iterator[Rows]:
-        """The rows of the parts, the newest one first; with ``wanted`` (ascending) of those alone that may have any of
+    def newest_first(self, hashes: Hashes | None = None) -> Iterator[Rows]:
+        """The rows of the parts, the newest one first; with ``hashes`` (ascending) of those alone that may have any of
         these hashes. None is read before it is asked for."""
         parts = self.parts
-        if wanted is not None and parts:
-            prefixes = wanted >> np.uint64(32)
+        if hashes is not None and parts:
+            prefixes = hashes >> np.uint64(32)
             first = np.searchsorted(prefixes, np.array([p.low for p in parts], np.uint64))
             behind = np.searchsorted(prefixes, np.array([p.high for p in parts], np.uint64), side="right")
             parts = [p for p, any_of in zip(parts, (first < behind).tolist(), strict=True) if any_of]
@@ -113,17 +113,17 @@ class RunList:
         """Drops, unread, the parts in which all has expired and that hide nothing older; whether there were any."""
         if ttl <= 0 or all(p.newest > now - ttl for p in self.parts):
             return False
-        kept: list[RunInfo] = []
+        remaining: list[RunInfo] = []
         for part in self.parts:
-            if part.newest > now - ttl or any(part.overlaps(k.low, k.high) for k in kept):
-                kept.append(part)
+            if part.newest > now - ttl or any(part.overlaps(k.low, k.high) for k in remaining):
+                remaining.append(part)
             else:
                 self._store.drop(part)
                 self.moved.dropped += 1
                 self.moved.expired += part.rows - part.dead
-        if len(kept) == len(self.parts):
+        if len(remaining) == len(self.parts):
             return False
-        self.parts = kept
+        self.parts = remaining
         return True
 
     def append(self, frame: pl.DataFrame) -> None:
@@ -150,19 +150,19 @@ class RunList:
         self._added_rows = self._added_bytes = 0
         left = STEPS
         busy = True
-        acted = False
-        done: set[int] = set()
+        has_worked = False
+        finished_runs: set[int] = set()
         while busy and left > 0:
             busy = False
-            acted |= self._begin()
-            for number in sorted({p.into for p in self.parts if p.into} - done, reverse=True)[:left]:
+            has_worked |= self._begin()
+            for number in sorted({p.into for p in self.parts if p.into} - finished_runs, reverse=True)[:left]:
                 before = self.moved.rows
                 self._advance(number, now, ttl, rows, size)
-                done.add(number)
+                finished_runs.add(number)
                 # Merges of a few rows are done at once, however many; larger ones take turns.
                 left -= self.moved.rows - before > max(QUANTUM_ROWS, 2 * rows) // 8
-                busy = acted = True
-        return (left == STEPS and self._rewrite(now, ttl, rows, size)) or acted
+                busy = has_worked = True
+        return (left == STEPS and self._rewrite(now, ttl, rows, size)) or has_worked
 
     def _next_number(self) -> int:
         return 1 + max((max(p.run, p.into) for p in self.parts), default=0)
@@ -181,14 +181,14 @@ class RunList:
             first = self.parts[run[0]]
             waiting = not first.into and first.run not in targets
             tiers.append(tier(sum(self.parts[i].rows for i in run)) if waiting else None)
-        begun = False
+        has_begun = False
         for start, stop in due_merges(tiers):
             number = self._next_number()
             for run in runs[start:stop]:
                 for i in run:
                     self.parts[i] = self.parts[i]._replace(into=number)
-            begun = True
-        return begun
+            has_begun = True
+        return has_begun
 
     def _quantum(self, parts: Sequence[RunInfo], rows: int, size: int) -> int:
         """How many rows a step over ``parts`` may move."""
@@ -200,12 +200,12 @@ class RunList:
         """One step of the merge into run ``number``."""
         sources = [p for p in self.parts if p.into == number]
         quantum = self._quantum(sources, rows, size)
-        taken, cut = self._take(sources, quantum)
+        parts_read, cut = self._take(sources, quantum)
         low = min(p.low for p in sources)
         at = self.parts.index(sources[0])
-        merged = self._merge([frame for _, frame in taken], at, number, low, cut, now, ttl)
-        self._shorten(taken, cut)
-        self._place(merged, number, at, low, cut, quantum)
+        merged_rows = self._merge([frame for _, frame in parts_read], at, number, low, cut, now, ttl)
+        self._shorten(parts_read, cut)
+        self._place(merged_rows, number, at, low, cut, quantum)
 
     def _take(self, parts: Sequence[RunInfo], quantum: int) -> tuple[list[tuple[RunInfo, pl.DataFrame]], int]:
         """About ``quantum`` rows of the least hashes in ``parts``: per part what it has of them, and the last prefix.
@@ -227,11 +227,11 @@ class RunList:
                     else:
                         many = cut
                 cut = none if self._count(parts, none) else many
-        taken = []
+        parts_read = []
         for part in parts:
             if part.low <= cut:
-                taken.append((part, self._store.load(self.table, part).ranged(0, cut).frame))
-        return taken, cut
+                parts_read.append((part, self._store.load(self.table, part).ranged(0, cut).frame))
+        return parts_read, cut
 
     def _count(self, parts: Sequence[RunInfo], cut: int) -> int:
         """How many rows have a hash up to prefix ``cut``."""
@@ -253,17 +253,17 @@ class RunList:
         count = sum(f.height for f in frames)
         self.moved.rows += count
         oldest = not any(p.overlaps(low, high) and p.run != number for p in self.parts[:at])
-        merged = merge_runs(self.table, frames, now, ttl, oldest=False)
+        rows_of_parts = merge_runs(self.table, frames, now, ttl, oldest=False)
         if oldest:
-            merged = live_rows(merged, now, 0)
-            fresh = live_rows(merged, now, ttl)
-            self.moved.expired += merged.height - fresh.height
-            merged = fresh
-        return merged if merged.height else None
+            rows_of_parts = live_rows(rows_of_parts, now, 0)
+            fresh = live_rows(rows_of_parts, now, ttl)
+            self.moved.expired += rows_of_parts.height - fresh.height
+            rows_of_parts = fresh
+        return rows_of_parts if rows_of_parts.height else None
 
-    def _shorten(self, taken: Sequence[tuple[RunInfo, pl.DataFrame]], cut: int) -> None:
+    def _shorten(self, parts_read: Sequence[tuple[RunInfo, pl.DataFrame]], cut: int) -> None:
         """Takes the rows up to prefix ``cut`` from parts."""
-        for part, frame in taken:
+        for part, frame in parts_read:
             at = self.parts.index(part)
             if part.high <= cut or part.rows == frame.height:
                 self._store.drop(part)
@@ -314,11 +314,11 @@ class RunList:
             if any(p.overlaps(part.low, part.high) for p in self.parts[:at]):
                 continue
             quantum = self._quantum([part], rows, size)
-            taken, cut = self._take([part], quantum)
-            frames = [frame for _, frame in taken]
-            kept = self._merge(frames, at, part.run, part.low, cut, now, ttl)
-            self._shorten(taken, cut)
-            self._place(kept, part.run, at, part.low, min(cut, part.high), quantum)
+            parts_read, cut = self._take([part], quantum)
+            frames = [frame for _, frame in parts_read]
+            live_part = self._merge(frames, at, part.run, part.low, cut, now, ttl)
+            self._shorten(parts_read, cut)
+            self._place(live_part, part.run, at, part.low, min(cut, part.high), quantum)
             return True
         return False
 
@@ -351,7 +351,7 @@ def due_merges(tiers: Sequence[int | None]) -> list[tuple[int, int]]:
         largest = tiers[start]
         stop = start + 1
         if largest is not None:
-            while stop < len(tiers) and (found := tiers[stop]) is not None and found <= largest:
+            while stop < len(tiers) and (next_tier := tiers[stop]) is not None and next_tier <= largest:
                 stop += 1
             if sum(1 for t in tiers[start:stop] if t == largest) >= MERGE_FACTOR:
                 out.append((start, stop))

@@ -124,21 +124,23 @@ class Rows:
             return self
         return Rows(self.frame[start:stop], self.hashes[start:stop])
 
-    def hits(self, wanted: Hashes) -> npt.NDArray[np.int64]:
-        """Numbers of the rows whose hash is in ``wanted`` (ascending, each once)."""
+    def hits(self, sought_hashes: Hashes) -> npt.NDArray[np.int64]:
+        """Numbers of the rows whose hash is in ``sought_hashes`` (ascending, each once)."""
         hashes = self.hashes
         n = len(hashes)
         if n == 0:
             return np.zeros(0, np.int64)
-        if len(wanted) > 64:
-            wanted = wanted[np.searchsorted(wanted, hashes[0]) : np.searchsorted(wanted, hashes[-1], side="right")]
-        low = np.searchsorted(hashes, wanted)
+        if len(sought_hashes) > 64:
+            sought_hashes = sought_hashes[
+                np.searchsorted(sought_hashes, hashes[0]) : np.searchsorted(sought_hashes, hashes[-1], side="right")
+            ]
+        low = np.searchsorted(hashes, sought_hashes)
         if len(low) and low[-1] == n:
             low[low == n] = n - 1
-        match = hashes[low] == wanted
+        match = hashes[low] == sought_hashes
         if not match.any():
             return np.zeros(0, np.int64)
-        return _ranges(low[match], np.searchsorted(hashes, wanted[match], side="right"))
+        return _ranges(low[match], np.searchsorted(hashes, sought_hashes[match], side="right"))
 
 
 def state_schema(table: StateTable) -> dict[str, pl.DataType]:
@@ -165,15 +167,15 @@ def in_memory(frame: pl.DataFrame, table: StateTable) -> pl.DataFrame:
     """A stored frame as kernels have it; see :func:`stored_dtype`. Earlier versions stored TIMESTAMP(7) to (9) as
     Datetimes. Lists and rows of these, among the columns that rows are found by, had other hashes: they stay as they
     are, and are refused."""
-    changed = []
+    casts = []
     for name, dtype in table.schema.items():
-        found = frame.schema.get(name)
-        if found is None or found == dtype:
+        stored_type = frame.schema.get(name)
+        if stored_type is None or stored_type == dtype:
             continue
-        before = with_counts(found) == dtype and (name not in table.lookup or not found.is_nested())
-        if before or stored_dtype(dtype) == found:
-            changed.append(pl.col(name).cast(dtype))
-    return frame.with_columns(changed) if changed else frame
+        before = with_counts(stored_type) == dtype and (name not in table.lookup or not stored_type.is_nested())
+        if before or stored_dtype(dtype) == stored_type:
+            casts.append(pl.col(name).cast(dtype))
+    return frame.with_columns(casts) if casts else frame
 
 
 def build_run(
@@ -232,12 +234,12 @@ def wanted_hashes(table: StateTable, keys: pl.DataFrame) -> Hashes:
     return _unique(hash_rows(keys, table.lookup))
 
 
-def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, ttl: int) -> pl.DataFrame:
-    """The live state rows whose hashes are ``wanted``.
+def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now: int, ttl: int) -> pl.DataFrame:
+    """The live state rows whose hashes are ``sought_hashes``.
 
     Args:
         parts: newest first; read one by one.
-        wanted: of :func:`wanted_hashes`.
+        sought_hashes: of :func:`wanted_hashes`.
 
     Returns:
         Frame of :func:`state_schema`, with :data:`WRITTEN` where any row has it. It may hold rows of other keys (hash
@@ -245,25 +247,25 @@ def lookup(table: StateTable, parts: Iterable[Rows], wanted: Hashes, now: int, t
     """
     hits: list[pl.DataFrame] = []
     for part in parts:
-        index = part.hits(wanted)
+        index = part.hits(sought_hashes)
         if len(index):
             hits.append(rows_at(part.frame, index))
     if not hits:
         return pl.DataFrame(schema=state_schema(table))
-    found = hits[0] if len(hits) == 1 else _first_of_each(stacked(aligned(hits)), _identity(table))
-    extra = [WRITTEN] if WRITTEN in found.columns else []
-    return live_rows(found, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
+    first_hits = hits[0] if len(hits) == 1 else _first_of_each(stacked(aligned(hits)), _identity(table))
+    extra = [WRITTEN] if WRITTEN in first_hits.columns else []
+    return live_rows(first_hits, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
 
 
 def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
     """The live state rows whose column ``name`` is ``upto`` at most, as a frame of :func:`state_schema`; ``parts`` are
     newest first."""
     late = pl.col(name) <= upto
-    found = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
-    if not found:
+    due_parts = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
+    if not due_parts:
         return pl.DataFrame(schema=state_schema(table))
-    wanted = _unique(np.concatenate([rows[HASH].to_numpy() for rows in found]))
-    return lookup(table, parts, wanted, now, ttl).filter(late)
+    sought_hashes = _unique(np.concatenate([rows[HASH].to_numpy() for rows in due_parts]))
+    return lookup(table, parts, sought_hashes, now, ttl).filter(late)
 
 
 def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
@@ -278,10 +280,10 @@ def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
 
 
 def _unique(hashes: Hashes) -> Hashes:
-    ordered = np.sort(hashes)
-    first = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
+    sorted_hashes = np.sort(hashes)
+    first = np.ones(len(sorted_hashes), bool)
+    np.not_equal(sorted_hashes[1:], sorted_hashes[:-1], out=first[1:])
+    return sorted_hashes[first]
 
 
 def _first_of_each(frame: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
@@ -305,9 +307,9 @@ def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: i
     hashes = rows[HASH].to_numpy()
     order = np.argsort(hashes, kind="stable")
     if len(runs) > 1:
-        ordered = hashes[order]
+        sorted_hashes = hashes[order]
         twin = np.zeros(len(order), bool)
-        np.equal(ordered[1:], ordered[:-1], out=twin[1:])
+        np.equal(sorted_hashes[1:], sorted_hashes[:-1], out=twin[1:])
         if twin.any():
             twin[:-1] |= twin[1:]
             suspects = order[twin]
@@ -317,5 +319,5 @@ def merge_runs(table: StateTable, runs: Sequence[pl.DataFrame], now: int, ttl: i
             keep = ~twin
             keep[np.flatnonzero(twin)[newest["@i"].to_numpy()]] = True
             order = order[keep]
-    merged = rows_at(rows, order)
-    return live_rows(merged, now, ttl) if oldest else merged
+    rows_of_runs = rows_at(rows, order)
+    return live_rows(rows_of_runs, now, ttl) if oldest else rows_of_runs

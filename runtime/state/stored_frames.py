@@ -133,9 +133,9 @@ class Parts:
             raise self._damaged(table, info, f"it has {len(rows)} rows", f"{info.rows} rows")
         return rows
 
-    def _damaged(self, table: StateTable, info: RunInfo, why: str, expected: str | None = None) -> CheckpointError:
+    def _damaged(self, table: StateTable, info: RunInfo, why: str, expectation: str | None = None) -> CheckpointError:
         return CheckpointError(
-            "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expected, hint=_RESTORE
+            "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expectation, hint=_RESTORE
         )
 
     def tidy(self, current: Collection[str]) -> None:

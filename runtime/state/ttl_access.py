@@ -132,13 +132,13 @@ def take_step(
     def lookup(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
         return accesses.noted(table, keys, find(table, keys, *accesses.visible(table)))
 
-    timed = kernel.by_event_time and watermark.now > watermark.before
+    is_timed = kernel.by_event_time and watermark.now > watermark.before
 
     def due(table: StateTable) -> pl.DataFrame:
-        asked = [(table.due, watermark.now)] if timed else []
+        event_times = [(table.due, watermark.now)] if is_timed else []
         parts = [
             _as_written(table, find_due(table, name, upto, *accesses.visible(table)))
-            for name, upto in (*asked, (table.alarm, now))
+            for name, upto in (*event_times, (table.alarm, now))
             if name is not None
         ]
         if not parts:
@@ -146,21 +146,21 @@ def take_step(
         return parts[0] if len(parts) == 1 else pl.concat(parts).unique(list(table.identity), maintain_order=True)
 
     ttls = [config.ttl for config in configs]
-    started = time.perf_counter()
-    rings = timed or any(table.alarm is not None for table in kernel.tables)
+    started_at = time.perf_counter()
+    rings = is_timed or any(table.alarm is not None for table in kernel.tables)
     state = fetch_state(kernel, inputs, lookup, due if rings else None)
-    found = time.perf_counter()
+    read_at = time.perf_counter()
     step = kernel.advance(inputs, state, now, ttls, watermark)
-    computed = time.perf_counter()
-    written = list(accesses.settled(kernel.tables, step))
+    computed_at = time.perf_counter()
+    table_writes = list(accesses.settled(kernel.tables, step))
     ages = accesses.ages(kernel.tables, step)
     return Taken(
         step,
-        written,
+        table_writes,
         ages,
-        1000 * (found - started),
-        1000 * (computed - found),
-        1000 * (time.perf_counter() - computed),
+        1000 * (read_at - started_at),
+        1000 * (computed_at - read_at),
+        1000 * (time.perf_counter() - computed_at),
     )
 
 
@@ -214,12 +214,12 @@ class _Accesses:
             clock = self._clock(table)
             if table.name not in self._read or clock is None or table.access.lasting or not table.access.reads:
                 continue
-            found = count_ages(clock - self._used(table))
+            counts = count_ages(clock - self._used(table))
             if deletes is not None and ACCESS_TIME in deletes.columns:
-                retracted = count_ages(clock - deletes[ACCESS_TIME].to_numpy())
-                found = {bucket: n - retracted.get(bucket, 0) for bucket, n in found.items()}
-                _add(out, (table.slot, "retracted"), retracted)
-            _add(out, (table.slot, table.access.use), found)
+                retraction_counts = count_ages(clock - deletes[ACCESS_TIME].to_numpy())
+                counts = {bucket: n - retraction_counts.get(bucket, 0) for bucket, n in counts.items()}
+                _add(out, (table.slot, "retracted"), retraction_counts)
+            _add(out, (table.slot, table.access.use), counts)
         return out
 
     def _clock(self, table: StateTable) -> int | None:
@@ -241,8 +241,8 @@ class _Accesses:
             return times
         number = self._own(table)
         others = [(n, frame) for n, frame in enumerate(self._inputs) if n != number and frame.height]
-        met = [_times_of_met(rows, frame, self._key_columns(table, n)) for n, frame in others]
-        return np.concatenate([times[:0], *met])
+        match_times = [_times_of_met(rows, frame, self._key_columns(table, n)) for n, frame in others]
+        return np.concatenate([times[:0], *match_times])
 
     def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[Written]:
         """What is to be written after a step of the kernel."""
@@ -262,34 +262,35 @@ class _Accesses:
         """The rows that the kernel wrote, accessed at the event time of the rows that wrote them."""
         access, own = table.access, self._own(table)
         count = upserts.height
-        times, done = np.zeros(count, np.int64), np.zeros(count, bool)
+        times, has_time = np.zeros(count, np.int64), np.zeros(count, bool)
         others = config.reads_refresh or access.shared
         mine = self._matched(upserts, own, self._entry_columns(table, own), access.once and not config.reads_refresh)
         by_rows = (mine >= 0) & (self._time(own) is not None)
         for number in range(len(self._inputs)):
             if number == own:
                 if (of := self._time(own)) is not None:
-                    times[by_rows], done = of[mine[by_rows]], done | by_rows
+                    times[by_rows], has_time = of[mine[by_rows]], has_time | by_rows
                 continue
             theirs = self._matched(upserts, number, self._key_columns(table, number))
             at = self._time(number)
-            met = (theirs >= 0) & (others | (mine < 0))
-            if at is not None and met.any():
-                times[met], done = at[theirs[met]], done | met
-        if not done.all():
-            rest = ~done
+            is_match = (theirs >= 0) & (others | (mine < 0))
+            if at is not None and is_match.any():
+                times[is_match], has_time = at[theirs[is_match]], has_time | is_match
+        if not has_time.all():
+            rest = ~has_time
             times[rest] = self._without_row(table, upserts)[rest]
-        written = upserts[ACCESS_TIME].to_numpy()
+        write_times = upserts[ACCESS_TIME].to_numpy()
         return upserts.with_columns(
-            pl.Series(ACCESS_TIME, np.where(written >= _ALWAYS, written, times)), pl.Series(WRITTEN, written)
+            pl.Series(ACCESS_TIME, np.where(write_times >= _ALWAYS, write_times, times)),
+            pl.Series(WRITTEN, write_times),
         )
 
     def _without_row(self, table: StateTable, upserts: pl.DataFrame) -> Ints:
         """Times of rows that no row of the micro-batch with a time accesses: those that they had, else the time to
         which the watermark has come."""
         mark = self._watermark
-        reached = next((w for w in (mark.now, mark.before) if w not in (NO_WATERMARK, END_OF_TIME)), self._now)
-        out = np.full(upserts.height, reached, np.int64)
+        watermark = next((w for w in (mark.now, mark.before) if w not in (NO_WATERMARK, END_OF_TIME)), self._now)
+        out = np.full(upserts.height, watermark, np.int64)
         if table.name in self._read and mark.now == mark.before:
             before = self._read[table.name][1]
             place = _match(upserts, before, [(name, name) for name in table.identity])
@@ -310,28 +311,28 @@ class _Accesses:
             return upserts, deletes
         keys, rows = self._read[table.name]
         left = np.ones(rows.height, bool)
-        for changed in (upserts, deletes):
-            if changed is not None and changed.height:
-                left &= _match(rows, changed, [(name, name) for name in table.identity]) < 0
+        for changes in (upserts, deletes):
+            if changes is not None and changes.height:
+                left &= _match(rows, changes, [(name, name) for name in table.identity]) < 0
         rows = rows[np.flatnonzero(left)]
         read, times = self._reads(table, config, rows, keys)
-        accessed = rows[ACCESS_TIME].to_numpy()
-        alive = np.ones(rows.height, bool) if ttl == NEVER else accessed > now - ttl
+        access_times = rows[ACCESS_TIME].to_numpy()
+        alive = np.ones(rows.height, bool) if ttl == NEVER else access_times > now - ttl
         if config.finds_expired:
             identity = list(table.identity) or [ACCESS_TIME]
-            gone = rows[identity][np.flatnonzero(read & ~alive)]
-            if gone.height:
-                deletes = gone if deletes is None else pl.concat([deletes[identity], gone])
-        again = np.flatnonzero(read & alive & (times != accessed) & (accessed < _ALWAYS))
+            expired_keys = rows[identity][np.flatnonzero(read & ~alive)]
+            if expired_keys.height:
+                deletes = expired_keys if deletes is None else pl.concat([deletes[identity], expired_keys])
+        again = np.flatnonzero(read & alive & (times != access_times) & (access_times < _ALWAYS))
         if config.reads_refresh and len(again):
             if WRITTEN not in rows.columns:
                 rows = rows.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
-            touched = rows[again].with_columns(pl.Series(ACCESS_TIME, times[again]))
+            renewed_rows = rows[again].with_columns(pl.Series(ACCESS_TIME, times[again]))
             if upserts is not None and upserts.height:
                 if WRITTEN not in upserts.columns:
                     upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
-                touched = pl.concat([upserts, touched[upserts.columns]])
-            upserts = touched
+                renewed_rows = pl.concat([upserts, renewed_rows[upserts.columns]])
+            upserts = renewed_rows
         return upserts, deletes
 
     def _reads(
@@ -343,7 +344,7 @@ class _Accesses:
         read = _match(rows, keys, [(name, name) for name in table.lookup]) >= 0
         if not table.access.entries and not config.by_event_time:
             return read, np.where(read, np.maximum(was, self._now), was)
-        seen, times = np.zeros(rows.height, bool), was.copy()
+        has_match, times = np.zeros(rows.height, bool), was.copy()
         for number in range(len(self._inputs)):
             if number != own:
                 pairs = self._key_columns(table, number)
@@ -352,12 +353,12 @@ class _Accesses:
             else:
                 pairs = self._entry_columns(table, own, table.lookup)
             by = self._matched(rows, number, pairs)
-            seen |= by >= 0
+            has_match |= by >= 0
             at = self._time(number)
             if config.by_event_time and at is not None:
                 times = np.where(by >= 0, np.append(at, 0)[by], times)
         if table.access.entries:
-            read = seen
+            read = has_match
         if not config.by_event_time:
             times = np.where(read, np.maximum(was, self._now), was)
         return read, times
@@ -402,15 +403,15 @@ def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tupl
     """Times of access of the rows that agree with one of ``others`` in all ``pairs`` of columns."""
     if len(pairs) == 1 and rows.height < _FEW:  # a join takes a millisecond to begin
         ((mine, theirs),) = pairs
-        wanted = others[theirs].cast(rows[mine].dtype).implode()
-        met: Bools = rows[mine].is_in(wanted).fill_null(False).to_numpy()
+        other_values = others[theirs].cast(rows[mine].dtype).implode()
+        is_match: Bools = rows[mine].is_in(other_values).fill_null(False).to_numpy()
         times: Ints = rows[ACCESS_TIME].to_numpy()
-        return times[met]
+        return times[is_match]
     if pairs:
         keys = [f"p{i}" for i in range(len(pairs))]  # a key may have a column twice
-        named = pl.DataFrame([rows[a].alias(key) for key, (a, _) in zip(keys, pairs, strict=True)])
+        key_columns = pl.DataFrame([rows[a].alias(key) for key, (a, _) in zip(keys, pairs, strict=True)])
         wanted_keys = pl.DataFrame([others[b].alias(key) for key, (_, b) in zip(keys, pairs, strict=True)])
-        rows = named.with_columns(rows[ACCESS_TIME]).join(wanted_keys, on=keys, how="semi")
+        rows = key_columns.with_columns(rows[ACCESS_TIME]).join(wanted_keys, on=keys, how="semi")
     return rows[ACCESS_TIME].to_numpy()
 
 

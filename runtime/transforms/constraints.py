@@ -60,19 +60,19 @@ class ConstraintTransform(FrozenDataclass, Transform):
     @cached_property
     def demands_something(self) -> bool:
         """Whether any row may be refused or changed."""
-        return any(self._demands(declared) for _, declared in self.fields)
+        return any(self._demands(data_type) for _, data_type in self.fields)
 
-    def _demands(self, declared: LogicalType) -> bool:
-        if not declared.nullable or (self.lengths != "IGNORE" and _limit(declared) is not None):
+    def _demands(self, data_type: LogicalType) -> bool:
+        if not data_type.nullable or (self.lengths != "IGNORE" and _limit(data_type) is not None):
             return True
-        return any(self._demands(part) for part in self._parts(declared))
+        return any(self._demands(part) for part in self._parts(data_type))
 
-    def _parts(self, declared: LogicalType) -> Iterator[LogicalType]:
+    def _parts(self, data_type: LogicalType) -> Iterator[LogicalType]:
         """The types inside a type that are looked at."""
-        if self.nested != "IGNORE" and declared.root == "ROW":
-            yield from (f.type for f in declared.fields)
-        elif self.nested == "ROWS_AND_COLLECTIONS" and declared.root in ("ARRAY", *_MAPS):
-            yield from declared.children
+        if self.nested != "IGNORE" and data_type.root == "ROW":
+            yield from (f.type for f in data_type.fields)
+        elif self.nested == "ROWS_AND_COLLECTIONS" and data_type.root in ("ARRAY", *_MAPS):
+            yield from data_type.children
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """The rows that are written.
@@ -95,123 +95,125 @@ class ConstraintTransform(FrozenDataclass, Transform):
             raise self._error(*min(errors, key=lambda e: e[0]))
         out = frame
         if self.lengths == "TRIM_PAD":
-            fitted = [self._fitted(s, declared, top=True) for s, (_, declared) in zip(series, self.fields, strict=True)]
-            out = frame.with_columns(s.alias(column(i)) for i, s in enumerate(fitted))
+            columns = [
+                self._fitted(s, data_type, top=True) for s, (_, data_type) in zip(series, self.fields, strict=True)
+            ]
+            out = frame.with_columns(s.alias(column(i)) for i, s in enumerate(columns))
         return out if alive.all() else out.filter(pl.Series(alive))
 
     # what is wrong
 
     def _found(self, series: Sequence[pl.Series]) -> Iterator[_Finding]:
         """What is wrong with columns, in the order in which it counts: NULLs, texts, bytes, then what is inside."""
-        columns = [(s, declared, name) for s, (name, declared) in zip(series, self.fields, strict=True)]
-        for s, declared, name in columns:
-            yield from self._null(s, declared, name)
+        columns = [(s, data_type, name) for s, (name, data_type) in zip(series, self.fields, strict=True)]
+        for s, data_type, name in columns:
+            yield from self._null(s, data_type, name)
         for roots in (_TEXTS, _BYTES):
-            for s, declared, name in columns:
-                if declared.root in roots:
-                    yield from self._length(s, declared, name)
+            for s, data_type, name in columns:
+                if data_type.root in roots:
+                    yield from self._length(s, data_type, name)
         for inside in (("ROW",), ("ARRAY",), _MAPS):
-            for s, declared, name in columns:
-                if declared.root in inside:
-                    yield from self._inside(s, declared, name)
+            for s, data_type, name in columns:
+                if data_type.root in inside:
+                    yield from self._inside(s, data_type, name)
 
-    def _all(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
-        yield from self._null(series, declared, path)
-        yield from self._length(series, declared, path)
-        yield from self._inside(series, declared, path)
+    def _all(self, series: pl.Series, data_type: LogicalType, path: str) -> Iterator[_Finding]:
+        yield from self._null(series, data_type, path)
+        yield from self._length(series, data_type, path)
+        yield from self._inside(series, data_type, path)
 
-    def _null(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
-        if not declared.nullable and series.null_count():
-            yield _Finding(series.is_null().to_numpy(), path, declared, null=True)
+    def _null(self, series: pl.Series, data_type: LogicalType, path: str) -> Iterator[_Finding]:
+        if not data_type.nullable and series.null_count():
+            yield _Finding(series.is_null().to_numpy(), path, data_type, null=True)
 
-    def _length(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
-        limit = _limit(declared)
+    def _length(self, series: pl.Series, data_type: LogicalType, path: str) -> Iterator[_Finding]:
+        limit = _limit(data_type)
         if self.lengths != "ERROR" or limit is None:
             return
         lengths = _lengths(series)
         wrong = lengths > limit
-        if declared.root in _FIXED:
+        if data_type.root in _FIXED:
             wrong |= lengths < limit
         if wrong.any():
-            yield _Finding(wrong.fill_null(False).to_numpy(), path, declared, null=False, values=lengths)
+            yield _Finding(wrong.fill_null(False).to_numpy(), path, data_type, null=False, values=lengths)
 
-    def _inside(self, series: pl.Series, declared: LogicalType, path: str) -> Iterator[_Finding]:
-        if not any(self._demands(part) for part in self._parts(declared)):
+    def _inside(self, series: pl.Series, data_type: LogicalType, path: str) -> Iterator[_Finding]:
+        if not any(self._demands(part) for part in self._parts(data_type)):
             return
-        if declared.root == "ROW":
+        if data_type.root == "ROW":
             there = series.is_not_null()
             origin = np.flatnonzero(there.to_numpy())
             inner = series.filter(there)
-            parts = [(inner.struct.field(f.name), f.type, f"{path}.{f.name}") for f in declared.fields]
+            parts = [(inner.struct.field(f.name), f.type, f"{path}.{f.name}") for f in data_type.fields]
         else:
             counts = series.list.len().fill_null(0).to_numpy()
             origin = np.repeat(np.arange(len(series)), counts)
             inner = series.filter(pl.Series(counts > 0)).explode()
-            if declared.root == "ARRAY":
-                parts = [(inner, declared.children[0], f"{path}[]")]
+            if data_type.root == "ARRAY":
+                parts = [(inner, data_type.children[0], f"{path}[]")]
             else:
-                entry = zip(("key", "value"), declared.children, strict=False)
+                entry = zip(("key", "value"), data_type.children, strict=False)
                 parts = [(inner.struct.field(name), of, f"{path}.{name}") for name, of in entry]
         for part, of, name in parts:
-            for found in self._all(part, of, name):
+            for finding in self._all(part, of, name):
                 rows = np.zeros(len(series), bool)
-                rows[origin[found.rows]] = True
+                rows[origin[finding.rows]] = True
                 values = None
-                if found.values is not None:
+                if finding.values is not None:
                     lengths: list[int | None] = [None] * len(series)
-                    for at in np.flatnonzero(found.rows)[::-1]:
-                        lengths[int(origin[at])] = found.values[int(at)]
+                    for at in np.flatnonzero(finding.rows)[::-1]:
+                        lengths[int(origin[at])] = finding.values[int(at)]
                     values = pl.Series(lengths, dtype=pl.UInt32)
-                yield _Finding(rows, found.path, found.declared, found.null, values)
+                yield _Finding(rows, finding.path, finding.declared, finding.null, values)
 
-    def _error(self, row: int, found: _Finding) -> DataError:
-        where = f"the column '{found.path}' of '{self.table}'"
-        if found.null:
-            return DataError("DATA202", where=where, declared=found.declared.summary())
-        assert found.values is not None
-        what, unit = ("bytes", "bytes") if found.declared.root in _BYTES else ("a text", "characters")
-        declared = found.declared.as_nullable().summary()
+    def _error(self, row: int, finding: _Finding) -> DataError:
+        where = f"the column '{finding.path}' of '{self.table}'"
+        if finding.null:
+            return DataError("DATA202", where=where, declared=finding.declared.summary())
+        assert finding.values is not None
+        what, unit = ("bytes", "bytes") if finding.declared.root in _BYTES else ("a text", "characters")
+        type_text = finding.declared.as_nullable().summary()
         return DataError(
             "DATA203",
             where=where,
-            declared=declared,
+            declared=type_text,
             what=what,
-            values=found.values[row],
-            size=found.declared.length,
+            values=finding.values[row],
+            size=finding.declared.length,
             unit=unit,
-            wording="exactly" if found.declared.root in _FIXED else "at most",
+            wording="exactly" if finding.declared.root in _FIXED else "at most",
         )
 
     # what is made to fit
 
-    def _fitted(self, series: pl.Series, declared: LogicalType, top: bool = False) -> pl.Series:
-        limit = _limit(declared)
+    def _fitted(self, series: pl.Series, data_type: LogicalType, top: bool = False) -> pl.Series:
+        limit = _limit(data_type)
         if limit is not None:
-            fixed = declared.root in _FIXED
+            has_fixed_length = data_type.root in _FIXED
             lengths = _lengths(series)
-            if not (lengths > limit).any() and not (fixed and (lengths < limit).any()):
+            if not (lengths > limit).any() and not (has_fixed_length and (lengths < limit).any()):
                 return series
-            if declared.root in _TEXTS:
+            if data_type.root in _TEXTS:
                 cut = series.str.slice(0, limit)
-                return cut.str.pad_end(limit, " ") if fixed else cut
+                return cut.str.pad_end(limit, " ") if has_fixed_length else cut
             cut = series.bin.slice(0, limit)
-            if not fixed:
+            if not has_fixed_length:
                 return cut
             return pl.Series([None if v is None else v.ljust(limit, b"\0") for v in cut.to_list()], dtype=pl.Binary)
-        if declared.root != "ROW" or self.nested == "IGNORE" or not any(map(self._demands, self._parts(declared))):
+        if data_type.root != "ROW" or self.nested == "IGNORE" or not any(map(self._demands, self._parts(data_type))):
             return series
-        parts = [self._fitted(series.struct.field(f.name), f.type).alias(f.name) for f in declared.fields]
+        parts = [self._fitted(series.struct.field(f.name), f.type).alias(f.name) for f in data_type.fields]
         rows = pl.DataFrame(parts).to_struct()
         if not series.null_count():
             return rows
         return pl.select(pl.when(series.is_not_null()).then(rows)).to_series()
 
 
-def _limit(declared: LogicalType) -> int | None:
+def _limit(data_type: LogicalType) -> int | None:
     """The length of a type that has one."""
-    if declared.root not in (*_TEXTS, *_BYTES):
+    if data_type.root not in (*_TEXTS, *_BYTES):
         return None
-    length = 1 if declared.length is None else declared.length
+    length = 1 if data_type.length is None else data_type.length
     return length if length < 2**31 - 1 else None
 
 

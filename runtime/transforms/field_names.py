@@ -32,19 +32,21 @@ class FieldNamesTransform(FrozenDataclass, Transform):
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         schema = frame.schema
         return frame.with_columns(
-            by_position(pl.col(name), schema[name], wanted).alias(name)
-            for name, wanted in self._wanted.items()
-            if schema[name] != wanted
+            by_position(pl.col(name), schema[name], target).alias(name)
+            for name, target in self._wanted.items()
+            if schema[name] != target
         )
 
 
-def field_names(given: Sequence[LogicalType], wanted: Sequence[LogicalType]) -> tuple[FieldNamesTransform, ...]:
+def field_names(
+    input_types: Sequence[LogicalType], output_types: Sequence[LogicalType]
+) -> tuple[FieldNamesTransform, ...]:
     """What gives the columns of one type the names of the fields of another; nothing where they are the same."""
-    pairs = zip(given, wanted, strict=True)
+    pairs = zip(input_types, output_types, strict=True)
     same = all(not has_fields(t) or g.polars() == t.polars() for g, t in pairs)
-    return () if same else (FieldNamesTransform(tuple(wanted)),)
+    return () if same else (FieldNamesTransform(tuple(output_types)),)
 
 
-def has_fields(declared: LogicalType) -> bool:
+def has_fields(data_type: LogicalType) -> bool:
     """Whether there is a row in values of this type."""
-    return bool(declared.fields) or any(map(has_fields, declared.children))
+    return bool(data_type.fields) or any(map(has_fields, data_type.children))

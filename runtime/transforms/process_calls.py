@@ -106,41 +106,41 @@ class Run:
         self._rows: list[list[Row]] = []
         if call.function.vector == "general":
             self._rows = [list(self._rows_of(t, f)) for t, f in zip(call.tables, rows, strict=True)]
-        given = zip(call.process.scalars, call.scalars, strict=True)
-        scalars = {a.name: a.default if rex is None else self._value(rex, now) for a, rex in given}
+        scalar_pairs = zip(call.process.scalars, call.scalars, strict=True)
+        scalars = {a.name: a.default if rex is None else self._value(rex, now) for a, rex in scalar_pairs}
         names = [a.name for a in call.process.arguments]
         self._template = [scalars.get(name) for name in names]
         self._places = [names.index(table.name) for table in call.tables]
 
     def _value(self, rex: Rex, now: int) -> Any:
-        found = CalcTransform((rex,), None, self.call.zone, self.call.operator)(pl.DataFrame({"@one": [0]}), now)
-        return python_values(found[column(0)], rex.type)[0]
+        constant = CalcTransform((rex,), None, self.call.zone, self.call.operator)(pl.DataFrame({"@one": [0]}), now)
+        return python_values(constant[column(0)], rex.type)[0]
 
-    def _arguments(self, given: int, value: Any) -> list[Any]:
+    def _arguments(self, table: int, value: Any) -> list[Any]:
         """The arguments of a call for a row, or rows, of one input."""
         out = self._template.copy()
-        out[self._places[given]] = value
+        out[self._places[table]] = value
         return out
 
-    def calls(self, given: int, members: Ints) -> Iterator[tuple[int, int | None, list[Any], list[Any]]]:
+    def calls(self, table: int, members: Ints) -> Iterator[tuple[int, int | None, list[Any], list[Any]]]:
         """The calls for rows of an input, in order: the row, its time, the arguments, and those that errors show."""
-        times = self._times[given]
+        times = self._times[table]
         if self.call.function.vector == "general":
             for n in members.tolist():
-                arguments = self._arguments(given, self._rows[given][n])
+                arguments = self._arguments(table, self._rows[table][n])
                 yield n, None if times is None else times[n], arguments, arguments
         elif len(members):
             latest = None if times is None else max(times[n] for n in members.tolist())
-            whole = self._vector(self.call.tables[given], self._frames[given][members])
-            arguments = self._arguments(given, whole)
+            whole = self._vector(self.call.tables[table], self._frames[table][members])
+            arguments = self._arguments(table, whole)
             yield int(members[-1]), latest, arguments, [f"{len(members)} rows" if a is whole else a for a in arguments]
 
-    def called(self, method: str, arguments: Sequence[Any], told: Sequence[Any]) -> Iterable[Any]:
+    def called(self, method: str, arguments: Sequence[Any], shown_arguments: Sequence[Any]) -> Iterable[Any]:
         """The rows of one call. Raises DataError DATA310."""
-        function, given = self.call.function, (self.context, *arguments)
+        function, whole_arguments = self.call.function, (self.context, *arguments)
         if function.vector == "general":
-            return function.yielded(self._methods[method], given, told)
-        return list(function.rows(given, method, told))
+            return function.yielded(self._methods[method], whole_arguments, shown_arguments)
+        return list(function.rows(whole_arguments, method, shown_arguments))
 
     def _times_of(self, table: BoundTable, frame: pl.DataFrame) -> list[int] | None:
         """The times of rows, ms since 1970; None where they have none."""
@@ -180,10 +180,10 @@ class Emitted:
         self._origins: list[tuple[int, tuple[int, int] | None, int | None, RowKind]] = []
         self._rows: list[Sequence[Any]] = []
 
-    def add(self, found: Iterable[Any], owner: int, time: int | None, source: tuple[int, int] | None) -> None:
+    def add(self, values: Iterable[Any], owner: int, time: int | None, source: tuple[int, int] | None) -> None:
         """Rows of one call: of the partition ``owner``, at ``time``, made of the row ``source`` (input, position)."""
         function, mode = self._call.function, self._call.process.mode
-        for value in found:
+        for value in values:
             kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
             if kind not in mode:
                 raise DataError(
@@ -242,11 +242,11 @@ class ProcessRowsTransform(FrozenDataclass, Transform):
         """The rows that the function yields. Raises DataError DATA310, DATA311, DATA313."""
         run = Run(self.call, [frame], now)
         run.context.session, run.context.watermark = _NO_PARTITION, watermark
-        emitted = Emitted(self.call)
-        for source, time, arguments, told in run.calls(0, np.arange(frame.height)):
+        emission = Emitted(self.call)
+        for source, time, arguments, shown_arguments in run.calls(0, np.arange(frame.height)):
             run.context.millis = time
-            emitted.add(run.called("eval", arguments, told), 0, time, (0, source))
-        return emitted.frame(pl.DataFrame(height=1), [frame])
+            emission.add(run.called("eval", arguments, shown_arguments), 0, time, (0, source))
+        return emission.frame(pl.DataFrame(height=1), [frame])
 
 
 class _NoPartition:

@@ -61,26 +61,28 @@ class CorrelateTransform(Transform):
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """Raises as :class:`CalcTransform` does, and DataError DATA310, DATA311 for the function."""
         width = len(self.input_type.fields)
-        rows, given = self._given(frame, now)
-        if self.condition is not None and given.height:
+        rows, results = self._given(frame, now)
+        if self.condition is not None and results.height:
             refs = tuple(InputRef(f.type, i) for i, f in enumerate(self.call.type.fields))
             number = InputRef(_NUMBER, len(refs))
-            numbered = given.with_columns(pl.Series(column(len(refs)), np.arange(given.height)))
+            numbered_rows = results.with_columns(pl.Series(column(len(refs)), np.arange(results.height)))
             names = joined_names((self.call.type,))
-            kept = CalcTransform((*refs, number), self.condition, self.time_zone, self.operator, names)(numbered, now)
-            rows = rows[kept[column(len(refs))].to_numpy()]
-            given = kept.drop(column(len(refs)))
+            passing_rows = CalcTransform((*refs, number), self.condition, self.time_zone, self.operator, names)(
+                numbered_rows, now
+            )
+            rows = rows[passing_rows[column(len(refs))].to_numpy()]
+            results = passing_rows.drop(column(len(refs)))
         if self.join_type == "LEFT":
             lone = np.setdiff1d(np.arange(frame.height), rows)
             if len(lone):
-                nothing = pl.DataFrame([pl.Series(n, [None], dtype=t) for n, t in given.schema.items()])
+                nothing = pl.DataFrame([pl.Series(n, [None], dtype=t) for n, t in results.schema.items()])
                 padding = nothing[np.zeros(len(lone), np.int64)]
-                rows, given = np.r_[rows, lone], pl.concat([given, padding], rechunk=True)
+                rows, results = np.r_[rows, lone], pl.concat([results, padding], rechunk=True)
                 order = np.argsort(rows, kind="stable")
-                rows, given = rows[order], given[order]
+                rows, results = rows[order], results[order]
         left = frame[rows]
         fields = [left[column(i)] for i in range(width)]
-        fields += [s.alias(column(width + i)) for i, s in enumerate(given.get_columns())]
+        fields += [s.alias(column(width + i)) for i, s in enumerate(results.get_columns())]
         kind = [left[KIND]] if KIND in frame.columns else []
         return pl.DataFrame([*fields, *kind])
 
@@ -102,9 +104,9 @@ class CorrelateTransform(Transform):
         rows: list[int] = []
         columns: list[list[Any]] = [[] for _ in fields]
         for number, row in enumerate(arguments):
-            for found in function.rows(row):
+            for result_row in function.rows(row):
                 rows.append(number)
-                for cells, cell in zip(columns, row_cells(found, function, self.call.type), strict=True):
+                for cells, cell in zip(columns, row_cells(result_row, function, self.call.type), strict=True):
                     cells.append(cell)
         out = [
             column_of(cells, f.type, function).alias(column(i))
@@ -122,18 +124,20 @@ class CorrelateTransform(Transform):
         """The arguments but the first, as often as that says (Flink's ``ReplicateRowsFunction``)."""
         values = self._values(frame, now)
         rows = np.repeat(np.arange(frame.height), np.maximum(values[column(0)].fill_null(0).to_numpy(), 0))
-        given = values[rows]
-        return rows, pl.DataFrame([given[column(1 + i)].alias(column(i)) for i in range(len(self.call.type.fields))])
+        repeated_values = values[rows]
+        return rows, pl.DataFrame(
+            [repeated_values[column(1 + i)].alias(column(i)) for i in range(len(self.call.type.fields))]
+        )
 
     def _unnested(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for; a ROW that
         is NULL is passed over."""
         fields = self.call.type.fields
         (operand,) = self.call.operands
-        held = self._values(frame, now)[column(0)]
-        sizes = held.list.len().fill_null(0).to_numpy()
+        collections = self._values(frame, now)[column(0)]
+        sizes = collections.list.len().fill_null(0).to_numpy()
         rows = np.repeat(np.arange(frame.height), sizes)
-        items = held.filter(pl.Series(sizes > 0)).explode()
+        items = collections.filter(pl.Series(sizes > 0)).explode()
         numbers = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
         if operand.type.root == "MULTISET":
             parts = items.struct.unnest()

@@ -57,7 +57,7 @@ def test_an_error_comes_behind_the_last_row() -> None:
 
 @pytest.mark.parametrize("way", ["read", "release", "discard"])
 def test_a_job_waits_for_its_reader(way: str) -> None:
-    channel = ResultChannel(buffered=2)
+    channel = ResultChannel(buffer_rows=2)
     channel.put(frame(1, 2, 3))
     put = threading.Thread(target=channel.put, args=(frame(4),))
     put.start()

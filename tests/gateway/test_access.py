@@ -253,7 +253,7 @@ def test_a_name_that_is_allowed(tmp_path: Path) -> None:
         assert found.request("GET", "/v4/info", {"Host": "gateway.example:8083"}).status == 200
         assert found.request("GET", "/v4/info", {"Host": "other.example"}).status == 421
         assert found.request("GET", "/v4/info", {"Host": "10.0.0.1"}).status == 421
-    remote = Access.of("0.0.0.0", TOKEN, confined=True)
+    remote = Access.of("0.0.0.0", TOKEN, is_confined=True)
     with gateway_here(SqlGatewayService(), remote) as found:
         token = {"Authorization": f"Bearer {TOKEN}"}
         assert found.request("GET", "/v4/info", {"Host": "10.0.0.1:80", **token}).status == 200

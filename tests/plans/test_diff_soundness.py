@@ -155,7 +155,7 @@ def run(query: str, batches: Sequence[Batch], path: Path) -> Ran:
 
 
 def translated(document: PlanDocument) -> JobGraph:
-    return translate(document.graph, {}, 2, job_id="x", started=0)
+    return translate(document.graph, {}, 2, job_id="x", start_time=0)
 
 
 def feed(local: LocalRun, document: PlanDocument, batches: Sequence[Batch], first: int = 1) -> None:

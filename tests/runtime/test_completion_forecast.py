@@ -39,7 +39,7 @@ def job(query: str, **options: str) -> JobGraph:
     written = ", ".join(f"'{key.replace('_', '.')}' = '{value}'" for key, value in options.items())
     env.execute_sql(f"CREATE TABLE t (k INT) WITH ({written})")
     graph = env.compile_plan_sql(f"INSERT INTO snk {query}").document.graph
-    return translate(graph, {}, 4, job_id="j", started=0)
+    return translate(graph, {}, 4, job_id="j", start_time=0)
 
 
 def files(folder: Path, *rows: int) -> dict[str, str]:

@@ -27,7 +27,7 @@ class Tables:
             )
         env.execute_sql("CREATE TABLE snk (n BIGINT) WITH ('connector' = 'blackhole')")
         graph = env.compile_plan_sql(f"INSERT INTO snk {query}").document.graph
-        self.job = translate(graph, {}, 4, job_id="j", started=0)
+        self.job = translate(graph, {}, 4, job_id="j", start_time=0)
 
     def add(self, table: str, *names: str) -> None:
         for name in names:

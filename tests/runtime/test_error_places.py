@@ -87,7 +87,7 @@ def test_a_row_that_cannot_be_computed_with(query: str, operator: str) -> None:
             f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'replay', 'path' = '/x', 'format' = 'json')"
         )
     env.execute_sql("CREATE TABLE snk (x BIGINT) WITH ('connector' = 'blackhole')")
-    graph = translate(env.compile_plan_sql(f"INSERT INTO snk {query}").document.graph, {}, 8, job_id="j", started=0)
+    graph = translate(env.compile_plan_sql(f"INSERT INTO snk {query}").document.graph, {}, 8, job_id="j", start_time=0)
     local = LocalRun(graph)
     row = {"c0": pl.Series(["abc"]), "c1": pl.Series([1], dtype=pl.Int32)}
     rows = [pl.DataFrame(row)], [pl.DataFrame({"c0": pl.Series([1], dtype=pl.Int32)})]

@@ -62,7 +62,7 @@ def reported(sink: Sink, sizes: list[int], epoch: int, shared: Path | None) -> l
         Blob(slot_label(3), 0, f"{i}", 0, Rows(1, encode(pl.DataFrame({"c0": pl.Series([size], dtype=pl.Int64)}))))
         for i, size in enumerate(sizes)
     ]
-    made = write_sinks([(sink, "out", "u")], epoch, [3], shared=shared)([blob_batch(blobs)])
+    made = write_sinks([(sink, "out", "u")], epoch, [3], shared_folder=shared)([blob_batch(blobs)])
     return reports(value.as_py() for batch in made for value in batch.column(0))
 
 

@@ -129,8 +129,8 @@ def test_more_partitions_than_key_groups_are_refused(tmp_path: Path) -> None:
     assert error.value.code == "CKPT050"
     assert error.value.expected == "at most 4, for the whole life of the state"
     with pytest.raises(CheckpointError, match="1 key group"):
-        check_parallelism({"parallelism.default": "2"}, 1, resumed=False)
-    check_parallelism({}, 1, resumed=False)
+        check_parallelism({"parallelism.default": "2"}, 1, is_resumed=False)
+    check_parallelism({}, 1, is_resumed=False)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_the_name_is_as_flinks(tmp_path: Path) -> None:
 
 
 def test_a_savepoint_has_neither_locks_nor_metrics(tmp_path: Path) -> None:
-    write_savepoint(checkpoint(tmp_path / "ck"), tmp_path / "deep" / "sp", drained=True)
+    write_savepoint(checkpoint(tmp_path / "ck"), tmp_path / "deep" / "sp", is_drained=True)
     original, copied = tree(tmp_path / "ck"), tree(tmp_path / "deep" / "sp")
     facts = json.loads(copied.pop(FACTS))
     assert facts.pop("savepoint").keys() == {"micro-batch", "at", "drained"}

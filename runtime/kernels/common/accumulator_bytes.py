@@ -62,12 +62,12 @@ def classes_of(methods: Iterable[Any], body: Any, fresh: Any) -> Classes:
         body: the function.
         fresh: an accumulator that it has just made; the classes of what is in it count.
     """
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for cls in (*_in(fresh, 0), *(c for m in (*methods, *_own_methods(body)) for c in _referred(m))):
         for one in cls.__mro__:
             if _can_be_kept(one):
-                found.setdefault(class_name(one), one)
-    return found
+                classes.setdefault(class_name(one), one)
+    return classes
 
 
 def _own_methods(body: Any) -> Iterator[Any]:
@@ -140,14 +140,14 @@ def blank(cls: type, items: Iterable[Any]) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    found = dict(getattr(value, "__dict__", {}))
+    attributes = dict(getattr(value, "__dict__", {}))
     for cls in type(value).__mro__:
         slots = vars(cls).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
             name = f"_{cls.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return found
+                attributes[name] = getattr(value, name)
+    return attributes
 
 
 def restored(value: Any, state: Any) -> Any:
@@ -344,11 +344,11 @@ def _of_numpy(value: Any) -> list[Any]:
     """An array or a number of NumPy: its type, its shape and its bytes."""
     import numpy as np
 
-    found = np.asarray(value)
-    if found.dtype.kind not in "biufcSUmM" or type(value) not in (np.ndarray, found.dtype.type):
-        raise UnstorableError(f"a {type(value).__name__} of NumPy with the type {found.dtype}")
-    shape = list(found.shape) if isinstance(value, np.ndarray) else None
-    return ["numpy", found.dtype.str, shape, _text(np.ascontiguousarray(found).tobytes())]
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufcSUmM" or type(value) not in (np.ndarray, array.dtype.type):
+        raise UnstorableError(f"a {type(value).__name__} of NumPy with the type {array.dtype}")
+    shape = list(array.shape) if isinstance(value, np.ndarray) else None
+    return ["numpy", array.dtype.str, shape, _text(np.ascontiguousarray(array).tobytes())]
 
 
 def _of_frame(value: Any) -> list[Any]:
@@ -402,16 +402,16 @@ class _Reader:
         self._classes = classes
         self._there: list[Any] = []
 
-    def value(self, found: Any) -> Any:
-        kind = type(found)
+    def value(self, encoding: Any) -> Any:
+        kind = type(encoding)
         if kind in _SCALARS:
-            return found
+            return encoding
         if kind is dict:
             plain: dict[str, Any] = {}
             self._there.append(plain)
-            plain.update(zip(found, self._values(list(found.values())), strict=True))
+            plain.update(zip(encoding, self._values(list(encoding.values())), strict=True))
             return plain
-        tag, rest = found[0], found[1:]
+        tag, rest = encoding[0], encoding[1:]
         if tag in _MADE:
             return _MADE[tag](*self._arguments(tag, rest))
         if tag == "same":
@@ -421,67 +421,67 @@ class _Reader:
     def _arguments(self, tag: str, rest: list[Any]) -> list[Any]:
         return [*rest[:2], *self._values(rest[2:])] if tag == "row" else self._values(rest)
 
-    def _values(self, found: list[Any]) -> list[Any]:
-        return found if set(map(type, found)) <= _SCALARS else [self.value(one) for one in found]
+    def _values(self, encodings: list[Any]) -> list[Any]:
+        return encodings if set(map(type, encodings)) <= _SCALARS else [self.value(one) for one in encodings]
 
-    def _pairs(self, found: list[Any]) -> Iterator[tuple[Any, Any]]:
-        values = self._values(found)
+    def _pairs(self, encodings: list[Any]) -> Iterator[tuple[Any, Any]]:
+        values = self._values(encodings)
         half = len(values) // 2
         return zip(values[:half], values[half:], strict=True)
 
     def _list(self, rest: list[Any]) -> Any:
-        made: list[Any] = []
-        self._there.append(made)
-        made.extend(self._values(rest))
-        return made
+        items: list[Any] = []
+        self._there.append(items)
+        items.extend(self._values(rest))
+        return items
 
     def _dict(self, rest: list[Any]) -> Any:
         return self._filled({}, rest)
 
-    def _filled(self, made: Any, rest: list[Any]) -> Any:
-        self._there.append(made)
+    def _filled(self, mapping: Any, rest: list[Any]) -> Any:
+        self._there.append(mapping)
         for key, item in self._pairs(rest):
-            dict.__setitem__(made, key, item)
-        return made
+            dict.__setitem__(mapping, key, item)
+        return mapping
 
     def _set(self, rest: list[Any]) -> Any:
-        made: set[Any] = set()
-        self._there.append(made)
-        made.update(self._values(rest))
-        return made
+        items: set[Any] = set()
+        self._there.append(items)
+        items.update(self._values(rest))
+        return items
 
     def _bytearray(self, rest: list[Any]) -> Any:
-        self._there.append(made := bytearray(base64.b64decode(rest[0])))
-        return made
+        self._there.append(data := bytearray(base64.b64decode(rest[0])))
+        return data
 
     def _deque(self, rest: list[Any]) -> Any:
-        made: deque[Any] = deque(maxlen=rest[0])
-        self._there.append(made)
-        made.extend(self._values(rest[1:]))
-        return made
+        items: deque[Any] = deque(maxlen=rest[0])
+        self._there.append(items)
+        items.extend(self._values(rest[1:]))
+        return items
 
     def _counter(self, rest: list[Any]) -> Any:
         return self._filled(Counter(), rest)
 
     def _ordered(self, rest: list[Any]) -> Any:
-        made: OrderedDict[Any, Any] = OrderedDict()
-        self._there.append(made)
-        made.update(self._pairs(rest))
-        return made
+        mapping: OrderedDict[Any, Any] = OrderedDict()
+        self._there.append(mapping)
+        mapping.update(self._pairs(rest))
+        return mapping
 
     def _default(self, rest: list[Any]) -> Any:
         return self._filled(defaultdict(None if rest[0] is None else FACTORIES[rest[0]]), rest[1:])
 
     def _class(self, name: Any) -> type:
-        found = self._classes().get(name)
-        if found is None:
+        cls = self._classes().get(name)
+        if cls is None:
             raise UnreadableError(f"it names the class {str(name)[:100]}, which the function's code does not")
-        return found
+        return cls
 
     def _enum(self, rest: list[Any]) -> Any:
-        made: Any = self._class(rest[0])
-        self._there.append(made[rest[1]])
-        return made[rest[1]]
+        cls: Any = self._class(rest[0])
+        self._there.append(cls[rest[1]])
+        return cls[rest[1]]
 
     def _object(self, rest: list[Any]) -> Any:
         cls, items = self._class(rest[0]), rest[1]
@@ -489,17 +489,17 @@ class _Reader:
         if base is tuple:  # what it has inside cannot refer to it
             place = len(self._there)
             self._there.append(None)
-            made = self._there[place] = blank(cls, self._values(items))
+            instance = self._there[place] = blank(cls, self._values(items))
         else:
-            self._there.append(made := blank(cls, ()))
+            self._there.append(instance := blank(cls, ()))
             if base is dict:
                 for key, item in self._pairs(items):
-                    dict.__setitem__(made, key, item)
+                    dict.__setitem__(instance, key, item)
             elif base is list:
-                list.extend(made, self._values(items))
+                list.extend(instance, self._values(items))
             elif base is set:
-                set.update(made, self._values(items))
-        return restored(made, self.value(rest[2]))
+                set.update(instance, self._values(items))
+        return restored(instance, self.value(rest[2]))
 
     def _numpy(self, rest: list[Any]) -> Any:
         import numpy as np
@@ -508,29 +508,29 @@ class _Reader:
         if dtype.kind not in "biufcSUmM":
             raise UnreadableError(f"the type {dtype} of NumPy")
         flat = np.frombuffer(base64.b64decode(rest[2]), dtype)
-        self._there.append(made := flat[0] if rest[1] is None else flat.reshape(rest[1]).copy())
-        return made
+        self._there.append(array := flat[0] if rest[1] is None else flat.reshape(rest[1]).copy())
+        return array
 
     def _frame(self, rest: list[Any]) -> Any:
         import pyarrow as pa
 
         root, kind, name, data = rest
         table = pa.ipc.open_stream(base64.b64decode(data)).read_all()
-        made: Any = table
+        frame: Any = table
         if root == "pyarrow" and kind in ("Array", "ChunkedArray"):
-            made = table.column(0) if kind == "ChunkedArray" else table.column(0).combine_chunks()
+            frame = table.column(0) if kind == "ChunkedArray" else table.column(0).combine_chunks()
         elif root == "pyarrow" and kind == "RecordBatch":
-            made = table.combine_chunks().to_batches()[0]
+            frame = table.combine_chunks().to_batches()[0]
         elif root == "pandas":
-            made = table.to_pandas()
-            made = made["value"].rename(name) if kind == "Series" else made
+            frame = table.to_pandas()
+            frame = frame["value"].rename(name) if kind == "Series" else frame
         elif root == "polars":
             import polars as pl
 
-            made = pl.DataFrame(pl.from_arrow(table))
-            made = made.to_series() if kind == "Series" else made
-        self._there.append(made)
-        return made
+            frame = pl.DataFrame(pl.from_arrow(table))
+            frame = frame.to_series() if kind == "Series" else frame
+        self._there.append(frame)
+        return frame
 
 
 _TAGS: dict[str, Callable[[_Reader, list[Any]], Any]] = {

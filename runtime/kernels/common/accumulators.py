@@ -82,8 +82,8 @@ def best_of_each(codes: Ints, values: pl.Series, groups: int, largest: bool) -> 
     value = pl.col("v")
     largest_value = value.nan_max() if dtype.is_float() else value.max()
     frame = pl.DataFrame([pl.Series("g", codes), values.alias("v")])
-    found = frame.group_by("g").agg(largest_value if largest else value.min())
-    return aligned(found["v"], positions(found["g"].to_numpy(), groups))
+    best_rows = frame.group_by("g").agg(largest_value if largest else value.min())
+    return aligned(best_rows["v"], positions(best_rows["g"].to_numpy(), groups))
 
 
 class Accumulator(ABC):
@@ -235,14 +235,14 @@ class Total(Fold):
     def _decimal(self, old: pl.Series, changes: Changes) -> pl.Series:
         scale = self._dtype.scale if isinstance(self._dtype, pl.Decimal) else 0
         step = changes.column.cast(self._dtype)
-        bound = float(step.cast(pl.Float64).abs().sum()) + float(old.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
-        if bound * 10.0**scale > 0.99 * _DECIMAL_LIMIT:
+        limit = float(step.cast(pl.Float64).abs().sum()) + float(old.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
+        if limit * 10.0**scale > 0.99 * _DECIMAL_LIMIT:
             return self._decimal_by_row(old, step, changes, scale)
         if changes.signs is not None:
             step = pl.select(pl.when(pl.Series(changes.signs < 0)).then(-step).otherwise(step)).to_series()
-        found = pl.DataFrame([pl.Series("g", changes.codes), step.alias("v")]).group_by("g").agg(pl.col("v").sum())
-        place = positions(found["g"].to_numpy(), changes.groups)
-        total = aligned(found["v"], place)
+        sums = pl.DataFrame([pl.Series("g", changes.codes), step.alias("v")]).group_by("g").agg(pl.col("v").sum())
+        place = positions(sums["g"].to_numpy(), changes.groups)
+        total = aligned(sums["v"], place)
         start = (
             old
             if self._average
@@ -312,8 +312,8 @@ class Extreme(Fold):
     def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         old, codes, values = before[self._best], changes.codes, changes.column
         if changes.signs is not None:
-            kept = np.flatnonzero(changes.signs > 0)
-            codes, values = codes[kept], values[kept]
+            additions = np.flatnonzero(changes.signs > 0)
+            codes, values = codes[additions], values[additions]
         if len(codes) == 0:
             return [old]
         if values.dtype.is_float() and (values.is_nan().any() or old.is_nan().any()):
@@ -350,15 +350,15 @@ class TrackedExtreme(Accumulator):
         self.columns = {self.best: argument.polars(), self._size: pl.Int64()}
         self.initial = {self.best: None, self._size: 0}
 
-    def update(self, before: pl.DataFrame, best: pl.Series, arrived: Ints) -> list[pl.Series]:
+    def update(self, before: pl.DataFrame, best: pl.Series, growth: Ints) -> list[pl.Series]:
         """The columns after a batch.
 
         Args:
             before: the columns before, one row per group.
             best: the new extreme per group, NULL where no value is left.
-            arrived: per group, values that came less values that went.
+            growth: per group, values that came less values that went.
         """
-        size = np.where(best.is_null().to_numpy(), 0, before[self._size].to_numpy() + arrived)
+        size = np.where(best.is_null().to_numpy(), 0, before[self._size].to_numpy() + growth)
         return [_nulled(best, size <= 0).alias(self.best), pl.Series(self._size, size)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:

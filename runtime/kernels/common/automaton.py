@@ -188,28 +188,28 @@ class Automaton(FrozenDataclass):
     def openers(self) -> tuple[int, ...]:
         """The variables that the first row of a match may be of, and those that it must not be of."""
         states, at = self._compiled
-        found: list[int] = []
+        variables: list[int] = []
         while True:
-            found += states[at].unless
-            taken, following = states[at].take, states[at].proceed
-            if taken is not None:
-                found.append(taken[0])
+            variables += states[at].unless
+            edge, following = states[at].take, states[at].proceed
+            if edge is not None:
+                variables.append(edge[0])
             if following is None:
-                return tuple(dict.fromkeys(found))
+                return tuple(dict.fromkeys(variables))
             at = following
 
     def step(self, partial: Partial, number: int, holds: Holds) -> Iterator[Partial]:
         """What becomes of a match with the row ``number``; a final state is a match that is complete."""
         states, _ = self._compiled
         first, at, counts = partial
-        known: dict[int, bool] = {}
+        outcomes: dict[int, bool] = {}
 
         def meets(variable: int) -> bool:
-            if variable not in known:
-                known[variable] = holds(variable, first, counts)
-            return known[variable]
+            if variable not in outcomes:
+                outcomes[variable] = holds(variable, first, counts)
+            return outcomes[variable]
 
-        begun = number if first == START else first
+        first_row = number if first == START else first
         while True:
             state = states[at]
             if state.unless and any(meets(v) for v in state.unless):
@@ -217,9 +217,9 @@ class Automaton(FrozenDataclass):
             if state.take is not None and meets(state.take[0]):
                 variable, target = state.take
                 after = (*counts[:variable], counts[variable] + 1, *counts[variable + 1 :])
-                yield Partial(begun, target, after)
+                yield Partial(first_row, target, after)
                 if target != _FINAL and self._ends(target, meets):
-                    yield Partial(begun, _FINAL, after)
+                    yield Partial(first_row, _FINAL, after)
             if state.proceed is None:
                 break
             at = state.proceed
@@ -258,18 +258,18 @@ class Matcher:
 
     def process(self, number: int, holds: Holds) -> list[Partial]:
         """The matches that the row ``number`` completes, in order. Raises RunError RUN066, as :meth:`_emitted`."""
-        left, found = _Queue(), _Queue()
+        left, complete = _Queue(), _Queue()
         for partial in self.partials:
             for after in self._automaton.step(partial, number, holds):
-                (left if after.state != _FINAL else found).add(after)
-        for match in found.items:
+                (left if after.state != _FINAL else complete).add(after)
+        for match in complete.items:
             self.complete.add(match)
         return self._emitted(left)
 
-    def expire(self, expired: Callable[[int], bool]) -> list[Partial]:
+    def expire(self, is_expired: Callable[[int], bool]) -> list[Partial]:
         """Drops the matches whose first row is too old; the matches that waited for them, in order. Raises as
         :meth:`process`."""
-        left = [p for p in self.partials if p.first == START or not expired(p.first)]
+        left = [p for p in self.partials if p.first == START or not is_expired(p.first)]
         if len(left) == len(self.partials):
             return []
         return self._emitted(_Queue(left))

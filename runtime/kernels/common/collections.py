@@ -80,9 +80,9 @@ class Listed(Fold):
         old = before[self._list]
         if not len(changes.codes):
             return [old]
-        touched = np.unique(changes.codes)
-        number = positions(touched, changes.groups)
-        owners, frame = exploded(old[touched])
+        groups = np.unique(changes.codes)
+        number = positions(groups, changes.groups)
+        owners, frame = exploded(old[groups])
         owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
         new = elements(changes.column.cast(self._element), changes.now)
         both = pl.concat([frame, new])
@@ -93,8 +93,8 @@ class Listed(Fold):
             if self.rewrites:
                 both = both.with_columns(_rewritten(both, codes, change, left, changes.now))
             both, codes = both[left], codes[left]
-        lists = packed(codes, both, len(touched), old.name, self._dtype)
-        return [lists if len(touched) == changes.groups else _replaced(old, touched, lists)]
+        lists = packed(codes, both, len(groups), old.name, self._dtype)
+        return [lists if len(groups) == changes.groups else _replaced(old, groups, lists)]
 
     @property
     def parts(self) -> Mapping[str, pl.DataType]:
@@ -109,9 +109,9 @@ class Listed(Fold):
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
         owners, frame = exploded(state[self._list])
         steps = pl.Series(STEP, np.ones(len(owners), np.int64))
-        found = pl.DataFrame([frame[VALUE], steps]) if len(owners) else pl.DataFrame()
+        entries = pl.DataFrame([frame[VALUE], steps]) if len(owners) else pl.DataFrame()
         others = [state[n] for n in self.columns if n != self._list]
-        return [packed(owners, found, state.height, self._list, self.parts[self._list]), *others]
+        return [packed(owners, entries, state.height, self._list, self.parts[self._list]), *others]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         owners, frame = exploded(parts[self._list])
@@ -133,11 +133,11 @@ class Listed(Fold):
 
 def _rewritten(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: int) -> pl.Series:
     """Times of access: ``now`` for all elements of a list of which one was taken away."""
-    taken = np.zeros(int(codes.max(initial=-1)) + 1, bool)
-    gone = np.ones(len(codes), bool)
-    gone[left] = False
-    taken[codes[gone & (change > 0)]] = True
-    return pl.Series(WRITTEN, np.where(taken[codes], now, frame[WRITTEN].to_numpy()))
+    has_removal = np.zeros(int(codes.max(initial=-1)) + 1, bool)
+    is_removed = np.ones(len(codes), bool)
+    is_removed[left] = False
+    has_removal[codes[is_removed & (change > 0)]] = True
+    return pl.Series(WRITTEN, np.where(has_removal[codes], now, frame[WRITTEN].to_numpy()))
 
 
 def _replaced(old: pl.Series, rows: Ints, new: pl.Series) -> pl.Series:
@@ -200,13 +200,13 @@ class Text(Fold, KeepsSecond):
         separator = _last(old, changes)
         order = stable_order(changes.codes)
         parts = "," + changes.column if changes.second is None else changes.second + changes.column
-        joined = (
+        texts = (
             pl.DataFrame([pl.Series("g", changes.codes[order]), parts[order].alias("v")])
             .group_by("g", maintain_order=True)
             .agg(pl.col("v").str.join(""))
         )
-        place = positions(joined["g"].to_numpy(), changes.groups)
-        found = aligned(joined["v"], place)
+        place = positions(texts["g"].to_numpy(), changes.groups)
+        text_of_changes = aligned(texts["v"], place)
         head = pl.Series(text.is_null().to_numpy() & (place >= 0))
         first = np.zeros(len(order), bool)
         _, starts = np.unique(changes.codes[order], return_index=True)
@@ -214,9 +214,11 @@ class Text(Fold, KeepsSecond):
         lengths = np.zeros(changes.groups, np.int64)
         gap = 1 if changes.second is None else changes.second[order[starts]].str.len_chars().cast(pl.Int64).to_numpy()
         lengths[changes.codes[order[starts]]] = gap
-        bare = pl.DataFrame([found.alias("v"), pl.Series("n", lengths)]).select(pl.col("v").str.slice(pl.col("n")))["v"]
-        found = bare.zip_with(head, text.fill_null("") + found)
-        return [separator, found.zip_with(pl.Series(place >= 0), text).alias(self._text)]
+        bare = pl.DataFrame([text_of_changes.alias("v"), pl.Series("n", lengths)]).select(
+            pl.col("v").str.slice(pl.col("n"))
+        )["v"]
+        text_of_changes = bare.zip_with(head, text.fill_null("") + text_of_changes)
+        return [separator, text_of_changes.zip_with(pl.Series(place >= 0), text).alias(self._text)]
 
     def second_of(self, state: pl.DataFrame) -> pl.Series:
         return state[self._separator]
@@ -321,12 +323,12 @@ class Collected(Fold):
         ids = key_ids(both, ["g", VALUE])
         count = np.zeros(ids.count, np.int64)
         np.add.at(count, ids.codes, both["n"].to_numpy())
-        written = np.zeros(ids.count, np.int64)
-        np.maximum.at(written, ids.codes, both[WRITTEN].to_numpy())
-        kept = np.flatnonzero(count != 0)
-        kept = kept[np.argsort(ids.first[kept])]
-        rows = ids.first[kept]
-        frame = both[rows].with_columns(pl.Series("n", count[kept]), pl.Series(WRITTEN, written[kept]))
+        write_times = np.zeros(ids.count, np.int64)
+        np.maximum.at(write_times, ids.codes, both[WRITTEN].to_numpy())
+        remaining = np.flatnonzero(count != 0)
+        remaining = remaining[np.argsort(ids.first[remaining])]
+        rows = ids.first[remaining]
+        frame = both[rows].with_columns(pl.Series("n", count[remaining]), pl.Series(WRITTEN, write_times[remaining]))
         return [packed(both["g"].to_numpy()[rows], frame.drop("g"), changes.groups, old.name, old.dtype)]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
@@ -445,16 +447,16 @@ class JsonObject(Fold):
         owners, frame = exploded(state[self._map])
         if not frame.height:
             return pl.Series("x", ["{}"]).new_from_index(0, state.height)
-        quoted = pl.Series([json.dumps(k, ensure_ascii=False) for k in frame["k"].to_list()], dtype=pl.String)
-        parts = quoted + ":" + frame[VALUE].fill_null("null")
-        found = (
+        names = pl.Series([json.dumps(k, ensure_ascii=False) for k in frame["k"].to_list()], dtype=pl.String)
+        parts = names + ":" + frame[VALUE].fill_null("null")
+        objects = (
             pl.DataFrame([pl.Series("g", owners), frame["k"], parts.alias("p")])
             .sort("g", "k")
             .group_by("g", maintain_order=True)
             .agg(pl.col("p").str.join(","))
         )
-        place = positions(found["g"].to_numpy(), state.height)
-        text = aligned(found["p"], place) if found.height else nulls("x", pl.String(), state.height)
+        place = positions(objects["g"].to_numpy(), state.height)
+        text = aligned(objects["p"], place) if objects.height else nulls("x", pl.String(), state.height)
         return "{" + text.fill_null("") + "}"
 
 

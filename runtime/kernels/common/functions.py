@@ -89,8 +89,8 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         if call.function == "PERCENTILE" and call.distinct and len(call.arg_list) > 2:
             raise RunError("RUN063", what="PERCENTILE of DISTINCT values with a frequency")
         make = ArraysOfValues if call.ignore_nulls and call.function == "ARRAY_AGG" else function[retract]
-        made = make(number, argument, call.type)
-        if len(call.arg_list) <= made.arguments:
-            return made
+        accumulator_of_call = make(number, argument, call.type)
+        if len(call.arg_list) <= accumulator_of_call.arguments:
+            return accumulator_of_call
     what = f"{call.function:.80} of {counted(len(call.arg_list), 'argument')}"
     raise RunError("RUN063", known=tuple(ACCUMULATORS), what=what, hint=nearest(call.function, ACCUMULATORS))

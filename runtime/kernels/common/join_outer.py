@@ -73,20 +73,20 @@ def netted_rows(frame: pl.DataFrame, side: Side) -> Ints | None:
     if side.replaces:
         return net_rows(ids.codes, change, ids.count)
     kinds = frame[KIND].to_numpy()
-    updated, deleted = np.zeros(ids.count, bool), np.zeros(ids.count, bool)
-    updated[ids.codes[(kinds == RowKind.UPDATE_AFTER) | (side.upserts & (kinds == RowKind.INSERT))]] = True
-    deleted[ids.codes[kinds == RowKind.DELETE]] = True
-    fixed = (updated & deleted)[ids.codes]
-    if not fixed.any():
+    has_update, has_delete = np.zeros(ids.count, bool), np.zeros(ids.count, bool)
+    has_update[ids.codes[(kinds == RowKind.UPDATE_AFTER) | (side.upserts & (kinds == RowKind.INSERT))]] = True
+    has_delete[ids.codes[kinds == RowKind.DELETE]] = True
+    stays_whole = (has_update & has_delete)[ids.codes]
+    if not stays_whole.any():
         return net_rows(ids.codes, change, ids.count)
     if side.unique:
         entries = key_ids(frame, list(side.table.identity))
         among = np.zeros(entries.count, bool)
-        among[entries.codes[fixed]] = True
-        fixed = among[entries.codes]
-    free = np.flatnonzero(~fixed)
+        among[entries.codes[stays_whole]] = True
+        stays_whole = among[entries.codes]
+    free = np.flatnonzero(~stays_whole)
     rows = net_rows(ids.codes[free], change[free], ids.count)
-    return None if rows is None else np.sort(np.concatenate([free[rows], np.flatnonzero(fixed)]))
+    return None if rows is None else np.sort(np.concatenate([free[rows], np.flatnonzero(stays_whole)]))
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ class MatchingJoin(FrozenDataclass):
 
     def step(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         inputs = completed(self.sides, inputs, state, ttl, self.spec.filter_nulls)
-        held = [
+        side_rows = [
             CountedRows(side, rows) if side.counted else PlainRows(side, rows)
             for side, rows in zip(self.sides, state, strict=True)
         ]
-        left = self._meet(0, inputs[0], held[0], held[1], now)
-        right = self._meet(1, inputs[1], held[1], held[0], now)
+        left = self._meet(0, inputs[0], side_rows[0], side_rows[1], now)
+        right = self._meet(1, inputs[1], side_rows[1], side_rows[0], now)
         if left.lone is not None and right.going is not None:
             left.lone, right.going = _cancelled(left.lone, right.going, self.sides[0].fields)
         parts = [
@@ -166,73 +166,75 @@ class MatchingJoin(FrozenDataclass):
             *self._answers(0, right.coming),
         ]
         kinds = self.spec.join_type != "SEMI" or any(KIND in frame.columns for frame in inputs)
-        writes = [rows.writes(now) for rows in held]
+        writes = [rows.writes(now) for rows in side_rows]
         output = self._output([p for p in parts if p is not None and p.height], kinds)
-        missed = sum(rows.missed for rows in held)
-        return Step(output, [upserts for upserts, _ in writes], [deletes for _, deletes in writes], missed)
+        missed_retractions = sum(rows.missed for rows in side_rows)
+        return Step(output, [upserts for upserts, _ in writes], [deletes for _, deletes in writes], missed_retractions)
 
     def _meet(self, number: int, frame: pl.DataFrame, own: Rows, other: Rows, now: int) -> _Outcome:
         """The rows of one input meet the other side as it is, and then change their own."""
         if not frame.height:
             return _Outcome()
         side = self.sides[number]
-        known = joinable(side, frame, self.spec.filter_nulls)
-        pairs = self._pairs(number, frame, known, other.rows, now)
+        joinable_rows = joinable(side, frame, self.spec.filter_nulls)
+        pairs = self._pairs(number, frame, joinable_rows, other.rows, now)
         matches = _weighed(pairs, other, frame.height)
         out = _Outcome()
-        kept = netted_rows(frame, side)
+        remaining = netted_rows(frame, side)
         keep = np.ones(frame.height, bool)
-        if kept is not None:
+        if remaining is not None:
             keep[:] = False
-            keep[kept] = True
+            keep[remaining] = True
         self._answer_others(frame, pairs, keep, other, out)
         self._answer_own(number, frame, pairs, matches, keep, other, out)
-        if known is None:
+        if joinable_rows is None:
             own.apply(frame, matches)
-        elif len(known):
-            own.apply(frame[known], matches[known])
+        elif len(joinable_rows):
+            own.apply(frame[joinable_rows], matches[joinable_rows])
         return out
 
-    def _pairs(self, number: int, frame: pl.DataFrame, known: Ints | None, others: pl.DataFrame, now: int) -> _Pairs:
+    def _pairs(
+        self, number: int, frame: pl.DataFrame, joinable_rows: Ints | None, others: pl.DataFrame, now: int
+    ) -> _Pairs:
         """Which rows match.
 
         Args:
-            known: the rows of ``frame`` that can have a match, None for all.
+            joinable_rows: the rows of ``frame`` that can have a match, None for all.
         """
-        rows = np.arange(frame.height) if known is None else known
+        rows = np.arange(frame.height) if joinable_rows is None else joinable_rows
         if not len(rows) or not others.height:
             return _Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
         side, other = self.sides[number], self.sides[1 - number]
         if side.keys:
-            wanted = list(dict.fromkeys(zip(side.keys, other.keys, strict=True)))
-            names = columns(len(wanted))
-            mine, theirs = _copy_named([frame[a] for a, _ in wanted]), _copy_named([others[b] for _, b in wanted])
-            if known is not None:
-                mine = mine[known]
-            met = mine.hstack([pl.Series(_OWN, rows)]).join(
+            key_pairs = list(dict.fromkeys(zip(side.keys, other.keys, strict=True)))
+            names = columns(len(key_pairs))
+            mine, theirs = _copy_named([frame[a] for a, _ in key_pairs]), _copy_named([others[b] for _, b in key_pairs])
+            if joinable_rows is not None:
+                mine = mine[joinable_rows]
+            matches = mine.hstack([pl.Series(_OWN, rows)]).join(
                 theirs.hstack([pl.Series(_OTHER, np.arange(others.height))]),
                 on=names,
                 how="inner",
                 nulls_equal=not all(self.spec.filter_nulls),
                 maintain_order="left",
             )
-            pairs = _Pairs(met[_OWN].to_numpy(), met[_OTHER].to_numpy())
+            pairs = _Pairs(matches[_OWN].to_numpy(), matches[_OTHER].to_numpy())
             return self._passing(number, frame, others, pairs, now)
         size = max(1, _PAIRS // others.height)
-        found = []
+        passing_pairs = []
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             pairs = _Pairs(np.repeat(part, others.height), np.tile(np.arange(others.height), len(part)))
-            found.append(self._passing(number, frame, others, pairs, now))
-        return _Pairs(np.concatenate([p.own for p in found]), np.concatenate([p.other for p in found]))
+            passing_pairs.append(self._passing(number, frame, others, pairs, now))
+        return _Pairs(np.concatenate([p.own for p in passing_pairs]), np.concatenate([p.other for p in passing_pairs]))
 
     def _passing(self, number: int, frame: pl.DataFrame, others: pl.DataFrame, pairs: _Pairs, now: int) -> _Pairs:
         """The pairs that meet the further condition."""
         if self._condition is None or not len(pairs.own):
             return pairs
-        joined = self._joined(number, frame, others, pairs)
-        counter = pl.Series(f"c{joined.width}", np.arange(joined.height))
-        rows = self._condition(joined.hstack([counter]), now)["c0"].to_numpy()
+        candidates = self._joined(number, frame, others, pairs)
+        counter = pl.Series(f"c{candidates.width}", np.arange(candidates.height))
+        rows = self._condition(candidates.hstack([counter]), now)["c0"].to_numpy()
         return _Pairs(pairs.own[rows], pairs.other[rows])
 
     def _joined(self, number: int, frame: pl.DataFrame, others: pl.DataFrame, pairs: _Pairs) -> pl.DataFrame:
@@ -249,15 +251,15 @@ class MatchingJoin(FrozenDataclass):
         steps = np.ones(len(pairs.own), np.int64) if change is None else change[pairs.own]
         before = other.matches.copy()
         other.met(pairs.other, steps)
-        met = np.zeros(len(before), bool)
+        has_gained = np.zeros(len(before), bool)
         if not self._one_sided and (steps < 0).any():
-            joined = keep[pairs.own]
-            met[pairs.other[joined & (steps > 0)]] = True
+            is_kept = keep[pairs.own]
+            has_gained[pairs.other[is_kept & (steps > 0)]] = True
             left = np.zeros(len(before), bool)
-            left[pairs.other[joined & (steps < 0)]] = True
-            met &= left
-        first = np.flatnonzero((before <= 0) & (met | (other.matches > 0)))
-        last = np.flatnonzero((met | (before > 0)) & (other.matches <= 0))
+            left[pairs.other[is_kept & (steps < 0)]] = True
+            has_gained &= left
+        first = np.flatnonzero((before <= 0) & (has_gained | (other.matches > 0)))
+        last = np.flatnonzero((has_gained | (before > 0)) & (other.matches <= 0))
         if self.spec.join_type == "SEMI":
             kinds = _kinds(frame)[pairs.own]
             if self.sides[1].replaces:
@@ -290,17 +292,17 @@ class MatchingJoin(FrozenDataclass):
         if other.copies is not None and len(own):
             times = other.copies[others]
             own, others = np.repeat(own, times), np.repeat(others, times)
-        joined = with_kind(self._joined(number, frame, other.rows, _Pairs(own, others)), kinds[own])
+        joined_rows = with_kind(self._joined(number, frame, other.rows, _Pairs(own, others)), kinds[own])
         if side.counted:
             rows = np.flatnonzero(keep & (matches == 0))
             lone = with_kind(frame[side.fields][rows], kinds[rows])
             if not keeps_order(frame, side):
                 out.lone = lone
             elif len(rows):
-                padded = self._answers(number, lone)[0]
+                lone_rows = self._answers(number, lone)[0]
                 order = np.argsort(np.concatenate([own, rows]), kind="stable")
-                joined = pl.concat([joined[padded.columns], padded], rechunk=True)[order]
-        out.joined = side.upserted(joined, self.sides[1 - number].output)
+                joined_rows = pl.concat([joined_rows[lone_rows.columns], lone_rows], rechunk=True)[order]
+        out.joined = side.upserted(joined_rows, self.sides[1 - number].output)
 
     def _answers(self, number: int, rows: pl.DataFrame | None) -> list[pl.DataFrame]:
         """The output for rows of one side that have no match (for a semi join: one)."""
@@ -355,27 +357,27 @@ def _outer_kinds(kinds: Kinds, retract: RowKind | None) -> Kinds:
 def _last(entries: Ints, which: Bools, other: Rows) -> Ints:
     """Per entry of the other side, the last of the pairs ``which`` that has it."""
     rows = np.flatnonzero(which)
-    found = positions(entries[rows], other.rows.height)
-    return rows[found] if len(rows) else found
+    last_rows = positions(entries[rows], other.rows.height)
+    return rows[last_rows] if len(rows) else last_rows
 
 
-def _rows(held: Rows, entries: Ints, kinds: Kinds) -> pl.DataFrame | None:
+def _rows(side_rows: Rows, entries: Ints, kinds: Kinds) -> pl.DataFrame | None:
     """The rows of the given entries, as often as they are there."""
     if not len(entries):
         return None
-    if held.copies is not None:
-        times = held.copies[entries]
+    if side_rows.copies is not None:
+        times = side_rows.copies[entries]
         entries, kinds = np.repeat(entries, times), np.repeat(kinds, times)
-    return with_kind(held.rows[entries], kinds)
+    return with_kind(side_rows.rows[entries], kinds)
 
 
 def _cancelled(
-    come: pl.DataFrame, gone: pl.DataFrame, fields: list[str]
+    additions: pl.DataFrame, removals: pl.DataFrame, fields: list[str]
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """Rows that come and rows that go, less what is in both."""
-    ids, (coming, going) = ids_of((come, gone), fields)
+    ids, (coming, going) = ids_of((additions, removals), fields)
     both = np.minimum(np.bincount(coming, minlength=ids.count), np.bincount(going, minlength=ids.count))
     if not both.any():
-        return come, gone
-    stay = [rows[np.flatnonzero(ranks(c) >= both[c])] for rows, c in ((come, coming), (gone, going))]
+        return additions, removals
+    stay = [rows[np.flatnonzero(ranks(c) >= both[c])] for rows, c in ((additions, coming), (removals, going))]
     return stay[0], stay[1]

@@ -109,10 +109,10 @@ class Side:
             return np.arange(frame.height) if frame.height else None
         if self.unique and not self._looks:
             return None
-        retracted = is_retraction(frame)
-        if retracted is None:
+        retractions = is_retraction(frame)
+        if retractions is None:
             return None
-        rows = np.flatnonzero(retracted)
+        rows = np.flatnonzero(retractions)
         return rows[:_LOOKED_AT] if self.unique else rows
 
     @property
@@ -133,60 +133,62 @@ class Side:
     def missed(self, frame: pl.DataFrame, state: pl.DataFrame) -> int:
         """How many keys the rows of ``frame`` that were looked up retract without a row; for a side with unique key."""
         rows = self.reads_own(frame)
-        retracted = is_retraction(frame)
-        if rows is None or retracted is None:
+        retractions = is_retraction(frame)
+        if rows is None or retractions is None:
             return 0
         ids, _ = ids_of((state, frame[: rows[-1] + 1]), list(self.table.identity))
         first = ids.first[ids.first >= state.height] - state.height
-        return int(retracted[first].sum())
+        return int(retractions[first].sum())
 
-    def change(self, frame: pl.DataFrame, state: pl.DataFrame, met: bool) -> Change:
+    def change(self, frame: pl.DataFrame, state: pl.DataFrame, has_state: bool) -> Change:
         """What the rows of ``frame`` do to this side, of which ``state`` holds a part and no numbers of matches.
 
         Args:
-            met: whether the other side will meet what is left, so that ``gone`` is needed.
+            has_state: whether the other side will meet what is left, so that ``gone`` is needed.
         """
         if self.unique:
-            return self._change_rows(frame, state if met else state[:0], self.missed(frame, state))
+            return self._change_rows(frame, state if has_state else state[:0], self.missed(frame, state))
         return self._change_occurrences(frame, state)
 
-    def _change_rows(self, frame: pl.DataFrame, state: pl.DataFrame, missed: int) -> Change:
+    def _change_rows(self, frame: pl.DataFrame, state: pl.DataFrame, missed_retractions: int) -> Change:
         """By unique key: the last change decides, whatever was there before."""
         identity = list(self.table.identity)
         ids, (codes, before) = ids_of((frame, state), identity)
         last = positions(codes, ids.count)
-        touched = last >= 0
-        rows = np.sort(last[touched])
-        gone = np.flatnonzero(touched[before])
-        retracted = is_retraction(frame)
-        dead = np.zeros(0, np.int64) if retracted is None else rows[retracted[rows]]
-        if retracted is not None:
-            rows = rows[~retracted[rows]]
+        is_touched = last >= 0
+        rows = np.sort(last[is_touched])
+        removed_rows = np.flatnonzero(is_touched[before])
+        retractions = is_retraction(frame)
+        dead = np.zeros(0, np.int64) if retractions is None else rows[retractions[rows]]
+        if retractions is not None:
+            rows = rows[~retractions[rows]]
         new = frame[self.fields] if len(rows) == frame.height else frame[self.fields][rows]
-        return Change(new, narrow(frame[dead], identity) if len(dead) else None, gone, new, missed)
+        return Change(new, narrow(frame[dead], identity) if len(dead) else None, removed_rows, new, missed_retractions)
 
     def _change_occurrences(self, frame: pl.DataFrame, state: pl.DataFrame) -> Change:
         """Without unique key: a row is there as often as it was inserted. What was retracted, or what is equal to that,
         is replayed row by row and written anew, so that all its occurrences are accessed now, as in Flink."""
         rows = frame[self.fields]
         change = signs(frame)
-        gone, missed = np.zeros(0, np.int64), 0
+        removed_rows, missed_retractions = np.zeros(0, np.int64), 0
         if change is not None:
             ids, (codes, before) = ids_of((rows, state), self.fields)
-            touched = np.zeros(ids.count, bool)
-            touched[codes[change < 0]] = True
-            replayed = np.flatnonzero(touched[codes])
+            is_touched = np.zeros(ids.count, bool)
+            is_touched[codes[change < 0]] = True
+            replayed_rows = np.flatnonzero(is_touched[codes])
             start = np.bincount(before, minlength=ids.count)
-            _, final = replay(codes[replayed], change[replayed], start)
-            numbers = np.flatnonzero(touched)
-            missed = int((final - start)[numbers].sum() - change[replayed].sum())
+            _, final = replay(codes[replayed_rows], change[replayed_rows], start)
+            numbers = np.flatnonzero(is_touched)
+            missed_retractions = int((final - start)[numbers].sum() - change[replayed_rows].sum())
             copies = np.repeat(positions(codes, ids.count)[numbers], final[numbers])
-            rows = rows[np.concatenate([np.flatnonzero(~touched[codes]), copies])]
-            gone = np.flatnonzero(touched[before])
+            rows = rows[np.concatenate([np.flatnonzero(~is_touched[codes]), copies])]
+            removed_rows = np.flatnonzero(is_touched[before])
         # Occurrences are told apart by a number that needs no look at the state: a random start per batch.
         occurrence = np.arange(rows.height) + secrets.randbits(62)
-        deletes = state[[*self.table.identity, ACCESS_TIME]][gone] if len(gone) else None
-        return Change(rows.hstack([pl.Series(_OCCURRENCE, occurrence)]), deletes, gone, rows, missed)
+        deletes = state[[*self.table.identity, ACCESS_TIME]][removed_rows] if len(removed_rows) else None
+        return Change(
+            rows.hstack([pl.Series(_OCCURRENCE, occurrence)]), deletes, removed_rows, rows, missed_retractions
+        )
 
 
 def side_of(
@@ -195,8 +197,8 @@ def side_of(
     keys: Sequence[int],
     upsert_keys: Sequence[Sequence[int]],
     offset: int,
-    counted: bool,
-    watched: bool = False,
+    counts_copies: bool,
+    counts_matches: bool = False,
     upserts: bool = False,
     replaces: bool = False,
 ) -> Side:
@@ -206,7 +208,7 @@ def side_of(
 
     Args:
         offset: position of its first field in the joined row.
-        counted, watched, upserts: see :class:`Side`.
+        counts_copies, counts_matches, upserts: see :class:`Side`.
         replaces: the same, where the side has a unique key and upserts.
     """
     key_columns = columns(keys)
@@ -216,21 +218,31 @@ def side_of(
     if upsert_keys:
         within = any(set(upsert) <= set(keys) for upsert in upsert_keys)
         unique = [] if within else columns(min(upsert_keys, key=len))
-    rest = unique if unique is not None else fields if counted else [_OCCURRENCE]
+    rest = unique if unique is not None else fields if counts_copies else [_OCCURRENCE]
     lookup = tuple(dict.fromkeys(key_columns))
     identity = tuple(dict.fromkeys([*lookup, *rest]))
-    if counted:
+    if counts_copies:
         schema |= own_columns({_MATCHES: pl.Int64()})
-    if unique is None and counted:
+    if unique is None and counts_copies:
         schema |= own_columns({_COPIES: pl.Int64()})
     elif unique is None:
         schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
     output = [column(offset + i) for i in range(len(fields))]
-    entry = identity if unique is not None or counted else tuple(fields)
-    access = Access(entry=entry, shared=counted, entries=True, use="joined")
+    entry = identity if unique is not None or counts_copies else tuple(fields)
+    access = Access(entry=entry, shared=counts_copies, entries=True, use="joined")
     table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
-    known = unique is not None
-    return Side(table, key_columns, fields, output, known, counted, watched, upserts, replaces and upserts and known)
+    is_unique = unique is not None
+    return Side(
+        table,
+        key_columns,
+        fields,
+        output,
+        is_unique,
+        counts_copies,
+        counts_matches,
+        upserts,
+        replaces and upserts and is_unique,
+    )
 
 
 def completed(
@@ -238,11 +250,11 @@ def completed(
 ) -> list[pl.DataFrame]:
     """The changes of each side with the old rows of updates, where these matter and do not come along."""
     out = []
-    for side, frame, held, lifetime in zip(sides, frames, state, ttl, strict=True):
+    for side, frame, state_rows, lifetime in zip(sides, frames, state, ttl, strict=True):
         if side.replaces and frame.height:
-            kept = ~unmatched(frame, side.keys, filter_nulls)
+            has_keys = ~unmatched(frame, side.keys, filter_nulls)
             identity = list(side.table.identity)
-            frame = with_old_rows(frame, held, identity, side.fields, lifetime == NEVER, kept)
+            frame = with_old_rows(frame, state_rows, identity, side.fields, lifetime == NEVER, has_keys)
         out.append(frame)
     return out
 
@@ -270,7 +282,7 @@ class PlainRows:
 
     def apply(self, frame: pl.DataFrame, matches: Ints) -> None:
         """Takes in the changes of ``frame``, in order."""
-        self._change = self._side.change(frame, self._state, met=True)
+        self._change = self._side.change(frame, self._state, has_state=True)
         self.missed = self._change.missed
         self.rows = pl.concat([without(self.rows, self._change.gone), self._change.new], rechunk=True)
 
@@ -321,14 +333,14 @@ class CountedRows:
         ids, (codes, before) = ids_of((frame, self.rows), identity)
         last = positions(codes, ids.count)
         rows = np.sort(last[last >= 0])
-        retracted = is_retraction(frame)
-        if retracted is not None:
-            dead = rows[retracted[rows]]
+        retractions = is_retraction(frame)
+        if retractions is not None:
+            dead = rows[retractions[rows]]
             self._deletes = narrow(frame[dead], identity) if len(dead) else None
-            rows = rows[~retracted[rows]]
+            rows = rows[~retractions[rows]]
         self.missed = self._side.missed(frame, self.rows)
-        kept = np.flatnonzero(last[before] < 0)
-        self._renew(kept, frame[self._side.fields][rows], None, matches[rows])
+        remaining = np.flatnonzero(last[before] < 0)
+        self._renew(remaining, frame[self._side.fields][rows], None, matches[rows])
 
     def _apply_counted(self, frame: pl.DataFrame, matches: Ints) -> None:
         assert self.copies is not None
@@ -337,7 +349,7 @@ class CountedRows:
         there = np.zeros(ids.count, np.int64)
         there[before] = self.copies
         change = signs(frame)
-        added = codes
+        added_codes = codes
         if change is None:
             final = there + np.bincount(codes, minlength=ids.count)
             last_added = positions(codes, ids.count)
@@ -345,9 +357,9 @@ class CountedRows:
             _, final = replay(codes, change, there)
             self.missed = int((final - there).sum() - change.sum())
             plus = np.flatnonzero(change > 0)
-            added = codes[plus]
+            added_codes = codes[plus]
             last_added = np.full(ids.count, -1, np.int64)
-            last_added[added] = plus
+            last_added[added_codes] = plus
         last, old = positions(codes, ids.count), positions(before, ids.count)
         alive = np.flatnonzero((last >= 0) & (final > 0))
         dead = old[(last >= 0) & (final == 0) & (old >= 0)]
@@ -357,16 +369,16 @@ class CountedRows:
         fresh = last_added[alive] >= 0
         numbers[fresh] = matches[last_added[alive][fresh]]
         numbers[~fresh] = self.matches[old[alive][~fresh]]
-        kept = np.flatnonzero(last[before] < 0)
-        self._renew(kept, frame[fields][last[alive]], final[alive], numbers)
+        remaining = np.flatnonzero(last[before] < 0)
+        self._renew(remaining, frame[fields][last[alive]], final[alive], numbers)
 
-    def _renew(self, kept: Ints, new: pl.DataFrame, copies: Ints | None, matches: Ints) -> None:
+    def _renew(self, remaining: Ints, new: pl.DataFrame, copies: Ints | None, matches: Ints) -> None:
         """Keeps the given entries, and adds new ones."""
-        self.rows = pl.concat([self.rows[kept], new], rechunk=True)
-        self.matches = np.concatenate([self.matches[kept], matches])
-        self._changed = np.concatenate([self._changed[kept], np.ones(len(matches), bool)])
+        self.rows = pl.concat([self.rows[remaining], new], rechunk=True)
+        self.matches = np.concatenate([self.matches[remaining], matches])
+        self._changed = np.concatenate([self._changed[remaining], np.ones(len(matches), bool)])
         if self.copies is not None and copies is not None:
-            self.copies = np.concatenate([self.copies[kept], copies])
+            self.copies = np.concatenate([self.copies[remaining], copies])
 
     def writes(self, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written to the state, and the identities to be removed from it."""

@@ -93,10 +93,10 @@ def _packed(frame: pl.DataFrame, columns: Sequence[str], room: int) -> Words | N
     """One word below 2**room per row that tells the keys apart, or None when they do not fit."""
     word: Words | None = None
     for name in columns:
-        found = integers(frame[name])
-        if found is None:
+        numbers = integers(frame[name])
+        if numbers is None:
             return None
-        values, low, high = found
+        values, low, high = numbers
         width = (high - low).bit_length()
         room -= width
         if room < 0:
@@ -161,9 +161,9 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     if not columns:
         return KeyIds(np.zeros(1, np.int64), np.zeros(n, np.int64))
     if len(columns) == 1:
-        found = integers(frame[columns[0]])
-        if found is not None and found[2] - found[1] < _DENSE_SPAN * n:
-            return _table(found[0], found[1], found[2] - found[1] + 1)
+        numbers = integers(frame[columns[0]])
+        if numbers is not None and numbers[2] - numbers[1] < _DENSE_SPAN * n:
+            return _table(numbers[0], numbers[1], numbers[2] - numbers[1] + 1)
     room = 64 - n.bit_length()
     words = _packed(frame, columns, room)
     if words is not None:
@@ -191,13 +191,13 @@ def ids_of(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> tuple[KeyId
     return ids, out
 
 
-def first_of_each(frame: pl.DataFrame, columns: Sequence[str], seen: pl.DataFrame) -> Ints:
-    """The first row of every key that is not among the keys of ``seen``, in order of arrival."""
-    if seen.height == 0:
+def first_of_each(frame: pl.DataFrame, columns: Sequence[str], old_rows: pl.DataFrame) -> Ints:
+    """The first row of every key that is not among the keys of ``old_rows``, in order of arrival."""
+    if old_rows.height == 0:
         first = key_ids(frame, columns).first
     else:
-        first = _stacked_ids((seen, frame), columns).first
-        first = first[first >= seen.height] - seen.height
+        first = _stacked_ids((old_rows, frame), columns).first
+        first = first[first >= old_rows.height] - old_rows.height
     first.sort()
     return first
 
@@ -255,8 +255,8 @@ def present(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -
 
 def _met(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Bools:
     ids, (there, mine) = ids_of((others, frame), columns)
-    found: Bools = positions(there, ids.count)[mine] >= 0
-    return found
+    is_present: Bools = positions(there, ids.count)[mine] >= 0
+    return is_present
 
 
 def is_retraction(frame: pl.DataFrame) -> Bools | None:
@@ -341,11 +341,11 @@ def replay(codes: Ints, change: Ints, start: Ints) -> tuple[Ints, Ints]:
     begins, lengths = _segments(groups)
     level = _levels(change[order], begins, lengths, start[groups[begins]])
     zeros = np.flatnonzero(level == 0)
-    done = np.zeros(len(start), np.int64)
-    done[groups[zeros]] = (np.arange(len(codes)) - np.repeat(begins, lengths))[zeros] + 1
+    offset = np.zeros(len(start), np.int64)
+    offset[groups[zeros]] = (np.arange(len(codes)) - np.repeat(begins, lengths))[zeros] + 1
     final = start.copy()
     final[groups[begins]] = level[begins + lengths - 1]
-    return done, final
+    return offset, final
 
 
 def levels(codes: Ints, change: Ints, start: Ints) -> Ints:
@@ -406,11 +406,11 @@ def ranks(codes: Ints, backwards: bool = False) -> Ints:
 def net_rows(codes: Ints, change: Ints, count: int) -> Ints | None:
     """The rows that are left when insertions and retractions of the same row cancel each other, in order of arrival:
     of each number the last rows of the sign that prevails, as many as it prevails by. None when nothing cancels."""
-    net = np.zeros(count, np.int64)
-    np.add.at(net, codes, change)
-    if int(np.abs(net).sum()) == len(codes):
+    balance = np.zeros(count, np.int64)
+    np.add.at(balance, codes, change)
+    if int(np.abs(balance).sum()) == len(codes):
         return None
-    right_sign = np.sign(net)[codes] == change
+    right_sign = np.sign(balance)[codes] == change
     rows = np.flatnonzero(right_sign)
-    keep = ranks(codes[rows], backwards=True) < np.abs(net)[codes[rows]]
+    keep = ranks(codes[rows], backwards=True) < np.abs(balance)[codes[rows]]
     return rows[keep]

@@ -59,8 +59,8 @@ def played(owners: Ints, values: pl.Series, change: Ints) -> Ints:
     """
     ids = key_ids(pl.DataFrame([pl.Series("o", owners), values.alias("v")]), ["o", "v"])
     _, left = replay(ids.codes, change, np.zeros(ids.count, np.int64))
-    added = np.flatnonzero(change > 0)
-    return added[ranks(ids.codes[added], backwards=True) < left[ids.codes[added]]]
+    additions = np.flatnonzero(change > 0)
+    return additions[ranks(ids.codes[additions], backwards=True) < left[ids.codes[additions]]]
 
 
 def unexpired(owners: Ints, frame: pl.DataFrame, now: int, ttl: int) -> tuple[Ints, pl.DataFrame]:

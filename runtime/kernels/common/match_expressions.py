@@ -67,9 +67,9 @@ class Total:
     def fold(self) -> Fold:
         """What computes it for many groups of rows."""
         call = AggCall(internal_name=f"${self.function}$1", arg_list=self.numbers, type=self.type)
-        made = accumulator(0, call, self.arguments, False)
-        assert isinstance(made, Fold)
-        return made
+        fold = accumulator(0, call, self.arguments, False)
+        assert isinstance(fold, Fold)
+        return fold
 
     def of(self, values: Sequence[pl.Series], codes: Ints, groups: int) -> pl.Series:
         """Per group the result.
@@ -117,9 +117,9 @@ class _Split:
                 return self._leaf(Time(rex.name, rex.type), rex.type)
             if rex.name in ACCUMULATORS:
                 return self._total(rex)
-        found = self._places(rex)
-        if found is not None and len(found) == 1:
-            (place,) = found
+        places = self._places(rex)
+        if places is not None and len(places) == 1:
+            (place,) = places
             return self._leaf(Value(place, self._row(_row_part(rex)), rex.type), rex.type)
         if isinstance(rex, FieldAccess):
             return FieldAccess(rex.type, rex.name, self.of(rex.expr))
@@ -159,10 +159,10 @@ class _Split:
                 return self._places(rex.operands[0], rex.name == "FIRST", _offset(rex) or 0)
         out: set[Place] = set()
         for child in rex.children:
-            found = self._places(child, first, offset)
-            if found is None:
+            child_places = self._places(child, first, offset)
+            if child_places is None:
                 return None
-            out |= found
+            out |= child_places
         return out
 
 
@@ -261,13 +261,13 @@ class Columns:
             if number not in self._missing:
                 self._missing[number] = self._transforms[number](self._no_row, self._now)[column(0)][0]
             return self._missing[number]
-        known = self._lists.get(number)
-        if known is None:
+        cells = self._lists.get(number)
+        if cells is None:
             series = self.series(number)
             if series is None:
                 return self._transforms[number](self._rows[row : row + 1], self._now)[column(0)][0]
-            known = self._lists[number] = series.to_list()
-        return known[row]
+            cells = self._lists[number] = series.to_list()
+        return cells[row]
 
     @cached_property
     def _no_row(self) -> pl.DataFrame:
@@ -342,9 +342,9 @@ class Measures(_Expressions):
             times: per match, ms.
             now: the time of the micro-batch, ms.
         """
-        made = (self._leaf(leaf, columns, begins, counts, times) for leaf in self.leaves)
-        found = [s.alias(column(i)) for i, s in enumerate(made)]
-        frame = pl.DataFrame(found) if found else pl.DataFrame({"@match": begins})
+        leaf_values = (self._leaf(leaf, columns, begins, counts, times) for leaf in self.leaves)
+        series = [s.alias(column(i)) for i, s in enumerate(leaf_values)]
+        frame = pl.DataFrame(series) if series else pl.DataFrame({"@match": begins})
         out = self._rest(frame, now)
         return [out[column(i)] for i in range(len(self.rests))]
 

@@ -95,8 +95,8 @@ def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
         inner = operands[0]
         return lambda values: None if (v := inner(values)) is None else not v
     if name in _TESTS and len(operands) == 1:
-        test, tested = _TESTS[name], operands[0]
-        return lambda values: test(tested(values))
+        test, operand = _TESTS[name], operands[0]
+        return lambda values: test(operand(values))
     if name == "CAST" and len(operands) == 1:
         return _cast(operands[0], rex.operands[0].type, rex.type)
     if len(operands) != 2:
@@ -219,13 +219,13 @@ def _junction(operands: Sequence[Scalar], decisive: bool) -> Scalar:
     """AND, or OR: the value that decides is FALSE or TRUE."""
 
     def run(values: Sequence[Any]) -> Any:
-        unknown = False
+        has_null = False
         for operand in operands:
             value = operand(values)
             if value is decisive:
                 return decisive
-            unknown = unknown or value is None
-        return None if unknown else not decisive
+            has_null = has_null or value is None
+        return None if has_null else not decisive
 
     return run
 
@@ -237,8 +237,8 @@ def _comparable(a: LogicalType, b: LogicalType) -> bool:
         return True
     if a.is_string and b.is_string:
         return True
-    ordered = a.root in ("DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE")
-    return a.root == b.root and ordered and is_fine(a) == is_fine(b)
+    is_ordered = a.root in ("DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE")
+    return a.root == b.root and is_ordered and is_fine(a) == is_fine(b)
 
 
 def total(function: str, values: Sequence[Any], result: LogicalType) -> Any:

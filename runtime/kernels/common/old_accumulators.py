@@ -35,12 +35,12 @@ MARK = b"\x80"
 class _Named:
     """What a pickle makes of something that it names: the arguments, the state and the items that it gives it."""
 
-    def __new__(cls, *arguments: Any, **named: Any) -> _Named:
-        made = super().__new__(cls)
-        made.__dict__.update(arguments=arguments, named=named, state=None, items=[], pairs=[])
-        return made
+    def __new__(cls, *arguments: Any, **fields: Any) -> _Named:
+        instance = super().__new__(cls)
+        instance.__dict__.update(arguments=arguments, named=fields, state=None, items=[], pairs=[])
+        return instance
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
         pass
 
     def __setstate__(self, state: Any) -> None:
@@ -73,9 +73,9 @@ class _Inert(pickle.Unpickler):
         self.names: dict[type, str] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        made = type("_Inert", (_Named,), {})
-        self.names[made] = f"{module}.{name}"
-        return made
+        inert_class = type("_Inert", (_Named,), {})
+        self.names[inert_class] = f"{module}.{name}"
+        return inert_class
 
 
 def unpickled(data: bytes, classes: Callable[[], Classes]) -> Any:
@@ -102,63 +102,63 @@ class _Maker:
         self._classes = classes
         self._made: dict[int, Any] = {}
 
-    def value(self, found: Any) -> Any:
-        if id(found) in self._made:
-            return self._made[id(found)]
-        kind = type(found)
+    def value(self, content: Any) -> Any:
+        if id(content) in self._made:
+            return self._made[id(content)]
+        kind = type(content)
         if kind is tuple or kind is frozenset:
-            return kind(map(self.value, found))
+            return kind(map(self.value, content))
         if kind in (list, set, dict):
-            made: Any = kind()
-            self._made[id(found)] = made
+            value: Any = kind()
+            self._made[id(content)] = value
             if kind is dict:
-                made.update((self.value(k), self.value(v)) for k, v in found.items())
+                value.update((self.value(k), self.value(v)) for k, v in content.items())
             else:
-                (made.extend if kind is list else made.update)(map(self.value, found))
-            return made
-        if isinstance(found, type):
-            name = self._names.get(found, "")
+                (value.extend if kind is list else value.update)(map(self.value, content))
+            return value
+        if isinstance(content, type):
+            name = self._names.get(content, "")
             if name in _NAMES:
                 return _NAMES[name]
             raise UnreadableError(f"it names {name[:100]}")
-        if not isinstance(found, _Named):
-            return found
+        if not isinstance(content, _Named):
+            return content
         if kind is _Called:
-            return self._zone(*found.__dict__["arguments"])
+            return self._zone(*content.__dict__["arguments"])
         name = self._names[kind]
-        arguments = [self.value(a) for a in found.__dict__["arguments"]]
+        arguments = [self.value(a) for a in content.__dict__["arguments"]]
         if name in _PLAIN:
-            made = _PLAIN[name](*arguments)
-            if isinstance(made, (deque, dict)):
-                self._made[id(found)] = made
-            made = self._made[id(found)] = self._with_content(made, found)
-            return made
-        return self._object(found, name, arguments)
+            value = _PLAIN[name](*arguments)
+            if isinstance(value, (deque, dict)):
+                self._made[id(content)] = value
+            value = self._made[id(content)] = self._with_content(value, content)
+            return value
+        return self._object(content, name, arguments)
 
-    def _with_content(self, made: Any, found: _Named) -> Any:
-        if found.__dict__["items"]:
-            made.extend(map(self.value, found.__dict__["items"]))
-        for key, item in found.__dict__["pairs"]:
-            made[self.value(key)] = self.value(item)
-        state = self.value(found.__dict__["state"])
-        if isinstance(made, _Later):
-            return made.made(state)
-        if isinstance(made, _Type):
-            made.detail(state)
-        if isinstance(made, Row) and state is not None:
+    def _with_content(self, value: Any, content: _Named) -> Any:
+        if content.__dict__["items"]:
+            value.extend(map(self.value, content.__dict__["items"]))
+        for key, item in content.__dict__["pairs"]:
+            value[self.value(key)] = self.value(item)
+        state = self.value(content.__dict__["state"])
+        if isinstance(value, _Later):
+            return value.made(state)
+        if isinstance(value, _Type):
+            value.detail(state)
+        if isinstance(value, Row) and state is not None:
             kind = state.get("_kind", RowKind.INSERT)
-            return Row.named(tuple(state.get("_names", ())), tuple(made)).of_kind(kind)
-        return made
+            return Row.named(tuple(state.get("_names", ())), tuple(value)).of_kind(kind)
+        return value
 
     def _zone(self, callee: _Named, *arguments: Any) -> ZoneInfo:
         """The only thing that is called so is ``getattr(ZoneInfo, "_unpickle")``."""
-        given = callee.__dict__["arguments"]
-        names = [self._names.get(one, "") for one in (type(callee), *given[:1]) if isinstance(one, type)]
-        if names != ["builtins.getattr", "zoneinfo.ZoneInfo"] or given[1:] != ("_unpickle",):
+        arguments_of_callee = callee.__dict__["arguments"]
+        names = [self._names.get(one, "") for one in (type(callee), *arguments_of_callee[:1]) if isinstance(one, type)]
+        if names != ["builtins.getattr", "zoneinfo.ZoneInfo"] or arguments_of_callee[1:] != ("_unpickle",):
             raise UnreadableError("it calls what it has made")
         return ZoneInfo(arguments[0])
 
-    def _object(self, found: _Named, name: str, arguments: list[Any]) -> Any:
+    def _object(self, content: _Named, name: str, arguments: list[Any]) -> Any:
         cls = self._classes().get(name)
         if cls is None:
             raise UnreadableError(f"it names {name[:100]}")
@@ -166,16 +166,16 @@ class _Maker:
             return cls(*arguments)
         if arguments and not issubclass(cls, tuple):
             raise UnreadableError(f"it calls {name[:100]}")
-        made = blank(cls, arguments)
-        self._made[id(found)] = made
-        if found.__dict__["items"]:
-            list.extend(made, map(self.value, found.__dict__["items"]))
-        for key, item in found.__dict__["pairs"]:
-            dict.__setitem__(made, self.value(key), self.value(item))
-        state = self.value(found.__dict__["state"])
+        value = blank(cls, arguments)
+        self._made[id(content)] = value
+        if content.__dict__["items"]:
+            list.extend(value, map(self.value, content.__dict__["items"]))
+        for key, item in content.__dict__["pairs"]:
+            dict.__setitem__(value, self.value(key), self.value(item))
+        state = self.value(content.__dict__["state"])
         if isinstance(state, tuple) and len(state) == 2 and not hasattr(cls, "__setstate__"):
             state = {**(state[0] or {}), **(state[1] or {})}
-        return restored(made, state) if state is not None else made
+        return restored(value, state) if state is not None else value
 
 
 class _Type:
@@ -196,11 +196,11 @@ class _Later:
     """What is made of its state.
 
     Args:
-        made: makes it.
+        maker: makes it.
     """
 
-    def __init__(self, made: Callable[[Any], Any]) -> None:
-        self.made = made
+    def __init__(self, maker: Callable[[Any], Any]) -> None:
+        self.made = maker
 
 
 def _array_of(state: Any) -> Any:

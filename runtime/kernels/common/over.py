@@ -125,10 +125,10 @@ class OverKernel(KeyedKernel):
         return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in self._kept.items()})
 
     def _partition_table(self, due: str | None = None) -> StateTable:
-        found = {k: self._columns[k] for k in self._keys}
+        column_types = {k: self._columns[k] for k in self._keys}
         for i, run in enumerate(self.runs):
-            found |= call_columns(i, run.columns)
-        return StateTable(STATE, 0, self._keys, self._keys, found | own_columns(self._own), due)
+            column_types |= call_columns(i, run.columns)
+        return StateTable(STATE, 0, self._keys, self._keys, column_types | own_columns(self._own), due)
 
     def _row_table(self) -> StateTable:
         schema = {**self._columns, **own_columns({NUMBER: pl.Int64(), AT: pl.Int64()})}
@@ -164,8 +164,8 @@ class OverKernel(KeyedKernel):
         """
         first: dict[int, Bools] = {}
         fresh: list[pl.DataFrame] = []
-        for a, known in zip(self._distinct, values, strict=True):
-            first[a] = self._first_of(walk, column(a), known, born)
+        for a, value_rows in zip(self._distinct, values, strict=True):
+            first[a] = self._first_of(walk, column(a), value_rows, born)
             names = list(_once([*self._keys, column(a)]))
             rows = np.flatnonzero(first[a])
             fresh.append(walk.frame[names][rows].with_columns(pl.Series(BORN, born[walk.owners[rows]])))
@@ -190,25 +190,25 @@ class OverKernel(KeyedKernel):
         out: list[pl.Series] = []
         after: list[pl.Series] = []
         for call, run in zip(self.agg_calls, self.runs, strict=True):
-            seen = self._frame_rows(call, run, walk, frame, first)
-            value, kept = run.run(before[list(run.columns)], seen)
+            frame_rows = self._frame_rows(call, run, walk, frame, first)
+            value, new_state = run.run(before[list(run.columns)], frame_rows)
             out.append(value.cast(call.type.polars()))
-            after += [s.alias(n) for s, n in zip(kept, run.columns, strict=True)]
+            after += [s.alias(n) for s, n in zip(new_state, run.columns, strict=True)]
         results = [s.alias(column(width + i)) for i, s in enumerate(out)]
         return walk.frame[list(self._fields)][walk.asked].hstack(results), framed(after, walk.parts)
 
-    def _first_of(self, walk: Walk, name: str, known: pl.DataFrame, born: Ints) -> Bools:
+    def _first_of(self, walk: Walk, name: str, value_rows: pl.DataFrame, born: Ints) -> Bools:
         """The rows whose value their partition did not have before."""
         names = list(_once([*self._keys, name]))
-        ids, (there, mine) = ids_of((known[names], walk.frame[names]), names)
+        ids, (there, mine) = ids_of((value_rows[names], walk.frame[names]), names)
         at = positions(there, ids.count)[mine]
         old = at >= 0
-        if known.height:
-            old &= known[BORN].to_numpy()[np.maximum(at, 0)] == born[walk.owners]
+        if value_rows.height:
+            old &= value_rows[BORN].to_numpy()[np.maximum(at, 0)] == born[walk.owners]
         first = np.zeros(len(mine), bool)
-        seen = np.full(ids.count, len(mine), np.int64)
-        np.minimum.at(seen, mine, np.arange(len(mine)))
-        first[seen[seen < len(mine)]] = True
+        first_rows = np.full(ids.count, len(mine), np.int64)
+        np.minimum.at(first_rows, mine, np.arange(len(mine)))
+        first[first_rows[first_rows < len(mine)]] = True
         first &= ~old
         return first
 
@@ -236,8 +236,8 @@ class OverKernel(KeyedKernel):
     def _play(
         self,
         rows: pl.DataFrame,
-        known: pl.DataFrame,
-        held: pl.DataFrame,
+        partitions: pl.DataFrame,
+        stored_rows: pl.DataFrame,
         values: Sequence[pl.DataFrame],
         now: int,
         peers: bool = False,
@@ -246,63 +246,65 @@ class OverKernel(KeyedKernel):
 
         Args:
             rows: with their time and number.
-            known: the partitions that are there.
-            held: the rows in their frames.
+            partitions: the partitions that are there.
+            stored_rows: the rows in their frames.
             values: per table of values the ones found.
             now: since when partitions are there that were not.
             peers: whether rows of one time have one frame although it is not bounded.
         """
-        ids, (mine, there, old) = ids_of((rows, known, held), self._keys)
+        ids, (mine, there, old) = ids_of((rows, partitions, stored_rows), self._keys)
         firsts = np.full(ids.count, rows.height, np.int64)
         np.minimum.at(firsts, mine, np.arange(rows.height))
         first = np.sort(firsts[firsts < rows.height])
         number = positions(mine[first], ids.count)
         place = positions(there, ids.count)[mine[first]]
-        kept = np.flatnonzero(number[old] >= 0)
-        owners = np.concatenate([number[old[kept]], number[mine]])
+        row_numbers = np.flatnonzero(number[old] >= 0)
+        owners = np.concatenate([number[old[row_numbers]], number[mine]])
         names = [*self._fields, AT, NUMBER, ACCESS_TIME]
         new = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias(ACCESS_TIME))
-        both = pl.concat([held[names][kept], new[names]], rechunk=True)
-        is_held = np.arange(both.height) < len(kept)
+        both = pl.concat([stored_rows[names][row_numbers], new[names]], rechunk=True)
+        is_held = np.arange(both.height) < len(row_numbers)
         order = np.lexsort((both[NUMBER].to_numpy(), both[AT].to_numpy(), ~is_held, owners))
         both = both[order]
         walk = Walk(both, owners[order], is_held[order], len(first), both[AT].to_numpy(), self.frame, peers)
         born = np.full(len(first), now)
         if BORN in self._own:
-            born = np.append(known[BORN].to_numpy(), now)[place]
-        before = self._before(known, place)
+            born = np.append(partitions[BORN].to_numpy(), now)[place]
+        before = self._before(partitions, place)
         out, after, fresh = self._aggregated(walk, before, values, born)
         return Played(out, narrow(rows, self._keys)[first], place, after, walk, fresh, number[mine])
 
-    def _before(self, known: pl.DataFrame, place: Ints) -> pl.DataFrame:
+    def _before(self, partitions: pl.DataFrame, place: Ints) -> pl.DataFrame:
         """The columns of the calls, per partition."""
         if not self._kept:
             return pl.DataFrame(height=len(place))
-        return pl.concat([known[list(self._kept)], self._initial])[np.where(place < 0, known.height, place)]
+        return pl.concat([partitions[list(self._kept)], self._initial])[np.where(place < 0, partitions.height, place)]
 
     def _rows_written(
-        self, walk: Walk, stamps: Ints, cleared: Bools | None = None
+        self, walk: Walk, stamps: Ints, is_cleared: Bools | None = None
     ) -> tuple[pl.DataFrame | None, pl.DataFrame]:
         """(rows to write, identities to delete) of the table of rows.
 
         Args:
             stamps: per row of the walk its time of access.
-            cleared: per partition whether it is gone with all its rows, which are not mentioned then.
+            is_cleared: per partition whether it is gone with all its rows, which are not mentioned then.
         """
         stays = ~walk.left
-        there = np.ones(len(stays), bool) if cleared is None else ~cleared[walk.owners]
+        there = np.ones(len(stays), bool) if is_cleared is None else ~is_cleared[walk.owners]
         was = walk.frame[ACCESS_TIME].fill_null(-1).to_numpy()
         write = np.flatnonzero(there & stays & (~walk.held | (was != stamps)))
         rows = walk.frame[[*self._fields, NUMBER, AT]][write]
-        gone = np.flatnonzero(there & walk.held & ~stays)
-        return stamped(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][gone]
+        removed_rows = np.flatnonzero(there & walk.held & ~stays)
+        return stamped(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][removed_rows]
 
-    def _reached(self, held: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _reached(self, stored_rows: pl.DataFrame, partitions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of partitions that are there, and the identities of the others."""
-        ids, (there, mine) = ids_of((known, held), self._keys)
+        ids, (there, mine) = ids_of((partitions, stored_rows), self._keys)
         alive = positions(there, ids.count)[mine] >= 0
         stale = np.flatnonzero(~alive)
-        return (held if not len(stale) else held[np.flatnonzero(alive)]), held[[*self._keys, NUMBER]][stale]
+        return (stored_rows if not len(stale) else stored_rows[np.flatnonzero(alive)]), stored_rows[
+            [*self._keys, NUMBER]
+        ][stale]
 
     def _empty(self) -> pl.DataFrame:
         """No output row."""
@@ -311,16 +313,20 @@ class OverKernel(KeyedKernel):
         return pl.DataFrame(schema={**self._fields, **results})
 
 
-def wide(keys: pl.DataFrame, kept: pl.DataFrame, own: Mapping[str, Ints]) -> pl.DataFrame:
+def wide(keys: pl.DataFrame, state_values: pl.DataFrame, own: Mapping[str, Ints]) -> pl.DataFrame:
     """Rows of the table of partitions, without their time of access."""
-    series = [*keys.get_columns(), *kept.get_columns(), *(pl.Series(n, v, dtype=pl.Int64) for n, v in own.items())]
+    series = [
+        *keys.get_columns(),
+        *state_values.get_columns(),
+        *(pl.Series(n, v, dtype=pl.Int64) for n, v in own.items()),
+    ]
     return framed(series, keys.height)
 
 
-def joined(some: pl.DataFrame | None, more: pl.DataFrame, written: pl.DataFrame | None) -> pl.DataFrame | None:
+def joined(some: pl.DataFrame | None, more: pl.DataFrame, upserts: pl.DataFrame | None) -> pl.DataFrame | None:
     """Deletions and further ones, without those of rows that are written."""
-    if written is not None and more.height:
-        more = more[absent(more, more.columns, written)]
+    if upserts is not None and more.height:
+        more = more[absent(more, more.columns, upserts)]
     both = more if some is None else pl.concat([some, more])
     return both if both.height else None
 

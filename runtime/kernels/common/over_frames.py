@@ -84,12 +84,12 @@ class Walk:
     def leaves(self) -> Ints:
         """Per row the step at which it leaves the frame; the first row behind its partition where it does not."""
         count, ends = len(self.owners), self._part_ends
-        bound = self.window.preceding
-        if bound is None:
+        preceding = self.window.preceding
+        if preceding is None:
             return ends
         if self.window.rows:
-            return np.minimum(np.arange(count) + bound + 1, ends)
-        first = first_after(self.owners, self.times, self.owners, self.times + bound)
+            return np.minimum(np.arange(count) + preceding + 1, ends)
+        first = first_after(self.owners, self.times, self.owners, self.times + preceding)
         inside = first < ends
         out = ends.copy()
         out[inside] = self._last_peer[first[inside]]
@@ -104,11 +104,11 @@ class Walk:
     def _operations(self) -> tuple[Ints, Ints, Ints, Ints]:
         """(row, sign, partition, step) of each operation. Each partition begins with one of sign 0: what was before."""
         begins = np.searchsorted(self.owners, np.arange(self.parts))
-        new, gone = self.new, np.flatnonzero(self.left)
-        rows = np.concatenate([begins, gone, new])
-        signs = np.repeat(np.array([0, -1, 1]), [self.parts, len(gone), len(new)])
-        steps = np.concatenate([begins, self.leaves[gone], self._last_peer[new]])
-        turn = np.repeat(np.array([0, 1, 2]), [self.parts, len(gone), len(new)])
+        new, left_rows = self.new, np.flatnonzero(self.left)
+        rows = np.concatenate([begins, left_rows, new])
+        signs = np.repeat(np.array([0, -1, 1]), [self.parts, len(left_rows), len(new)])
+        steps = np.concatenate([begins, self.leaves[left_rows], self._last_peer[new]])
+        turn = np.repeat(np.array([0, 1, 2]), [self.parts, len(left_rows), len(new)])
         order = np.lexsort((rows, turn, steps))
         rows, signs, steps = rows[order], signs[order], steps[order]
         return rows, signs, self.owners[rows], steps
@@ -163,16 +163,16 @@ class Walk:
         return live
 
 
-def first_after(owners: Ints, values: Ints, asked: Ints, limits: Ints) -> Ints:
+def first_after(owners: Ints, values: Ints, query_owners: Ints, limits: Ints) -> Ints:
     """Per question the first row of its owner, or of a later one, whose value is above its limit; the number of rows
     for none.
 
     Args:
         owners, values: the rows, sorted by both.
-        asked, limits: the questions.
+        query_owners, limits: the questions.
     """
-    question = np.arange(len(owners) + len(asked)) >= len(owners)
-    order = np.lexsort((question, np.concatenate([values, limits]), np.concatenate([owners, asked])))
+    question = np.arange(len(owners) + len(query_owners)) >= len(owners)
+    order = np.lexsort((question, np.concatenate([values, limits]), np.concatenate([owners, query_owners])))
     before = np.empty(len(order), np.int64)
     before[order] = np.cumsum(~question[order])
     return before[len(owners) :]
@@ -185,8 +185,8 @@ def distinct_of_frames(walk: Walk, names: Sequence[str], rows: Bools) -> Bools:
         names: the columns of the value.
         rows: which rows have a value that counts.
     """
-    keyed = walk.frame[list(names)].with_columns(pl.Series("@owner", walk.owners))
-    ids = key_ids(keyed, ["@owner", *names])
+    owned_values = walk.frame[list(names)].with_columns(pl.Series("@owner", walk.owners))
+    ids = key_ids(owned_values, ["@owner", *names])
     counts = np.zeros(ids.count, np.int64)
     np.add.at(counts, ids.codes[walk.held & rows], 1)
     live = walk.live(rows)

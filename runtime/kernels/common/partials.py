@@ -75,8 +75,8 @@ class Partials(FrozenDataclass):
         kernel = GroupAggregateKernel(
             whole, grouping, calls, retracts, update_before, retraction, state_name, lists_expire
         )
-        for call, kept in zip(calls, kernel.accumulators, strict=True):
-            if not isinstance(kept, TrackedExtreme) and not (isinstance(kept, Fold) and kept.merges):
+        for call, function in zip(calls, kernel.accumulators, strict=True):
+            if not isinstance(function, TrackedExtreme) and not (isinstance(function, Fold) and function.merges):
                 raise RunError("RUN063.not_mergeable", function=call.function)
         return cls(kernel)
 
@@ -110,7 +110,7 @@ class Partials(FrozenDataclass):
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """The columns behind the key."""
-        out: dict[str, pl.DataType] = {n: t for _, kept in self.folds for n, t in kept.parts.items()}
+        out: dict[str, pl.DataType] = {n: t for _, fold in self.folds for n, t in fold.parts.items()}
         if self.kernel.need_retraction:
             out[ROWS] = pl.Int64()
         types = self.kernel.input_type.fields
@@ -126,26 +126,28 @@ class Partials(FrozenDataclass):
     def merged(self, before: pl.DataFrame, frame: pl.DataFrame, changes: Changes) -> dict[str, pl.Series]:
         """The accumulators of :attr:`folds` after the partial results ``frame``, by column."""
         after: dict[str, pl.Series] = {}
-        for _, kept in self.folds:
-            made = kept.merge(before, frame[list(kept.parts)], changes)
-            after.update({s.name: s for s in made})
+        for _, fold in self.folds:
+            series = fold.merge(before, frame[list(fold.parts)], changes)
+            after.update({s.name: s for s in series})
         return after
 
     def rows(self, before: Ints, frame: pl.DataFrame, codes: Ints) -> Ints:
         """Rows per group after the partial results ``frame``."""
         return added(pl.Series(ROWS, before), frame[ROWS], codes).to_numpy()
 
-    def distinct_changes(self, number: int, seen: Changes, frame: pl.DataFrame, codes: Ints) -> Changes:
-        """``seen`` with the second arguments of call ``number`` in the partial results ``frame``."""
+    def distinct_changes(self, number: int, changes: Changes, frame: pl.DataFrame, codes: Ints) -> Changes:
+        """``changes`` with the second arguments of call ``number`` in the partial results ``frame``."""
         if number not in self.separated:
-            return seen
-        last = aligned(frame[second_name(number)], positions(codes, seen.groups))
-        return replace(seen, second=last[seen.codes])
+            return changes
+        last = aligned(frame[second_name(number)], positions(codes, changes.groups))
+        return replace(changes, second=last[changes.codes])
 
     def seconds(self, state: pl.DataFrame) -> list[pl.Series]:
         """The second arguments in rows of the group aggregate's state."""
-        kept = ((second_name(i), self.kernel.accumulators[i]) for i in self.separated)
-        return [k.second_of(state).cast(self.schema[n]).alias(n) for n, k in kept if isinstance(k, KeepsSecond)]
+        named_functions = ((second_name(i), self.kernel.accumulators[i]) for i in self.separated)
+        return [
+            k.second_of(state).cast(self.schema[n]).alias(n) for n, k in named_functions if isinstance(k, KeepsSecond)
+        ]
 
     def of_state(self, rows: pl.DataFrame, values: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Rows of the group aggregate's state as partial results.
@@ -155,20 +157,22 @@ class Partials(FrozenDataclass):
             values: per table of values, rows that are theirs, or of other groups, with their time of access.
         """
         keys = list(self.keys)
-        out = [s for _, kept in self.folds for s in kept.as_partial(rows)]
+        out = [s for _, fold in self.folds for s in fold.as_partial(rows)]
         if self.kernel.need_retraction:
             out.append(rows[ROWS])
         lists = []
-        for i, (kept, found) in enumerate(zip(self.kernel.values, values, strict=False)):
-            ids, (mine, owners) = ids_of((rows, found), keys)
+        for i, (fold, state_rows) in enumerate(zip(self.kernel.values, values, strict=False)):
+            ids, (mine, owners) = ids_of((rows, state_rows), keys)
             owner = positions(mine, ids.count)[owners]
             there = owner >= 0
             if self.kernel.need_retraction:
                 # What was last written before the group came (again) is of one that was deleted.
-                there[there] = found[ACCESS_TIME].to_numpy()[there] >= rows[BORN].to_numpy()[owner[there]]
-            chosen = np.flatnonzero(there)
-            flags = [n for n in kept.table.schema if n not in kept.table.identity]
-            lists.append(self.packed_values(i, owner[chosen], found[chosen][[VALUE, *flags]], rows.height))
+                there[there] = state_rows[ACCESS_TIME].to_numpy()[there] >= rows[BORN].to_numpy()[owner[there]]
+            present_values = np.flatnonzero(there)
+            flags = [n for n in fold.table.schema if n not in fold.table.identity]
+            lists.append(
+                self.packed_values(i, owner[present_values], state_rows[present_values][[VALUE, *flags]], rows.height)
+            )
         return rows[keys].hstack([*out, *self.seconds(rows), *lists])
 
     def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
@@ -178,19 +182,19 @@ class Partials(FrozenDataclass):
 
     def pairs(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
         """The values of a table in the partial results ``frame``: the row of each, and key, value and counts."""
-        kept: tuple[pl.DataFrame, dict[int, tuple[Ints, pl.DataFrame]]] | None = self.__dict__.get("_pairs")
-        if kept is None or kept[0] is not frame:
+        cache: tuple[pl.DataFrame, dict[int, tuple[Ints, pl.DataFrame]]] | None = self.__dict__.get("_pairs")
+        if cache is None or cache[0] is not frame:
             # What the lookup of state takes apart, the processing of the same frame needs again.
-            kept = self.__dict__["_pairs"] = (frame, {})
-        if number not in kept[1]:
-            kept[1][number] = self._pairs_of(number, frame)
-        return kept[1][number]
+            cache = self.__dict__["_pairs"] = (frame, {})
+        if number not in cache[1]:
+            cache[1][number] = self._pairs_of(number, frame)
+        return cache[1][number]
 
     def _pairs_of(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
-        owners, found = exploded(frame[list_name(number)])
+        owners, entries = exploded(frame[list_name(number)])
         if not len(owners):
-            found = pl.DataFrame(schema=self._fields(self.kernel.values[number]))
-        return owners, pl.DataFrame([*(frame[k][owners] for k in self.keys), *found.get_columns()])
+            entries = pl.DataFrame(schema=self._fields(self.kernel.values[number]))
+        return owners, pl.DataFrame([*(frame[k][owners] for k in self.keys), *entries.get_columns()])
 
 
 def second_name(number: int) -> str:
@@ -225,11 +229,11 @@ class LocalTransform(FrozenDataclass, Transform):
         codes = number[ids.codes]
         step = signs(frame)
         key = framed([frame[k][first].alias(p) for k, p in zip(own, self.partials.keys, strict=True)], ids.count)
-        known: dict[Seen, Changes] = {}
+        cached_changes: dict[Seen, Changes] = {}
         out: list[pl.Series] = []
-        for i, kept in self.partials.folds:
+        for i, fold in self.partials.folds:
             call = kernel.agg_calls[i]
-            out += kept.partial(group_changes(frame, codes, step, ids.count, call, kept, known))
+            out += fold.partial(group_changes(frame, codes, step, ids.count, call, fold, cached_changes))
         if kernel.need_retraction:
             rows = np.bincount(codes, minlength=ids.count) if step is None else np.zeros(ids.count, np.int64)
             if step is not None:
@@ -252,6 +256,6 @@ class LocalTransform(FrozenDataclass, Transform):
         dtype = self.partials.list_type(values)
         flags = [n for n in values.table.schema if n not in values.table.identity]
         counts = [pl.Series(n, changes.new[i]).cast(values.table.schema[n]) for i, n in enumerate(flags)]
-        found = narrow(changes.pairs, [VALUE]).hstack(counts)
+        entries = narrow(changes.pairs, [VALUE]).hstack(counts)
         there = np.flatnonzero(np.logical_or.reduce([n != 0 for n in changes.new]))
-        return packed(changes.groups[there], found[there], count, list_name(number), dtype)
+        return packed(changes.groups[there], entries[there], count, list_name(number), dtype)

@@ -61,7 +61,7 @@ class Percentiles(Fold, KeepsSecond):
             percentages,
         ]
 
-    def _first(self, known: pl.Series, changes: Changes, steps: Ints) -> pl.Series:
+    def _first(self, old_percentages: pl.Series, changes: Changes, steps: Ints) -> pl.Series:
         """The percentages of each group: those of the first row that came to it.
 
         Raises:
@@ -69,20 +69,20 @@ class Percentiles(Fold, KeepsSecond):
         """
         second = changes.second
         assert second is not None
-        missing = known.is_null().to_numpy()
+        missing = old_percentages.is_null().to_numpy()
         if not missing.any():
-            return known
+            return old_percentages
         came = np.flatnonzero((steps > 0) & missing[changes.codes])
         place = firsts(changes.codes[came], changes.groups)
-        taken = np.where(place >= 0, came[place], -1) if len(came) else place
+        first_rows = np.where(place >= 0, came[place], -1) if len(came) else place
         if not isinstance(second.dtype, pl.List):
             second = second.cast(pl.Float64).reshape((-1, 1)).arr.to_list()
-        found = aligned(second.cast(_PERCENTAGES), taken)
-        given = found.drop_nulls().explode().drop_nulls()
-        wrong = given.filter((given < 0) | (given.is_not_nan() & (given > 1)))
+        percentages = aligned(second.cast(_PERCENTAGES), first_rows)
+        numbers = percentages.drop_nulls().explode().drop_nulls()
+        wrong = numbers.filter((numbers < 0) | (numbers.is_not_nan() & (numbers > 1)))
         if len(wrong):
             raise DataError("DATA303", value=wrong[0])
-        return found.zip_with(pl.Series(missing), known).alias(known.name)
+        return percentages.zip_with(pl.Series(missing), old_percentages).alias(old_percentages.name)
 
     def _counted(self, old: pl.Series, codes: Ints, values: Floats, steps: Ints, changes: Changes) -> pl.Series:
         """The lists of values after ``steps`` rows more of each of ``values``."""
@@ -90,60 +90,60 @@ class Percentiles(Fold, KeepsSecond):
             return old
         owners, frame = exploded(old)
         owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
-        written = np.full(len(codes), changes.now, np.int64)
+        write_times = np.full(len(codes), changes.now, np.int64)
         if frame.height:
             codes = np.concatenate([owners, codes])
             values = np.concatenate([frame[VALUE].to_numpy(), values])
             steps = np.concatenate([frame[_COUNT].to_numpy(), steps])
-            written = np.concatenate([frame[WRITTEN].to_numpy(), written])
+            write_times = np.concatenate([frame[WRITTEN].to_numpy(), write_times])
         ranks = _ordered(values)
         order = np.lexsort((ranks, codes))
         codes, ranks = codes[order], ranks[order]
         begins = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(ranks) != 0)])
         counts = np.add.reduceat(steps[order], begins)
-        latest = np.maximum.reduceat(written[order], begins)
-        kept = np.flatnonzero(counts != 0)
-        places = begins[kept]
+        latest = np.maximum.reduceat(write_times[order], begins)
+        remaining = np.flatnonzero(counts != 0)
+        places = begins[remaining]
         rows = pl.DataFrame(
-            {VALUE: values[order[places]], _COUNT: counts[kept], WRITTEN: latest[kept]},
+            {VALUE: values[order[places]], _COUNT: counts[remaining], WRITTEN: latest[remaining]},
             schema={VALUE: pl.Float64, _COUNT: pl.Int64, WRITTEN: pl.Int64},
         )
         return packed(codes[places], rows, changes.groups, old.name, old.dtype)
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         owners, frame = exploded(parts[self._values])
-        known = before[self._percentages]
-        given = np.flatnonzero(parts[self._percentages].is_not_null().to_numpy())
-        if len(given):
-            place = firsts(changes.codes[given], changes.groups)
-            found = aligned(parts[self._percentages][given], place)
-            known = known.zip_with(known.is_not_null(), found).alias(known.name)
+        percentages = before[self._percentages]
+        has_percentages = np.flatnonzero(parts[self._percentages].is_not_null().to_numpy())
+        if len(has_percentages):
+            place = firsts(changes.codes[has_percentages], changes.groups)
+            part_percentages = aligned(parts[self._percentages][has_percentages], place)
+            percentages = percentages.zip_with(percentages.is_not_null(), part_percentages).alias(percentages.name)
         if not len(owners):
-            return [before[self._values], known]
+            return [before[self._values], percentages]
         values, steps = frame[VALUE].to_numpy(), frame[_COUNT].to_numpy()
-        return [self._counted(before[self._values], changes.codes[owners], values, steps, changes), known]
+        return [self._counted(before[self._values], changes.codes[owners], values, steps, changes), percentages]
 
     def second_of(self, state: pl.DataFrame) -> pl.Series:
         return state[self._percentages].list.first() if self._single else state[self._percentages]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         owners, frame = exploded(state[self._values])
-        asked = state[self._percentages]
-        lengths = asked.list.len().fill_null(0).cast(pl.Int64).to_numpy()
-        counted = pl.DataFrame([pl.Series("g", owners), frame[_COUNT]]) if len(owners) else _NOTHING
-        sums = counted.group_by("g").agg(pl.col(_COUNT).sum())
+        percentages = state[self._percentages]
+        lengths = percentages.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+        value_counts = pl.DataFrame([pl.Series("g", owners), frame[_COUNT]]) if len(owners) else _NOTHING
+        sums = value_counts.group_by("g").agg(pl.col(_COUNT).sum())
         totals = np.zeros(state.height, np.int64)
         totals[sums["g"].to_numpy()] = sums[_COUNT].to_numpy()
-        there = (totals > 0) & asked.is_not_null().to_numpy()
+        there = (totals > 0) & percentages.is_not_null().to_numpy()
         rows = np.repeat(np.arange(state.height), lengths)
-        fractions = asked.filter(pl.Series(lengths > 0)).explode().cast(pl.Float64).to_numpy()
+        fractions = percentages.filter(pl.Series(lengths > 0)).explode().cast(pl.Float64).to_numpy()
         mine = np.flatnonzero(there[rows])
-        found = np.full(len(rows), np.nan)
+        results = np.full(len(rows), np.nan)
         if len(mine):
-            found[mine] = _interpolated(counted, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
-        lists = pl.DataFrame([pl.Series("g", rows), pl.Series("v", found)]).group_by("g", maintain_order=True)
-        made = lists.agg(pl.col("v"))
-        out = aligned(made["v"], positions(made["g"].to_numpy(), state.height))
+            results[mine] = _interpolated(value_counts, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
+        lists = pl.DataFrame([pl.Series("g", rows), pl.Series("v", results)]).group_by("g", maintain_order=True)
+        result_lists = lists.agg(pl.col("v"))
+        out = aligned(result_lists["v"], positions(result_lists["g"].to_numpy(), state.height))
         empty = there & (lengths == 0)
         if empty.any():
             out = pl.Series([[]], dtype=_PERCENTAGES).new_from_index(0, len(out)).zip_with(pl.Series(empty), out)
@@ -160,22 +160,22 @@ def _ordered(values: Floats) -> Ints:
     return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
 
 
-def _interpolated(counted: pl.DataFrame, values: Floats, totals: Ints, groups: Ints, fractions: Floats) -> Floats:
+def _interpolated(value_counts: pl.DataFrame, values: Floats, totals: Ints, groups: Ints, fractions: Floats) -> Floats:
     """The percentiles asked for.
 
     Args:
-        counted: the group ``g`` and the number of rows of each value, both sorted.
+        value_counts: the group ``g`` and the number of rows of each value, both sorted.
         values: the values.
         totals: rows per group.
         groups, fractions: per question its group and percentage.
     """
-    so_far = counted.select(sum=pl.col(_COUNT).cum_sum().over("g"), g=pl.col("g"))
+    so_far = value_counts.select(sum=pl.col(_COUNT).cum_sum().over("g"), g=pl.col("g"))
     # A value that was retracted more often than it came has less than no rows, as in Flink.
-    reached = so_far.select(pl.col("sum").cum_max().over("g"))["sum"].to_numpy()
+    running_counts = so_far.select(pl.col("sum").cum_max().over("g"))["sum"].to_numpy()
     level = so_far["sum"].to_numpy()
     at = fractions * (totals[groups] - 1) + 1.0
     low, high = np.floor(np.nan_to_num(at)).astype(np.int64), np.ceil(np.nan_to_num(at)).astype(np.int64)
-    first = first_after(counted["g"].to_numpy(), reached, groups, low - 1)
+    first = first_after(value_counts["g"].to_numpy(), running_counts, groups, low - 1)
     on_value = level[first] >= high
     after = values[np.minimum(first + 1, len(values) - 1)]
     with np.errstate(all="ignore"):

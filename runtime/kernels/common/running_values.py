@@ -73,7 +73,7 @@ class RunningValue(ABC):
     sees_nulls: bool = False
 
     @abstractmethod
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         """The value per output, and the columns after.
 
         Args:
@@ -89,12 +89,12 @@ class RunningFold(RunningValue):
         self.columns, self.initial = fold.columns, fold.initial
         self.sees_nulls = fold.sees_nulls
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk = seen.walk
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk = frame_rows.walk
         stops, which = np.unique(walk.outputs, return_inverse=True)
         owners = walk.codes[stops]
         turns = ranks(owners)
-        places = np.flatnonzero(seen.live)
+        places = np.flatnonzero(frame_rows.live)
         stop_of = np.searchsorted(stops, places)
         turn_of = turns[stop_of]
         by_turn = np.argsort(turn_of, kind="stable")
@@ -115,22 +115,22 @@ class RunningFold(RunningValue):
             state, parts = state[np.flatnonzero(goes_on)], parts[goes_on]
             number = positions(parts, walk.parts)
             mine = places[by_turn[cuts[turn] : cuts[turn + 1]]]
-            new = self.fold.update(state, self._changes(seen, mine, number[walk.codes[mine]], len(parts)))
+            new = self.fold.update(state, self._changes(frame_rows, mine, number[walk.codes[mine]], len(parts)))
             state = pl.DataFrame([s.alias(n) for s, n in zip(new, names, strict=True)])
             values.append(self.fold.value(state))
             order.append(now[np.argsort(number[owners[now]])])
         finals.append(state)
         final_parts.append(parts)
         after = pl.concat(finals)[np.argsort(np.concatenate(final_parts))]
-        found = pl.concat(values)[np.argsort(np.concatenate(order))]
-        return found[which], [after[n] for n in names]
+        results = pl.concat(values)[np.argsort(np.concatenate(order))]
+        return results[which], [after[n] for n in names]
 
     @staticmethod
-    def _changes(seen: FrameRows, operations: Ints, codes: Ints, groups: int) -> Changes:
-        rows, signs = seen.walk.rows[operations], seen.walk.signs[operations]
-        values = None if seen.values is None else seen.values[rows]
-        second = None if seen.second is None else seen.second[rows]
-        third = None if seen.third is None else seen.third[rows]
+    def _changes(frame_rows: FrameRows, operations: Ints, codes: Ints, groups: int) -> Changes:
+        rows, signs = frame_rows.walk.rows[operations], frame_rows.walk.signs[operations]
+        values = None if frame_rows.values is None else frame_rows.values[rows]
+        second = None if frame_rows.second is None else frame_rows.second[rows]
+        third = None if frame_rows.third is None else frame_rows.third[rows]
         return Changes(groups, codes, values, signs if (signs < 0).any() else None, second, third)
 
 
@@ -146,9 +146,9 @@ class RunningCount(RunningValue):
         self.columns = {self._count: pl.Int64()}
         self.initial = {self._count: 0}
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk = seen.walk
-        level = _sums_of_steps(walk, np.where(seen.live, walk.signs, 0), before[self._count].to_numpy())
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk = frame_rows.walk
+        level = _sums_of_steps(walk, np.where(frame_rows.live, walk.signs, 0), before[self._count].to_numpy())
         return pl.Series(level[walk.outputs]), [pl.Series(self._count, level[walk.ends])]
 
 
@@ -162,15 +162,15 @@ class RunningSum(RunningValue):
         self._sum, self._count = self.columns
         self._dtype = self.columns[self._sum]
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk = seen.walk
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk = frame_rows.walk
         start = before[self._sum]
-        steps = seen.column.cast(self._dtype)[walk.rows]
-        signs = np.where(seen.live, walk.signs, 0)
+        steps = frame_rows.column.cast(self._dtype)[walk.rows]
+        signs = np.where(frame_rows.live, walk.signs, 0)
         if isinstance(self._dtype, pl.Decimal):
             size = float(steps.cast(pl.Float64).abs().sum()) + float(start.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
             if start.null_count() or size * 10.0**self._dtype.scale > _DECIMAL_ROOM:
-                return self._slow.run(before, seen)
+                return self._slow.run(before, frame_rows)
             level = self._decimals(walk, steps, signs, start)
         elif self._dtype.is_float():
             level = self._floats(walk, steps, signs, start)
@@ -186,25 +186,25 @@ class RunningSum(RunningValue):
 
     def _floats(self, walk: Walk, steps: pl.Series, signs: Ints, start: pl.Series) -> pl.Series:
         # Nothing is added as -0.0, which changes no sum.
-        moved = pl.select(
+        increments = pl.select(
             pl.when(pl.Series(signs > 0)).then(steps).when(pl.Series(signs < 0)).then(-steps).otherwise(-0.0)
         ).to_series()
-        return self._cumulated(walk, moved.cast(self._dtype), start)
+        return self._cumulated(walk, increments.cast(self._dtype), start)
 
     def _decimals(self, walk: Walk, steps: pl.Series, signs: Ints, start: pl.Series) -> pl.Series:
         nothing = pl.lit(Decimal(0), dtype=self._dtype)
-        moved = pl.select(
+        increments = pl.select(
             pl.when(pl.Series(signs > 0)).then(steps).when(pl.Series(signs < 0)).then(-steps).otherwise(nothing)
         ).to_series()
-        return self._cumulated(walk, moved.cast(self._dtype), start)
+        return self._cumulated(walk, increments.cast(self._dtype), start)
 
-    def _cumulated(self, walk: Walk, moved: pl.Series, start: pl.Series) -> pl.Series:
-        moved = pl.concat([moved, start.cast(moved.dtype).alias(moved.name)])
+    def _cumulated(self, walk: Walk, increments: pl.Series, start: pl.Series) -> pl.Series:
+        increments = pl.concat([increments, start.cast(increments.dtype).alias(increments.name)])
         place = np.arange(len(walk.rows))
         place[walk.begins] = len(walk.rows) + np.arange(walk.parts)
-        if moved.dtype == pl.Float32:  # Polars adds these up in double precision
-            return pl.Series(_sums_in_order(moved[place].to_numpy(), walk.begins))
-        whole = pl.DataFrame([moved[place].alias("v"), pl.Series("g", walk.codes)])
+        if increments.dtype == pl.Float32:  # Polars adds these up in double precision
+            return pl.Series(_sums_in_order(increments[place].to_numpy(), walk.begins))
+        whole = pl.DataFrame([increments[place].alias("v"), pl.Series("g", walk.codes)])
         return whole.select(pl.col("v").cum_sum().over("g").cast(self._dtype)).to_series()
 
 
@@ -214,15 +214,15 @@ class RunningExtreme(RunningValue):
     NaN is larger than all in a bounded frame; else a first value of NaN stays, and a later one is ignored, as in Flink.
     """
 
-    def __init__(self, number: int, argument: LogicalType, largest: bool, bounded: bool) -> None:
+    def __init__(self, number: int, argument: LogicalType, largest: bool, is_bounded: bool) -> None:
         self._best, self._largest, self._dtype = f"extreme{number}", largest, argument.polars()
-        self.columns = {} if bounded else {self._best: self._dtype}
-        self.initial = {} if bounded else {self._best: None}
+        self.columns = {} if is_bounded else {self._best: self._dtype}
+        self.initial = {} if is_bounded else {self._best: None}
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        if seen.walk.bounded:
-            return self._of_frames(seen), []
-        return self._of_all(before[self._best], seen)
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        if frame_rows.walk.bounded:
+            return self._of_frames(frame_rows), []
+        return self._of_all(before[self._best], frame_rows)
 
     def _numbered(self, values: pl.Series) -> tuple[Ints, Ints]:
         """(rank per value, value per rank); better values have smaller ranks."""
@@ -231,11 +231,11 @@ class RunningExtreme(RunningValue):
         rank[order] = np.arange(len(order))
         return rank, order
 
-    def _of_frames(self, seen: FrameRows) -> pl.Series:
-        walk = seen.walk
-        rank, order = self._numbered(seen.column)
+    def _of_frames(self, frame_rows: FrameRows) -> pl.Series:
+        walk = frame_rows.walk
+        rank, order = self._numbered(frame_rows.column)
         nothing = len(rank)
-        levels = [np.where(seen.rows, rank, nothing)]
+        levels = [np.where(frame_rows.rows, rank, nothing)]
         sizes = walk.highs - walk.lows
         while 2 ** len(levels) <= sizes.max(initial=0):
             half, below = 2 ** (len(levels) - 1), levels[-1]
@@ -247,15 +247,15 @@ class RunningExtreme(RunningValue):
         for k, level in enumerate(levels):
             rows = np.flatnonzero(power == k)
             best[rows] = np.minimum(level[walk.lows[rows]], level[walk.highs[rows] - 2**k])
-        return aligned(seen.column, np.append(order, -1)[best])
+        return aligned(frame_rows.column, np.append(order, -1)[best])
 
-    def _of_all(self, start: pl.Series, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk = seen.walk
-        values = pl.concat([start.alias("v"), seen.column.alias("v")])
+    def _of_all(self, start: pl.Series, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk = frame_rows.walk
+        values = pl.concat([start.alias("v"), frame_rows.column.alias("v")])
         rank, order = self._numbered(values)
         nothing = len(rank)
         there = start.is_not_null().to_numpy()
-        steps = np.where(seen.live, rank[walk.parts + walk.rows], nothing)
+        steps = np.where(frame_rows.live, rank[walk.parts + walk.rows], nothing)
         steps[walk.begins] = np.where(there, rank[: walk.parts], nothing)
         odd = values.is_nan().fill_null(False).to_numpy() if self._dtype.is_float() else np.zeros(len(values), bool)
         if odd.any():
@@ -264,7 +264,7 @@ class RunningExtreme(RunningValue):
         best = np.minimum.accumulate(steps - shift) + shift
         place = np.append(order, -1)[best]
         if odd.any():
-            sticks = self._sticking(walk, seen.live, odd, there)
+            sticks = self._sticking(walk, frame_rows.live, odd, there)
             place = np.where(sticks >= 0, sticks, place)
         level = aligned(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._best)]
@@ -285,24 +285,24 @@ class RunningExtreme(RunningValue):
 class RunningEdge(RunningValue):
     """FIRST_VALUE or LAST_VALUE: the first or last value that is not NULL."""
 
-    def __init__(self, number: int, argument: LogicalType, last: bool, bounded: bool) -> None:
+    def __init__(self, number: int, argument: LogicalType, last: bool, is_bounded: bool) -> None:
         self._value, self._last = f"value{number}", last
-        self.columns = {} if bounded else {self._value: argument.polars()}
-        self.initial = {} if bounded else {self._value: None}
+        self.columns = {} if is_bounded else {self._value: argument.polars()}
+        self.initial = {} if is_bounded else {self._value: None}
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk = seen.walk
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk = frame_rows.walk
         if walk.bounded:
-            return aligned(seen.column, self._of_frames(seen)), []
+            return aligned(frame_rows.column, self._of_frames(frame_rows)), []
         start = before[self._value]
-        values = pl.concat([start.alias("v"), seen.column.alias("v")])
-        place = np.where(seen.live, walk.parts + walk.rows, -1)
+        values = pl.concat([start.alias("v"), frame_rows.column.alias("v")])
+        place = np.where(frame_rows.live, walk.parts + walk.rows, -1)
         place[walk.begins] = np.where(start.is_not_null().to_numpy(), np.arange(walk.parts), -1)
         operations = np.arange(len(place))
         if self._last:
-            known = np.where(place >= 0, operations, 0)
-            known[walk.begins] = walk.begins
-            place = place[np.maximum.accumulate(known)]
+            last_live = np.where(place >= 0, operations, 0)
+            last_live[walk.begins] = walk.begins
+            place = place[np.maximum.accumulate(last_live)]
         else:
             some = np.flatnonzero(place >= 0)
             first = np.full(walk.parts, len(place), np.int64)
@@ -312,14 +312,14 @@ class RunningEdge(RunningValue):
         level = aligned(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._value)]
 
-    def _of_frames(self, seen: FrameRows) -> Ints:
-        walk = seen.walk
-        there = np.flatnonzero(seen.rows)
+    def _of_frames(self, frame_rows: FrameRows) -> Ints:
+        walk = frame_rows.walk
+        there = np.flatnonzero(frame_rows.rows)
         if self._last:
-            found = np.append(there, -1)[np.searchsorted(there, walk.highs) - 1]
-            return np.where(found >= walk.lows, found, -1)
-        found = np.append(there, np.iinfo(np.int64).max)[np.searchsorted(there, walk.lows)]
-        return np.where(found < walk.highs, found, -1)
+            places = np.append(there, -1)[np.searchsorted(there, walk.highs) - 1]
+            return np.where(places >= walk.lows, places, -1)
+        places = np.append(there, np.iinfo(np.int64).max)[np.searchsorted(there, walk.lows)]
+        return np.where(places < walk.highs, places, -1)
 
 
 class RunningLag(RunningValue):
@@ -336,12 +336,12 @@ class RunningLag(RunningValue):
         self.columns = {self._list: pl.List(self._dtype)}
         self.initial = {self._list: []}
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        walk, offset = seen.walk, self._offset
-        kept = before[self._list]
-        lengths = kept.list.len().fill_null(0).to_numpy().astype(np.int64)
-        old = kept.filter(pl.Series(lengths > 0)).explode()
-        values = pl.concat([old.alias("v"), seen.column.alias("v")])
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        walk, offset = frame_rows.walk, self._offset
+        stored_lists = before[self._list]
+        lengths = stored_lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+        old = stored_lists.filter(pl.Series(lengths > 0)).explode()
+        values = pl.concat([old.alias("v"), frame_rows.column.alias("v")])
         count = np.bincount(walk.owners, minlength=walk.parts)
         # The values of each partition in order, the old ones first.
         owners = np.concatenate([np.repeat(np.arange(walk.parts), lengths), walk.owners])
@@ -351,10 +351,10 @@ class RunningLag(RunningValue):
         owner = walk.owners[walk.asked]
         back = lengths[owner] + (walk.highs - 1 - rows[owner]) - offset
         place = np.where(back >= 0, order[np.maximum(begins[owner] + back, 0)], -1)
-        found = aligned(values, place).cast(self._result)
-        if seen.third is not None:
-            default = seen.third[walk.highs - 1].cast(self._result)
-            found = found.zip_with(pl.Series(place >= 0), default)
+        results = aligned(values, place).cast(self._result)
+        if frame_rows.third is not None:
+            default = frame_rows.third[walk.highs - 1].cast(self._result)
+            results = results.zip_with(pl.Series(place >= 0), default)
         size = np.minimum(lengths + count, offset)
         tails = order[np.repeat(begins + lengths + count - size, size) + within(size)]
         after = (
@@ -363,7 +363,7 @@ class RunningLag(RunningValue):
             .agg(pl.col("v"))
         )
         lists = aligned(after["v"], positions(after["g"].to_numpy(), walk.parts)).cast(pl.List(self._dtype))
-        return found, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
+        return results, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
 
 
 class RunningUserFunction(RunningValue):
@@ -380,22 +380,22 @@ class RunningUserFunction(RunningValue):
     def __init__(self, function: UserFunction, types: Sequence[LogicalType], result: LogicalType) -> None:
         self._function, self._types, self._result = function, types, result
 
-    def run(self, before: pl.DataFrame, seen: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        columns = [] if seen.values is None else [seen.values]
+    def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
+        columns = [] if frame_rows.values is None else [frame_rows.values]
         if len(self._types) > 1:
-            columns = seen.column.struct.unnest().get_columns()
-        frames = list(zip(seen.walk.lows.tolist(), seen.walk.highs.tolist(), strict=True))
+            columns = frame_rows.column.struct.unnest().get_columns()
+        frames = list(zip(frame_rows.walk.lows.tolist(), frame_rows.walk.highs.tolist(), strict=True))
         # Rows of one time have one frame.
-        known = {f: self._value([c[f[0] : f[1]] for c in columns]) for f in dict.fromkeys(frames)}
-        return column_of([known[f] for f in frames], self._result, self._function), []
+        values_by_frame = {f: self._value([c[f[0] : f[1]] for c in columns]) for f in dict.fromkeys(frames)}
+        return column_of([values_by_frame[f] for f in frames], self._result, self._function), []
 
     def _value(self, columns: Sequence[pl.Series]) -> Any:
-        function, given = self._function, vector_columns(self._function, columns, self._types)
+        function, arguments = self._function, vector_columns(self._function, columns, self._types)
         if not hasattr(function.opened(), "accumulate"):
-            return plain_value(function.call(function.caller(), given), self._result)
+            return plain_value(function.call(function.caller(), arguments), self._result)
         accumulator = function.fresh_accumulator()
-        replaced = function.call(function.method("accumulate"), (accumulator, *given))
-        accumulator = accumulator if replaced is None else replaced
+        new_accumulator = function.call(function.method("accumulate"), (accumulator, *arguments))
+        accumulator = accumulator if new_accumulator is None else new_accumulator
         return plain_value(function.call(function.method("get_value"), (accumulator,)), self._result)
 
 
@@ -432,14 +432,14 @@ def _sums_of_steps(walk: Walk, steps: Ints, start: Ints) -> Ints:
 
 
 def running_value(
-    number: int, call: AggCall, arguments: Sequence[LogicalType], constants: Mapping[str, Any], bounded: bool
+    number: int, call: AggCall, arguments: Sequence[LogicalType], constants: Mapping[str, Any], is_bounded: bool
 ) -> RunningValue:
     """How call ``number`` is kept.
 
     Args:
         arguments: types of its arguments.
         constants: the values of the arguments that are constants, by column.
-        bounded: whether rows leave its frames.
+        is_bounded: whether rows leave its frames.
 
     Raises:
         RunError: RUN063, for a function that cannot be run over frames.
@@ -448,22 +448,22 @@ def running_value(
     if call.user_function is None:
         if name == "COUNT" and len(arguments) < 2:
             return RunningCount(number)
-        if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") and not arguments and not bounded:
+        if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") and not arguments and not is_bounded:
             return RunningCount(number)
-        if name == "LAG" and arguments and not bounded:
+        if name == "LAG" and arguments and not is_bounded:
             return RunningLag(number, arguments[0], call.type, _offset(call, constants))
         if len(arguments) == 1:
             if name in ("SUM", "$SUM0"):
                 return RunningSum(number, arguments[0], call.type, name == "$SUM0")
             if name in ("MIN", "MAX"):
-                return RunningExtreme(number, arguments[0], name == "MAX", bounded)
+                return RunningExtreme(number, arguments[0], name == "MAX", is_bounded)
             if name in ("FIRST_VALUE", "LAST_VALUE"):
-                return RunningEdge(number, arguments[0], name == "LAST_VALUE", bounded)
-    elif bounded and call.user_function.vector != "general":
+                return RunningEdge(number, arguments[0], name == "LAST_VALUE", is_bounded)
+    elif is_bounded and call.user_function.vector != "general":
         return RunningUserFunction(call.user_function, arguments, call.type)
-    kept = accumulator(number, call, arguments, bounded)
-    assert isinstance(kept, Fold)
-    return RunningFold(kept)
+    fold = accumulator(number, call, arguments, is_bounded)
+    assert isinstance(fold, Fold)
+    return RunningFold(fold)
 
 
 def _offset(call: AggCall, constants: Mapping[str, Any]) -> int:

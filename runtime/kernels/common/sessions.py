@@ -59,11 +59,11 @@ class LocalTimeTransform(FrozenDataclass, Transform):
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         frame = with_time(frame, self.time)
         local = local_times_of(frame, self.time, now, self.zone)
-        added = [pl.Series(column(self.width), local, dtype=pl.Int64)]
+        time_columns = [pl.Series(column(self.width), local, dtype=pl.Int64)]
         if self.end is not None:
             ends = local_times(frame[column(self.end)], self.zone)
-            added.append(pl.Series(column(self.width + 1), ends, dtype=pl.Int64))
-        return frame.with_columns(added)
+            time_columns.append(pl.Series(column(self.width + 1), ends, dtype=pl.Int64))
+        return frame.with_columns(time_columns)
 
 
 @dataclass(frozen=True)
@@ -126,26 +126,26 @@ class Sessions(FrozenDataclass):
 
     def keys_of(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The keys of rows, named as in the state."""
-        named = zip(columns(self.grouping), self.key, strict=True)
-        return framed([frame[name].alias(key) for name, key in named], frame.height)
+        pairs = zip(columns(self.grouping), self.key, strict=True)
+        return framed([frame[name].alias(key) for name, key in pairs], frame.height)
 
     def due(self, ends: Ints) -> Ints:
         """The watermark that closes a session with each of these ends."""
         return closing_instants(ends - 1, self.zone)
 
-    def placed(self, frame: pl.DataFrame, known: pl.DataFrame, before: int) -> Placed:
+    def placed(self, frame: pl.DataFrame, state_rows: pl.DataFrame, before: int) -> Placed:
         """Puts rows into sessions.
 
         Args:
             frame: the rows, with their local time.
-            known: the sessions that are kept of their keys.
+            state_rows: the sessions that are kept of their keys.
             before: the watermark before these rows.
         """
         key, times = list(self.key), frame[self.time].to_numpy()
         until = times + self.gap if self.end is None else frame[self.end].to_numpy()
-        starts, ends = known[self.start].to_numpy(), known[END].to_numpy()
+        starts, ends = state_rows[self.start].to_numpy(), state_rows[END].to_numpy()
         keys = self.keys_of(frame)
-        _, (of_known, of_rows) = ids_of((known[key] if key else known, keys), key)
+        _, (of_known, of_rows) = ids_of((state_rows[key] if key else state_rows, keys), key)
         late = self.due(until) <= before
         rows = np.arange(frame.height)
         if late.any():
@@ -172,46 +172,54 @@ class Sessions(FrozenDataclass):
             .cum_sum()
             .alias("session")
         )
-        made = spans.group_by("session", maintain_order=True).agg(
+        merged_spans = spans.group_by("session", maintain_order=True).agg(
             pl.col("start").first(), pl.col("end").max(), pl.col("place").min(), pl.col("code").first()
         )
         at = np.empty(spans.height, np.int64)
         at[spans["place"].to_numpy()] = spans["session"].to_numpy() - 1
-        of_known, of_kept = at[: known.height], at[known.height :]
-        origin = np.concatenate([np.arange(known.height), known.height + rows])[made["place"].to_numpy()]
-        both = pl.concat([known[key], keys]) if key else pl.DataFrame(height=known.height + frame.height)
-        found = [*both[origin].get_columns(), made["start"].alias(self.start), made["end"].alias(END)]
-        sessions = pl.DataFrame(found)
+        of_known, of_kept = at[: state_rows.height], at[state_rows.height :]
+        origin = np.concatenate([np.arange(state_rows.height), state_rows.height + rows])[
+            merged_spans["place"].to_numpy()
+        ]
+        both = pl.concat([state_rows[key], keys]) if key else pl.DataFrame(height=state_rows.height + frame.height)
+        session_columns = [
+            *both[origin].get_columns(),
+            merged_spans["start"].alias(self.start),
+            merged_spans["end"].alias(END),
+        ]
+        sessions = pl.DataFrame(session_columns)
         as_before = np.zeros(sessions.height, bool)
-        same = (made["start"].to_numpy()[of_known] == starts) & (made["end"].to_numpy()[of_known] == ends)
+        same = (merged_spans["start"].to_numpy()[of_known] == starts) & (
+            merged_spans["end"].to_numpy()[of_known] == ends
+        )
         as_before[of_known[same]] = True
         as_before[of_kept] = False  # a row refreshes its session, wherever it is in it
-        return Placed(rows, of_kept, of_known, sessions, made["code"].to_numpy(), ~as_before)
+        return Placed(rows, of_kept, of_known, sessions, merged_spans["code"].to_numpy(), ~as_before)
 
-    def starts(self, placed: Placed, sessions: Ints) -> Ints:
+    def starts(self, placement: Placed, sessions: Ints) -> Ints:
         """The starts of sessions."""
-        return placed.sessions[self.start].to_numpy()[sessions]
+        return placement.sessions[self.start].to_numpy()[sessions]
 
-    def has_moved(self, known: pl.DataFrame, placed: Placed) -> Bools:
+    def has_moved(self, state_rows: pl.DataFrame, placement: Placed) -> Bools:
         """Which known sessions are part of one with another start."""
-        moved: Bools = self.starts(placed, placed.of_known) != known[self.start].to_numpy()
-        return moved
+        differs: Bools = self.starts(placement, placement.of_known) != state_rows[self.start].to_numpy()
+        return differs
 
-    def closed(self, placed: Placed, watermark: Watermark) -> tuple[Ints, Bools]:
+    def closed(self, placement: Placed, watermark: Watermark) -> tuple[Ints, Bools]:
         """The watermark that closes each session, and which are closed now."""
-        due = self.due(placed.sessions[END].to_numpy())
-        closed: Bools = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
-        return due, closed
+        due = self.due(placement.sessions[END].to_numpy())
+        is_closed: Bools = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
+        return due, is_closed
 
     def written(
-        self, placed: Placed, due: Ints, closed: Bools, now: int, more: Mapping[str, Ints] | None = None
+        self, placement: Placed, due: Ints, is_closed: Bools, now: int, more: Mapping[str, Ints] | None = None
     ) -> pl.DataFrame | None:
         """The rows of the state for sessions that have changed and are open; ``more`` are further columns of all."""
-        stays = np.flatnonzero(placed.written & ~closed)
+        stays = np.flatnonzero(placement.written & ~is_closed)
         if not len(stays):
             return None
         own = [pl.Series(name, values[stays]) for name, values in {DUE: due, **(more or {})}.items()]
-        return stamped(placed.sessions[stays].hstack(own), now)
+        return stamped(placement.sessions[stays].hstack(own), now)
 
 
 @dataclass(frozen=True)
@@ -245,10 +253,10 @@ class SessionKernel(EventTimeKernel):
         return None if self.event_time else WINDOWS
 
 
-def _by_code(codes: Ints, wanted: Ints) -> Iterator[Ints]:
-    """For each of the ``wanted`` codes, in ascending order, the positions that have it."""
+def _by_code(codes: Ints, key_codes: Ints) -> Iterator[Ints]:
+    """For each of the ``key_codes`` codes, in ascending order, the positions that have it."""
     order = np.argsort(codes, kind="stable")
-    ends = [np.searchsorted(codes[order], wanted, side) for side in ("left", "right")]
+    ends = [np.searchsorted(codes[order], key_codes, side) for side in ("left", "right")]
     return (order[first:end] for first, end in zip(*ends, strict=True))
 
 
@@ -256,10 +264,10 @@ def _in_time(there: list[tuple[int, int]], starts: Ints, ends: Ints, late: Bools
     """Which windows of one key, in order of arrival, find a session or are not late by themselves."""
     out = []
     for start, end, alone in zip(starts.tolist(), ends.tolist(), late.tolist(), strict=True):
-        met = [s for s in there if s[0] <= end and s[1] >= start]
-        out.append(bool(met) or not alone)
+        overlapping = [s for s in there if s[0] <= end and s[1] >= start]
+        out.append(bool(overlapping) or not alone)
         if out[-1]:
-            every = [(start, end), *met]
-            there = [s for s in there if s not in met]
+            every = [(start, end), *overlapping]
+            there = [s for s in there if s not in overlapping]
             there.append((min(s[0] for s in every), max(s[1] for s in every)))
     return out

@@ -51,9 +51,9 @@ class SquaredDifferences(Fold):
         if changes.signs is None:
             came, went = changes, replace(changes, codes=changes.codes[:0], values=changes.column[:0])
         else:
-            rows, gone = np.flatnonzero(changes.signs > 0), np.flatnonzero(changes.signs < 0)
+            rows, retractions = np.flatnonzero(changes.signs > 0), np.flatnonzero(changes.signs < 0)
             came = replace(changes, codes=changes.codes[rows], values=changes.column[rows], signs=None)
-            went = replace(changes, codes=changes.codes[gone], values=changes.column[gone], signs=None)
+            went = replace(changes, codes=changes.codes[retractions], values=changes.column[retractions], signs=None)
         return [*super().partial(came), *(s.alias(f"{s.name}-") for s in super().partial(went))]
 
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
@@ -90,8 +90,10 @@ def _advance(count: Ints, mean: Floats, squares: Floats, codes: Ints, values: Fl
         ends = np.cumsum(lengths)
         for group in np.flatnonzero(large):
             mine = order[ends[group] - lengths[group] : ends[group]]
-            given = int(count[group]), float(mean[group]), float(squares[group])
-            count[group], mean[group], squares[group] = _one_by_one(*given, values[mine].tolist(), signs[mine].tolist())
+            moments = int(count[group]), float(mean[group]), float(squares[group])
+            count[group], mean[group], squares[group] = _one_by_one(
+                *moments, values[mine].tolist(), signs[mine].tolist()
+            )
         few = ~large[codes]
         codes, values, signs, rank = codes[few], values[few], signs[few], rank[few]
     for turn in range(int(rank.max(initial=-1)) + 1):
@@ -132,15 +134,15 @@ def _combine(
 ) -> None:
     """Adds (``sign`` +1) or takes away whole sets of values, given by number, mean and sum of squared differences."""
     rows = np.flatnonzero(number)
-    g, n, other, squared = groups[rows], number[rows], own[rows], spread[rows]
+    g, n, other, part_squares = groups[rows], number[rows], own[rows], spread[rows]
     before = count[g]
     total = before + sign * n
     safe = np.where(total == 0, 1, total)
     delta = other - mean[g]
     if sign > 0:
-        left = squares[g] + squared + delta**2 * (before * n / safe)
+        left = squares[g] + part_squares + delta**2 * (before * n / safe)
     else:
-        left = squares[g] - squared - delta**2 * (before * n / safe)
+        left = squares[g] - part_squares - delta**2 * (before * n / safe)
     mean[g] = np.where(total == 0, 0.0, mean[g] + sign * delta * n / safe)
     squares[g] = np.where(total == 0, 0.0, left)
     count[g] = total

@@ -61,13 +61,13 @@ def in_turn(old: Ints, new: Ints) -> tuple[Ints, Ints]:
     """Where the values of two sorted arrays without repeats meet: positions in ``old`` and in ``new``."""
     place = np.searchsorted(new, old)
     place[place == len(new)] = 0
-    met = np.flatnonzero(new[place] == old) if len(new) else np.zeros(0, np.int64)
-    return met, place[met]
+    common_places = np.flatnonzero(new[place] == old) if len(new) else np.zeros(0, np.int64)
+    return common_places, place[common_places]
 
 
-def sequence_after(kept: pl.DataFrame) -> int:
+def sequence_after(state_rows: pl.DataFrame) -> int:
     """The number of the next row to arrive."""
-    return int(kept[SEQUENCE].to_numpy().max(initial=-1)) + 1
+    return int(state_rows[SEQUENCE].to_numpy().max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class Pool:
     order: Ints
     places: Ints
 
-    def places_among(self, chosen: Bools) -> Ints:
-        """Places counted among the ``chosen`` rows only; 0 for the others."""
-        mine = self.order[chosen[self.order]]
+    def places_among(self, is_member: Bools) -> Ints:
+        """Places counted among the ``is_member`` rows only; 0 for the others."""
+        mine = self.order[is_member[self.order]]
         out = np.zeros(len(self.order), np.int64)
         out[mine] = ranks(self.groups[mine]) + 1
         return out
@@ -145,7 +145,7 @@ class TopN(KeyedKernel):
         return (StateTable(f"{_STATE}.end", 0, self._keys, self._keys, schema),)
 
     def _ends(
-        self, groups: Ints, count: int, arrived: pl.DataFrame, state: Frames, now: int
+        self, groups: Ints, count: int, new_rows: pl.DataFrame, state: Frames, now: int
     ) -> tuple[Ints, list[pl.DataFrame | None]]:
         """Per partition the last number of its range, and what to write to the end table, if there is one.
 
@@ -155,24 +155,24 @@ class TopN(KeyedKernel):
         """
         if isinstance(self.range, ConstantRange):
             return np.full(count, self.range.end, np.int64), []
-        known = state[0]
-        values = arrived[column(self.range.end_index)].cast(pl.Int64).fill_null(0).to_numpy()
+        size_state = state[0]
+        values = new_rows[column(self.range.end_index)].cast(pl.Int64).fill_null(0).to_numpy()
         first = np.zeros(count, np.int64)
-        first[groups[::-1]] = np.arange(arrived.height)[::-1]
+        first[groups[::-1]] = np.arange(new_rows.height)[::-1]
         ends = values[first]
-        ids, (there, mine) = ids_of((known, arrived), self._keys)
+        ids, (there, mine) = ids_of((size_state, new_rows), self._keys)
         owners = groups[positions(mine, ids.count)[there]]
-        ends[owners] = known[END].to_numpy()
+        ends[owners] = size_state[END].to_numpy()
         fresh = np.delete(first, owners)
         if not len(fresh):
             return ends, [None]
-        rows = narrow(arrived, self._keys)[fresh].hstack([pl.Series(END, values[fresh], dtype=pl.Int64)])
+        rows = narrow(new_rows, self._keys)[fresh].hstack([pl.Series(END, values[fresh], dtype=pl.Int64)])
         return ends, [stamped(rows, now)]
 
     # -- the order ---------------------------------------------------------------------------------------------------
 
-    def _pool(self, rows: pl.DataFrame, kept: int, sequence: Ints) -> Pool:
-        """The rows, of which the first ``kept`` were kept, in their order."""
+    def _pool(self, rows: pl.DataFrame, old_count: int, sequence: Ints) -> Pool:
+        """The rows, of which the first ``old_count`` were kept, in their order."""
         groups = key_ids(rows, self._keys).codes
         count = int(groups.max()) + 1 if len(groups) else 0
         by = pl.DataFrame({"@g": groups}).hstack([rows[c].alias(f"@{i}") for i, c in enumerate(self._sort_columns)])
@@ -192,7 +192,7 @@ class TopN(KeyedKernel):
         )
         places = np.empty(len(order), np.int64)
         places[order] = ranks(groups[order]) + 1
-        return Pool(rows, kept, groups, count, order, places)
+        return Pool(rows, old_count, groups, count, order, places)
 
     def partitions(self, rows: pl.DataFrame) -> KeyIds:
         """The partition of each row."""
@@ -213,45 +213,50 @@ class TopN(KeyedKernel):
             return None
         first = self.order.fields[0]
         values = rows[column(first.index)]
-        found = integers(values)
-        if found is None:
+        integers_of_order = integers(values)
+        if integers_of_order is None:
             return None
-        numbers, low, _ = found
+        numbers, low, _ = integers_of_order
         if values.null_count() and first.is_ascending != first.null_is_last:
             numbers = np.where(values.is_null().to_numpy(), low - 1, numbers)
         best = pl.col("v").bottom_k(end).max() if first.is_ascending else pl.col("v").top_k(end).min()
         bounds = pl.DataFrame({"g": groups, "v": numbers}).group_by("g").agg(best)
-        bound = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
-        bound[bounds["g"].to_numpy()] = bounds["v"].to_numpy()
-        return np.flatnonzero(numbers <= bound[groups] if first.is_ascending else numbers >= bound[groups])
+        limits = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
+        limits[bounds["g"].to_numpy()] = bounds["v"].to_numpy()
+        return np.flatnonzero(numbers <= limits[groups] if first.is_ascending else numbers >= limits[groups])
 
     def _ties(self, rows: pl.DataFrame) -> Ints:
         """The rows numbered by partition and values of the order: equal for rows of equal order."""
         return key_ids(rows, tuple(dict.fromkeys((*self._keys, *self._sort_columns)))).codes
 
     @staticmethod
-    def _with_equals(stays: Bools, kept: Bools, ties: Ints) -> Bools:
-        """``stays``, and those of ``kept`` that are of equal order (see :meth:`_ties`) with one of them."""
+    def _with_equals(stays: Bools, is_candidate: Bools, ties: Ints) -> Bools:
+        """``stays``, and those of ``is_candidate`` that are of equal order (see :meth:`_ties`) with one of them."""
         reaches = np.zeros(int(ties.max(initial=-1)) + 1, bool)
         reaches[ties[stays]] = True
-        return stays | (kept & reaches[ties])
+        return stays | (is_candidate & reaches[ties])
 
-    def _promising(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> pl.DataFrame:
-        """``arrived`` without the rows that come behind all kept ones of a full partition, by the first field of the
+    def _promising(self, state_rows: pl.DataFrame, new_rows: pl.DataFrame) -> pl.DataFrame:
+        """``new_rows`` without the rows that come behind all kept ones of a full partition, by the first field of the
         order alone: most rows, when the partitions have been filled."""
-        hopeless = self._hopeless(kept, arrived)
-        return arrived if hopeless is None else rows_where(arrived, pl.Series(~hopeless))
+        hopeless = self._hopeless(state_rows, new_rows)
+        return new_rows if hopeless is None else rows_where(new_rows, pl.Series(~hopeless))
 
-    def _hopeless(self, kept: pl.DataFrame, arrived: pl.DataFrame) -> Bools | None:
+    def _hopeless(self, state_rows: pl.DataFrame, new_rows: pl.DataFrame) -> Bools | None:
         """Which rows :meth:`_promising` leaves out; None for none."""
-        if not isinstance(self.range, ConstantRange) or not kept.height or not arrived.height or not self.order.fields:
+        if (
+            not isinstance(self.range, ConstantRange)
+            or not state_rows.height
+            or not new_rows.height
+            or not self.order.fields
+        ):
             return None
         first = self.order.fields[0]
         name = column(first.index)
-        ids, (there, codes) = ids_of((kept, arrived), self._keys)
+        ids, (there, codes) = ids_of((state_rows, new_rows), self._keys)
         turn = (
             pl.DataFrame({"@g": there})
-            .hstack([kept[name]])
+            .hstack([state_rows[name]])
             .select(
                 pl.arg_sort_by(
                     ["@g", name], descending=[False, not first.is_ascending], nulls_last=[False, first.null_is_last]
@@ -262,11 +267,13 @@ class TopN(KeyedKernel):
         )
         last = positions(there[turn], ids.count)
         full = (np.bincount(there, minlength=ids.count) >= self.range.end)[codes]
-        worst = kept[name].gather(turn[np.where(full, last[codes], 0)])
-        mine = arrived[name]
+        worst = state_rows[name].gather(turn[np.where(full, last[codes], 0)])
+        mine = new_rows[name]
         behind = (mine > worst if first.is_ascending else mine < worst).fill_null(False)
-        unknown = mine.is_null() & worst.is_not_null() if first.null_is_last else mine.is_not_null() & worst.is_null()
-        hopeless: Bools = full & (behind | unknown).to_numpy()
+        null_is_behind = (
+            mine.is_null() & worst.is_not_null() if first.null_is_last else mine.is_not_null() & worst.is_null()
+        )
+        hopeless: Bools = full & (behind | null_is_behind).to_numpy()
         return hopeless
 
     # -- the output --------------------------------------------------------------------------------------------------
@@ -285,13 +292,13 @@ class TopN(KeyedKernel):
         was_at.sort()
         now_at.sort()
         i, k = in_turn(was_at, now_at)
-        moved = was[i] != now[k]
-        gone = np.delete(was, i)
-        come = np.delete(now, k)
+        has_moved = was[i] != now[k]
+        removals = np.delete(was, i)
+        additions = np.delete(now, k)
         return [
-            *self._update(pool, was[i[moved]], now[k[moved]], before, after),
-            Change(gone, pool.groups[gone], before[gone], RowKind.DELETE),
-            Change(come, pool.groups[come], after[come], RowKind.INSERT),
+            *self._update(pool, was[i[has_moved]], now[k[has_moved]], before, after),
+            Change(removals, pool.groups[removals], before[removals], RowKind.DELETE),
+            Change(additions, pool.groups[additions], after[additions], RowKind.INSERT),
         ]
 
     def _update(self, pool: Pool, old: Ints, new: Ints, before: Ints, after: Ints) -> list[Change]:
@@ -304,21 +311,21 @@ class TopN(KeyedKernel):
         """What changes where only the rows count: which leave the range, and which come into it."""
         last = ends[pool.groups]
         was, now = (before >= 1) & (before <= last), (after >= 1) & (after <= last)
-        gone, come = np.flatnonzero(was & ~now), np.flatnonzero(now & ~was)
+        removals, additions = np.flatnonzero(was & ~now), np.flatnonzero(now & ~was)
         return [
-            Change(gone, pool.groups[gone], before[gone], RowKind.DELETE),
-            Change(come, pool.groups[come], after[come], RowKind.INSERT),
+            Change(removals, pool.groups[removals], before[removals], RowKind.DELETE),
+            Change(additions, pool.groups[additions], after[additions], RowKind.INSERT),
         ]
 
     def _output(self, rows: pl.DataFrame, changes: Sequence[Change]) -> pl.DataFrame:
         """The frame of changes: partition by partition, retractions before insertions."""
-        picked = np.concatenate([c.rows for c in changes]).astype(np.int64)
+        row_numbers = np.concatenate([c.rows for c in changes]).astype(np.int64)
         groups = np.concatenate([c.groups for c in changes])
         numbers = np.concatenate([c.numbers for c in changes])
         kinds = np.concatenate([np.full(len(c.rows), c.kind, np.int8) for c in changes])
         retracts = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
         turn = np.lexsort((numbers, ~retracts, groups))
-        out = rows_at(rows, picked[turn])
+        out = rows_at(rows, row_numbers[turn])
         if self.output_number:
             out = out.hstack([pl.Series(column(len(self.input_type.fields)), numbers[turn], dtype=pl.Int64)])
         return with_kind(out, kinds[turn])
@@ -342,8 +349,8 @@ class TopN(KeyedKernel):
         return stamped(rows.hstack([pl.Series(SEQUENCE, sequence, dtype=pl.Int64)]), now)
 
     @staticmethod
-    def _identities(kept: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:
-        return rows_at(kept[list(table.identity)], rows) if len(rows) else None
+    def _identities(state_rows: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:
+        return rows_at(state_rows[list(table.identity)], rows) if len(rows) else None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def with_old_rows(
     identity: Sequence[str],
     fields: Sequence[str],
     lasting: bool,
-    kept: Bools | None = None,
+    is_valid: Bools | None = None,
 ) -> pl.DataFrame:
     """The changes, each with a -U of the row that it replaces in front of it.
 
@@ -30,7 +30,7 @@ def with_old_rows(
         identity: the unique key.
         fields: all fields.
         lasting: whether no row of the state expires.
-        kept: which changes are of rows that the state keeps; None for all. The others stay as they are.
+        is_valid: which changes are of rows that the state keeps; None for all. The others stay as they are.
     """
     n = frame.height
     ids, (codes, before) = ids_of((frame, state), identity)
@@ -39,25 +39,30 @@ def with_old_rows(
     previous = np.full(n, -1, np.int64)
     previous[order[1:][again]] = order[:-1][again]
     first = previous < 0
-    held = positions(before, ids.count)[codes]
+    stored_places = positions(before, ids.count)[codes]
     retracts = is_retraction(frame)
-    gone = np.zeros(n, bool) if retracts is None else retracts
+    is_retraction_row = np.zeros(n, bool) if retracts is None else retracts
     # What was there, as a row of frame ++ state: the change before, or the row of the state.
-    old = np.where(first, np.where(held >= 0, n + held, -1), np.where(gone[previous], -1, previous))
-    known = old >= 0
-    lost = gone & ~known & (~first | lasting)
-    if kept is not None:
-        known &= kept
-        lost &= kept
-    if not (known | lost).any():
+    old = np.where(
+        first, np.where(stored_places >= 0, n + stored_places, -1), np.where(is_retraction_row[previous], -1, previous)
+    )
+    has_old = old >= 0
+    is_missing = is_retraction_row & ~has_old & (~first | lasting)
+    if is_valid is not None:
+        has_old &= is_valid
+        is_missing &= is_valid
+    if not (has_old | is_missing).any():
         return frame
-    rows = np.stack([np.where(known & ~gone, old, -1), np.where(gone & known, old, np.arange(n))], axis=1)
-    rows[lost] = -1
+    rows = np.stack(
+        [np.where(has_old & ~is_retraction_row, old, -1), np.where(is_retraction_row & has_old, old, np.arange(n))],
+        axis=1,
+    )
+    rows[is_missing] = -1
     kinds = frame[KIND].to_numpy() if KIND in frame.columns else np.zeros(n, np.int8)
     both = np.stack([np.full(n, RowKind.UPDATE_BEFORE, np.int8), kinds], axis=1)
-    taken = rows.reshape(-1) >= 0
+    is_output = rows.reshape(-1) >= 0
     contents = pl.concat([frame[list(fields)], state[list(fields)]], rechunk=True)
-    return with_kind(contents[rows.reshape(-1)[taken]], both.reshape(-1)[taken])
+    return with_kind(contents[rows.reshape(-1)[is_output]], both.reshape(-1)[is_output])
 
 
 def without_old_rows(changes: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
@@ -66,10 +71,10 @@ def without_old_rows(changes: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     if kinds is None or not (kinds == RowKind.UPDATE_BEFORE).any():
         return changes
     ids = key_ids(changes, list(key))
-    added = np.flatnonzero((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))
+    additions = np.flatnonzero((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))
     last = np.full(ids.count, -1, np.int64)
-    last[ids.codes[added]] = added
+    last[ids.codes[additions]] = additions
     old = kinds == RowKind.UPDATE_BEFORE
-    replaced = old & (last[ids.codes] > np.arange(changes.height))
+    is_replaced = old & (last[ids.codes] > np.arange(changes.height))
     kinds = np.where(old, RowKind.DELETE, kinds).astype(np.int8)
-    return with_kind(changes.drop(KIND), kinds)[np.flatnonzero(~replaced)]
+    return with_kind(changes.drop(KIND), kinds)[np.flatnonzero(~is_replaced)]

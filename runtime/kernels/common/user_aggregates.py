@@ -69,44 +69,44 @@ class UserFold(Fold):
         old = before[self._column]
         if not len(changes.codes):
             return [old]
-        kept = old.to_list()
+        accumulators = old.to_list()
         signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         accumulate = self._function.method("accumulate")
         retract = self._function.method("retract") if (signs < 0).any() else accumulate
         open_: dict[int, Any] = {}
         for group, sign, row in self._steps(changes, signs):
             if group not in open_:
-                open_[group] = self._opened(kept[group])
+                open_[group] = self._opened(accumulators[group])
             accumulator = open_[group]
-            replaced = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
-            if replaced is not None:
-                open_[group] = replaced
+            new_accumulator = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
+            if new_accumulator is not None:
+                open_[group] = new_accumulator
         for group, accumulator in open_.items():
-            kept[group] = self._closed(accumulator)
-        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+            accumulators[group] = self._closed(accumulator)
+        return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        kept = before[self._column].to_list()
+        accumulators = before[self._column].to_list()
         merge = self._function.method("merge")
         open_: dict[int, Any] = {}
         for group, part in zip(changes.codes.tolist(), parts[self._column].to_list(), strict=True):
             if part is None:  # no row of the mini-batch got past the call's filter
                 continue
             if group not in open_:
-                open_[group] = self._opened(kept[group])
-            merged = self._function.call(merge, (open_[group], [self._opened(part)]))
-            if merged is not None:
-                open_[group] = merged
+                open_[group] = self._opened(accumulators[group])
+            new_accumulator = self._function.call(merge, (open_[group], [self._opened(part)]))
+            if new_accumulator is not None:
+                open_[group] = new_accumulator
         for group, accumulator in open_.items():
-            kept[group] = self._closed(accumulator)
-        return [pl.Series(self._column, kept, dtype=pl.Binary())]
+            accumulators[group] = self._closed(accumulator)
+        return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         get_value = self._function.method("get_value")
-        found = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
+        results = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
         if self._function.vector != "general":
-            found = [plain_value(v, self._result) for v in found]
-        return column_of(found, self._result, self._function)
+            results = [plain_value(v, self._result) for v in results]
+        return column_of(results, self._result, self._function)
 
     def opened(self, state: pl.DataFrame) -> list[Any]:
         """The accumulator of each row of state."""
@@ -128,8 +128,8 @@ class UserFold(Fold):
         starts = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(signs) != 0)])
         sorted_columns = [c[order] for c in columns]
         for start, end in pairwise([*starts.tolist(), len(codes)]):
-            given = vector_columns(self._function, [c[start:end] for c in sorted_columns], self._types)
-            yield int(codes[start]), int(signs[start]), tuple(given)
+            arguments = vector_columns(self._function, [c[start:end] for c in sorted_columns], self._types)
+            yield int(codes[start]), int(signs[start]), tuple(arguments)
 
     def _fresh(self) -> Any:
         return self._function.fresh_accumulator()
@@ -147,8 +147,8 @@ class UserFold(Fold):
 
     def _closed(self, accumulator: Any) -> bytes:
         try:
-            kept = accumulator.row() if isinstance(accumulator, RowAccumulator) else accumulator
-            return encoded(kept, self._known_classes)
+            content = accumulator.row() if isinstance(accumulator, RowAccumulator) else accumulator
+            return encoded(content, self._known_classes)
         except Exception as cause:  # its attributes are a user's code
             kind = "" if isinstance(cause, UnstorableError) else f"{type(cause).__name__}: "
             raise RunError("RUN076", name=self._function.name, cause=f"{kind}{str(cause)[:200]}") from cause

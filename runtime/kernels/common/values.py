@@ -51,10 +51,10 @@ class _Log:
     def passing(self, position: int) -> tuple[Ints, Ints, Ints]:
         """Rows, values and steps of those that pass a filter."""
         steps = np.ones(len(self.rows), np.int64) if self.steps is None else self.steps
-        passed = self.passes[position]
-        if passed is None:
+        row_numbers = self.passes[position]
+        if row_numbers is None:
             return self.rows, self.codes, steps
-        return self.rows[passed], self.codes[passed], steps[passed]
+        return self.rows[row_numbers], self.codes[row_numbers], steps[row_numbers]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ValueChanges:
         old = self.old[position]
         if not retract:
             first = firsts(codes, len(old))
-            kept = np.sort(first[(first >= 0) & (old == 0)])
+            operations = np.sort(first[(first >= 0) & (old == 0)])
             signs = None
         else:
             order = stable_order(codes)
@@ -100,10 +100,10 @@ class ValueChanges:
             before = old[codes[order[starts]]] - walk[starts] + steps[order[starts]]
             level = np.empty(len(order), np.int64)
             level[order] = walk + np.repeat(before, lengths)
-            kept = np.flatnonzero(np.where(steps > 0, level == 1, level == 0))
-            signs = steps[kept]
-        pairs = codes[kept]
-        return Changes(groups, self.groups[pairs], self.pairs[VALUE][pairs], signs), rows[kept]
+            operations = np.flatnonzero(np.where(steps > 0, level == 1, level == 0))
+            signs = steps[operations]
+        pairs = codes[operations]
+        return Changes(groups, self.groups[pairs], self.pairs[VALUE][pairs], signs), rows[operations]
 
     def of_call(self, position: int, groups: int, nulls: bool = False) -> Changes:
         """What a DISTINCT call with the filter at ``position`` sees: values that come and values that go.
@@ -151,7 +151,7 @@ class Values:
         argument: str,
         filters: tuple[str | None, ...],
         retract: bool,
-        ordered: bool,
+        keeps_order: bool,
         types: Mapping[str, StateColumn],
         nulls: bool = False,
     ) -> Values:
@@ -166,7 +166,7 @@ class Values:
         table = StateTable(name, 0, tuple(pair), tuple(pair), {**pair, **flags}, access=access)
         # Its rows live as long as those of the other table, which a row of the input reads to change them.
         access = replace(access, reads=False)
-        order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair, access=access) if ordered else None
+        order = StateTable(f"{name}.order", 0, keys, tuple(pair), pair, access=access) if keeps_order else None
         return cls(table, order, keys, argument, filters, retract, nulls)
 
     def select(self, frame: pl.DataFrame) -> tuple[Ints, list[Bools | None]]:
@@ -208,21 +208,21 @@ class Values:
         pairs = self.pairs(frame, rows)
         if not self.retract and len(passes) == 1:
             return self._arrivals(pairs, rows, codes[rows], state)
-        first, mine, place, found = self._met(pairs, codes[rows], state, born)
+        first, mine, place, state_places = self._met(pairs, codes[rows], state, born)
         groups = codes[rows[first]]
-        known = positions(place, len(first)) >= 0
+        has_state = positions(place, len(first)) >= 0
         step = None if signs is None else signs[rows]
         old, new = [], []
-        for i, passed in enumerate(passes):
+        for i, row_filter in enumerate(passes):
             before = np.zeros(len(first), np.int64)
             name = f"count{i}"
-            before[place] = state[name].to_numpy()[found] if name in self.table.schema else 1
+            before[place] = state[name].to_numpy()[state_places] if name in self.table.schema else 1
             old.append(before)
-            new.append(self._counted(before, mine, step, passed))
+            new.append(self._counted(before, mine, step, row_filter))
         came = np.zeros(len(first), bool)
         if self.order is not None:
             came[mine if step is None else mine[step > 0]] = True
-        return ValueChanges(_taken(pairs, first), groups, known, old, new, came, _Log(rows, mine, step, passes))
+        return ValueChanges(_taken(pairs, first), groups, has_state, old, new, came, _Log(rows, mine, step, passes))
 
     def merged(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None) -> ValueChanges:
         """What partial results do to the values.
@@ -234,17 +234,17 @@ class Values:
         """
         if not self.retract and len(self.filters) == 1:
             return self._arrivals(pairs, np.arange(pairs.height), codes, state)
-        first, mine, place, found = self._met(pairs, codes, state, born)
+        first, mine, place, state_places = self._met(pairs, codes, state, born)
         groups = codes[first]
-        known = positions(place, len(first)) >= 0
+        has_state = positions(place, len(first)) >= 0
         old, new = [], []
         came = np.zeros(len(first), bool)
         for i in range(len(self.filters)):
             name = f"count{i}"
-            counted = name in self.table.schema
+            has_count = name in self.table.schema
             before = np.zeros(len(first), np.int64)
-            before[place] = state[name].cast(pl.Int64).to_numpy()[found] if counted else 1
-            step = pairs[name].cast(pl.Int64).to_numpy() if counted else np.ones(pairs.height, np.int64)
+            before[place] = state[name].cast(pl.Int64).to_numpy()[state_places] if has_count else 1
+            step = pairs[name].cast(pl.Int64).to_numpy() if has_count else np.ones(pairs.height, np.int64)
             after = before.copy()
             np.add.at(after, mine, step)
             if not self.retract:
@@ -254,21 +254,21 @@ class Values:
             if i == 0:
                 came[mine[step > 0]] = True
         log = _Log(first, np.arange(len(first)), None, [None] * len(self.filters))
-        return ValueChanges(_taken(pairs[list(self.table.identity)], first), groups, known, old, new, came, log)
+        return ValueChanges(_taken(pairs[list(self.table.identity)], first), groups, has_state, old, new, came, log)
 
     def _met(
         self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None
     ) -> tuple[Ints, Ints, Ints, Bools]:
         """The first row of each different one of ``pairs``, the number of each pair among these, that of each row of
         the state that is one of them, and which rows of the state are. ``codes`` are the groups of the pairs."""
-        ids, (mine, known) = ids_of((pairs, state), list(self.table.identity))
+        ids, (mine, state_codes) = ids_of((pairs, state), list(self.table.identity))
         first = np.sort(ids.first[ids.first < pairs.height])
         number = positions(ids.codes[first], ids.count)
-        place = number[known]
-        found = place >= 0
+        place = number[state_codes]
+        is_valid = place >= 0
         if born is not None:
-            found[found] = state[ACCESS_TIME].to_numpy()[found] >= born[codes[first[place[found]]]]
-        return first, number[mine], place[found], found
+            is_valid[is_valid] = state[ACCESS_TIME].to_numpy()[is_valid] >= born[codes[first[place[is_valid]]]]
+        return first, number[mine], place[is_valid], is_valid
 
     def _arrivals(self, pairs: pl.DataFrame, rows: Ints, codes: Ints, state: pl.DataFrame) -> ValueChanges:
         """:meth:`changes` where only a first arrival makes a difference."""
@@ -277,9 +277,9 @@ class Values:
         log = _Log(rows[first], np.arange(len(first)), None, [None])
         return ValueChanges(_taken(pairs, first), codes[first], none > 0, [none], [one], none > 0, log)
 
-    def _counted(self, before: Ints, codes: Ints, step: Ints | None, passed: Bools | None) -> Ints:
-        if passed is not None:
-            codes, step = codes[passed], None if step is None else step[passed]
+    def _counted(self, before: Ints, codes: Ints, step: Ints | None, row_filter: Bools | None) -> Ints:
+        if row_filter is not None:
+            codes, step = codes[row_filter], None if step is None else step[row_filter]
         after = before.copy()
         if not self.retract:
             after[codes] = 1
@@ -302,11 +302,11 @@ class Values:
             pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
             for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)
         ]
-        gone = np.flatnonzero(changes.known & ~there)
+        removed_pairs = np.flatnonzero(changes.known & ~there)
         upserts = _taken(changes.pairs, rows).hstack(counts)
         return (
             stamped(upserts, times[changes.groups[rows]]) if len(rows) else None,
-            changes.pairs[gone] if len(gone) else None,
+            changes.pairs[removed_pairs] if len(removed_pairs) else None,
         )
 
     def of_groups(self, state: pl.DataFrame, group_keys: pl.DataFrame, groups: Ints) -> pl.DataFrame:
@@ -314,17 +314,17 @@ class Values:
         rows = state[list(self.table.identity)]
         if not self.keys:
             return rows
-        ids, (wanted, owners) = ids_of((group_keys[groups], rows), self.keys)
-        return rows[np.flatnonzero(positions(wanted, ids.count)[owners] >= 0)]
+        ids, (group_codes, owners) = ids_of((group_keys[groups], rows), self.keys)
+        return rows[np.flatnonzero(positions(group_codes, ids.count)[owners] >= 0)]
 
     def order_writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """As :meth:`writes`, for the order table. Values that stay are written too: their time of access counts."""
         there = changes.new[0] != 0
         rows = np.flatnonzero(there)
-        gone = np.flatnonzero(changes.known & ~there)
+        removed_pairs = np.flatnonzero(changes.known & ~there)
         return (
             stamped(_taken(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
-            changes.pairs[gone] if len(gone) else None,
+            changes.pairs[removed_pairs] if len(removed_pairs) else None,
         )
 
 
@@ -338,11 +338,11 @@ def extremes(changes: ValueChanges, old: pl.Series, groups: int, largest: bool) 
     values = changes.pairs[VALUE]
     came = np.flatnonzero(changes.came & ((changes.new[0] != 0) | (changes.old[0] < 0)))
     best = better(old, best_of_each(changes.groups[came], values[came], groups, largest), largest)
-    gone = np.flatnonzero((changes.old[0] > 0) & (changes.new[0] <= 0))
-    was = equal(values[gone], old[changes.groups[gone]])
-    lost = np.zeros(groups, bool)
-    lost[changes.groups[gone[was]]] = True
-    return best, lost & equal(best, old)
+    removed_pairs = np.flatnonzero((changes.old[0] > 0) & (changes.new[0] <= 0))
+    was = equal(values[removed_pairs], old[changes.groups[removed_pairs]])
+    has_lost_best = np.zeros(groups, bool)
+    has_lost_best[changes.groups[removed_pairs[was]]] = True
+    return best, has_lost_best & equal(best, old)
 
 
 def searched(
@@ -364,9 +364,9 @@ def searched(
     groups = len(ask)
     numbers = np.flatnonzero(ask)
     if keys:
-        ids, (wanted, rows) = ids_of((group_keys[numbers], order), keys)
+        ids, (group_codes, rows) = ids_of((group_keys[numbers], order), keys)
         group = np.full(ids.count, -1, np.int64)
-        group[wanted] = numbers
+        group[group_codes] = numbers
         owner = group[rows]
     else:
         owner = np.zeros(order.height, np.int64)
