@@ -294,7 +294,7 @@ def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
         what = f"column {path[0]}" if path else "no column"
         expectation = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expectation=expectation)
+        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expectation)
     if len(path) > 1:
         raise _error("PLAN035.part_of_column", pointer)
 
@@ -306,6 +306,6 @@ def _check_refs(rex: Rex, width: int, pointer: str) -> None:
 
 
 def _error(
-    code: str, pointer: str, *, expectation: str | None = None, hint: str | None = None, **values: object
+    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
 ) -> PlanError:
-    return PlanError(code, place=Place(pointer=pointer), expected=expectation, hint=hint, **values)
+    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
