@@ -21,7 +21,7 @@ from unittest.mock import patch
 from stateplan import TableEnvironment
 from stateplan.runtime import spark_run
 from stateplan.runtime.spark.collect import run_batch
-from stateplan.runtime.spark.query import Shipped
+from stateplan.runtime.spark.query import Shipment
 
 
 def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[str, float]:
@@ -29,7 +29,7 @@ def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[s
     seen: dict[str, list[float]] = {name: [] for name in ("driver_ms", "reports", "report_bytes")}
     graphs: list[int] = []
     in_spark = [0.0]
-    on_batch, ship = spark_run.Run.on_batch, Shipped.__init__
+    on_batch, ship = spark_run.Run.on_batch, Shipment.__init__
 
     def timed_run(*arguments: Any) -> list[bytes]:
         began = time.perf_counter()
@@ -68,7 +68,7 @@ def measure(partitions: int, key_groups: int, rows: int, batches: int) -> dict[s
         with (
             patch.object(spark_run, "run_batch", timed_run),
             patch.object(spark_run.Run, "on_batch", timed_batch),
-            patch.object(Shipped, "__init__", shipped),
+            patch.object(Shipment, "__init__", shipped),
         ):
             result = env.execute_sql("INSERT INTO totals SELECT id, COUNT(*), SUM(v) FROM arrivals GROUP BY id")
             result.wait()

@@ -48,7 +48,7 @@ def command(*, formats: bool = True, quiet: bool = True) -> Callable[[Body], Cal
     """
 
     def decorate(body: Body) -> Callable[..., None]:
-        parameters_of_body = list(_declared(body))
+        parameters_of_body = list(_parameters_of(body))
         own = {one.name for one in parameters_of_body if one.kind is not None}
         common = [name for name in ("output", "quiet", "debug") if name not in own]
         if not formats:
@@ -66,7 +66,7 @@ def command(*, formats: bool = True, quiet: bool = True) -> Callable[[Body], Cal
                 output,
                 values.get("quiet", False),
                 debug,
-                lambda console: body(console, **_gathered(parameters_of_body, arguments)),
+                lambda console: body(console, **_arguments_of(parameters_of_body, arguments)),
             )
 
         parameters = [one.parameter() for one in parameters_of_body if one.kind is not None]
@@ -78,7 +78,7 @@ def command(*, formats: bool = True, quiet: bool = True) -> Callable[[Body], Cal
 
 
 @dataclass(frozen=True)
-class _Declared:
+class _Parameter:
     """An argument or option of a command.
 
     Attributes:
@@ -103,7 +103,7 @@ class _Declared:
         return _parameter(self.name, Annotated[Optional[of], *more], None)  # noqa: UP045 - of a type in a variable
 
 
-def _declared(body: Body) -> Iterator[_Declared]:
+def _parameters_of(body: Body) -> Iterator[_Parameter]:
     """What a function declares besides its console."""
     hints = get_type_hints(body, include_extras=True)
     _, *parameters = inspect.signature(body).parameters.values()
@@ -112,20 +112,20 @@ def _declared(body: Body) -> Iterator[_Declared]:
         if is_dataclass(kind):
             yield from _fields(one.name, kind)
         elif one.name in _COMMON and get_origin(kind) is not Annotated:
-            yield _Declared(one.name, None)
+            yield _Parameter(one.name, None)
         else:
-            yield _Declared(one.name, kind, one.default)
+            yield _Parameter(one.name, kind, one.default)
 
 
-def _fields(name: str, record: Any) -> Iterator[_Declared]:
+def _fields(name: str, record: Any) -> Iterator[_Parameter]:
     hints = get_type_hints(record, include_extras=True)
     for f in fields(record):
         factory = None if f.default_factory is MISSING else f.default_factory
         default = Parameter.empty if f.default is MISSING else f.default
-        yield _Declared(f.name, hints[f.name], default, factory, (name, record))
+        yield _Parameter(f.name, hints[f.name], default, factory, (name, record))
 
 
-def _gathered(parameters: list[_Declared], arguments: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of(parameters: list[_Parameter], arguments: dict[str, Any]) -> dict[str, Any]:
     """The values of a command line as a function takes them."""
     out: dict[str, Any] = {}
     records: dict[tuple[str, type], dict[str, Any]] = {}
@@ -170,13 +170,13 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], int
             sys.excepthook = show_traceback
             raise
     except KeyboardInterrupt as signalled:
-        code = _signalled(signalled) or ExitCode.INTERRUPTED
+        code = _on_signal(signalled) or ExitCode.INTERRUPTED
     except BrokenPipeError:
         # the interpreter would complain when it flushes standard output at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.BROKEN_PIPE
     except Exception as bug:
-        signalled_code = _signalled(bug)
+        signalled_code = _on_signal(bug)
         if signalled_code is None:
             from stateplan.runtime.failures import as_error
 
@@ -193,18 +193,18 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], int
         raise typer.Exit(int(code))
 
 
-def _signalled(error: BaseException | None) -> ExitCode | None:
+def _on_signal(error: BaseException | None) -> ExitCode | None:
     """The exit code of an error caused by a signal. PySpark's handler may itself fail during a call."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     if error is None:
         return None
-    return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
+    return ExitCode.TERMINATED if isinstance(error, Termination) else ExitCode.INTERRUPTED
 
 
-class Terminated(KeyboardInterrupt):
+class Termination(KeyboardInterrupt):
     """SIGTERM: ends a job the way Ctrl-C does."""
 
 
 def _terminate(*_: object) -> NoReturn:
-    raise Terminated
+    raise Termination

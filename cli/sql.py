@@ -142,7 +142,7 @@ def _client(
                 certificate=arguments.certificate,
                 reopens=terminal is not None,
             )
-            stack.callback(_closed, session)
+            stack.callback(_closing, session)
             client = Client(session, console, None, terminal)
         else:
             from stateplan.cli.sql_client.jobs import JobsHere
@@ -173,7 +173,7 @@ def _stop(console: Console, here: JobsHere) -> None:
         console.finished(progress, "stopped")
 
 
-def _closed(session: GatewaySession) -> None:
+def _closing(session: GatewaySession) -> None:
     with contextlib.suppress(StateplanError):  # the gateway is away, or has closed it
         session.close()
 

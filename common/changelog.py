@@ -51,7 +51,7 @@ def joined(modes: Iterable[ChangelogMode | None]) -> ChangelogMode | None:
     return out
 
 
-def named(words: Collection[str]) -> ChangelogMode:
+def kind_named(words: Collection[str]) -> ChangelogMode:
     """The kinds that a plan names; ``~DELETE`` is a deletion of which only the key is right, other words are none."""
     return frozenset(kind for kind in RowKind if kind.name in words or f"~{kind.name}" in words)
 

@@ -255,7 +255,7 @@ _handed: dict[str, _Handed] = {}
 
 
 @contextlib.contextmanager
-def handed(url: str, data: bytes, seconds: float) -> Iterator[None]:
+def handed_file(url: str, data: bytes, seconds: float) -> Iterator[None]:
     """Within, a URL whose file system this process does not reach can be read.
 
     Args:

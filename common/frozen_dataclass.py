@@ -1,4 +1,4 @@
-"""Dataclasses that keep what they have computed."""
+"""Frozen dataclasses with cached properties."""
 
 from __future__ import annotations
 

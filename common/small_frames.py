@@ -39,7 +39,7 @@ def rows_where(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
     return pl.DataFrame([series.filter(mask) for series in frame.get_columns()])
 
 
-def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The rows of all frames, one frame after the other; they have the same columns."""
     if len(frames) > _FEW or sum(frame.height for frame in frames) > _SMALL:
         return pl.concat(frames, rechunk=True)

@@ -137,7 +137,7 @@ def is_in_memory(options: Mapping[str, str] | None) -> bool:
     return options is not None and options.get("connector") == ArrowTable.name
 
 
-def kept(folder: Path, frames: Iterable[pl.DataFrame], empty: pl.DataFrame) -> dict[str, str]:
+def keep_column(folder: Path, frames: Iterable[pl.DataFrame], empty: pl.DataFrame) -> dict[str, str]:
     """Writes rows to a file, and gives the options of their table.
 
     Args:

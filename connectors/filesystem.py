@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
-from stateplan.common.files import HADOOP, handed, local_path, plain_path, scheme_of, shown
+from stateplan.common.files import HADOOP, handed_file, local_path, plain_path, scheme_of, shown
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
@@ -250,7 +250,7 @@ class Files(FileSource):
         if self.pattern is not None and not matches(path, self.pattern):
             return
         if split.data is not None and split.modified is not None:
-            with handed(path, split.data, split.modified.timestamp()):
+            with handed_file(path, split.data, split.modified.timestamp()):
                 yield from self._frames(path)
         else:
             yield from self._frames(path)

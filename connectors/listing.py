@@ -154,7 +154,7 @@ def _remote_files(path: str) -> list[FileEntry]:
         uids = {part[1] for name in infos if (part := _PART.fullmatch(posixpath.basename(name)))}
         # A sink that has begun since, or whose table is a folder further up: its files are listed again when it is
         # known what they were a part of before.
-        fresh = _found(fs, inner, uids - epochs.keys() - strangers)
+        fresh = _committed_since(fs, inner, uids - epochs.keys() - strangers)
         strangers |= uids - fresh.keys()
         if not fresh:
             return list(_visible(url, inner, infos, epochs))
@@ -211,7 +211,7 @@ def epoch_of(note: bytes) -> int:
         raise ValueError(f"not what a sink writes to {COMMITTED}: {note[:80]!r}") from error
 
 
-def _found(fs: Any, folder: str, uids: set[str]) -> dict[str, int]:
+def _committed_since(fs: Any, folder: str, uids: set[str]) -> dict[str, int]:
     """What sinks have committed to a folder, or to the nearest folder above it that they write to."""
     epochs: dict[str, int] = {}
     while uids and folder.strip("/"):

@@ -1,4 +1,4 @@
-"""Which micro-batch a system has of a sink, and whether the job that writes may go on from there.
+"""The last micro-batch that a system has of a sink, and whether the job may continue from there.
 
 A system that takes a micro-batch whole notes it, together with the rows: its number, and a digest of what it reads. The
 number alone does not tell a micro-batch. A job that starts from an older copy of its checkpoint counts the same numbers
@@ -69,7 +69,7 @@ class SinkEpoch:
 
 
 class EpochOrder(Enum):
-    """How what a system has compares with the micro-batch that a job is about to write."""
+    """How the last micro-batch of a system compares with the one that a job is about to write."""
 
     NEW = "new"
     DONE = "done"
@@ -84,7 +84,7 @@ class EpochOrder(Enum):
 
 
 def compare_epochs(last_mark: Mark | None, hand: Mark, expected_epoch: int | None) -> EpochOrder:
-    """Compares what a system has with what is written next.
+    """Compares the last micro-batch of a system with the next one.
 
     Args:
         last_mark: the last micro-batch that the system has; None for none.
@@ -101,7 +101,7 @@ def compare_epochs(last_mark: Mark | None, hand: Mark, expected_epoch: int | Non
 
 
 class Ledger:
-    """What the driver knows of a sink: the micro-batch in hand, and the last one that its system has noted.
+    """The driver's record of a sink: the current micro-batch, and the last one that the system has recorded.
 
     Attributes:
         input: digest of what the micro-batch in hand reads; empty where that is not known.
@@ -121,19 +121,19 @@ class Ledger:
         return None if self.noted is None else self.noted.epoch_at(place)
 
     def hand(self, epoch: int) -> Mark:
-        """The micro-batch in hand."""
+        """The current micro-batch."""
         return Mark(epoch, self.input)
 
     def note(self, place: str, epoch: int) -> None:
-        """From now on the table at a place must have a micro-batch."""
+        """Records that the table at a place has a micro-batch."""
         self.noted = SinkEpoch.at(place, epoch)
 
     def tell(self, sentence: str) -> None:
-        """Has a sentence told to the user."""
+        """Keeps a sentence for the user."""
         self._said.append(sentence)
 
     def told(self) -> list[str]:
-        """What is to be told since the last call."""
+        """The sentences for the user since the last call."""
         sentences, self._said = self._said, []
         return sentences
 
@@ -145,7 +145,7 @@ class Ledger:
         refuse: Callable[[EpochOrder], StateplanError | None],
         others: Callable[[], str | None] = lambda: None,
     ) -> bool:
-        """Whether a system has the micro-batch in hand already.
+        """Whether a system already has the current micro-batch.
 
         Args:
             epoch: of the micro-batch.
@@ -174,7 +174,7 @@ class Ledger:
 
 
 class LedgerOwner:
-    """Whatever has a ledger."""
+    """Base of the sinks, which have a ledger."""
 
     @property
     def ledger(self) -> Ledger:

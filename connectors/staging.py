@@ -66,7 +66,7 @@ class Staging(ABC):
         folder = inner.rstrip("/") or "/"
         if local_path(path) is not None:
             return _Local(path, uid, fs, folder)
-        return (_Copied if has_whole_objects(fs) else _Moved)(path, uid, fs, folder)
+        return (_CopyStaging if has_whole_objects(fs) else _MoveStaging)(path, uid, fs, folder)
 
     @abstractmethod
     def begin(self) -> None:
@@ -237,7 +237,7 @@ class Staging(ABC):
         """Before the first file of a batch comes to its place."""
 
 
-class _Moved(Staging):
+class _MoveStaging(Staging):
     """Where a file is renamed at once."""
 
     def begin(self) -> None:
@@ -292,7 +292,7 @@ class _Moved(Staging):
         pass
 
 
-class _Local(_Moved):
+class _Local(_MoveStaging):
     def _make(self, folder: str) -> None:
         os.makedirs(checked(folder), exist_ok=True)
 
@@ -328,7 +328,7 @@ def _in_folder(path: str) -> str:
     return os.path.join(checked(folder), name)
 
 
-class _Copied(Staging):
+class _CopyStaging(Staging):
     """Where to rename a file is to copy it. Requests are few, whatever the number of files."""
 
     def begin(self) -> None:

@@ -119,7 +119,7 @@ def plain_name(operator: OperatorView) -> str:
 
 
 def job_json(view: JobView, states: Mapping[Key, PlannedState], operators: Sequence[OperatorView]) -> dict[str, Any]:
-    """A look at a job as JSON-ready data; instants in ms since 1970.
+    """A snapshot of a job as JSON-ready data; instants in ms since 1970.
 
     Args:
         view: the job.

@@ -20,7 +20,7 @@ from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.edit import plan_edit
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.states import StateView
-from stateplan.runtime.checkpoint.live_ttl import Asked, Record, StateTtl, editing, read_ttls
+from stateplan.runtime.checkpoint.live_ttl import Record, StateTtl, TtlRequest, editing, read_ttls
 from stateplan.runtime.checkpoint.locks import Holder, running_writer
 
 
@@ -191,7 +191,7 @@ def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = Tru
             found = LiveChange(view, change.label, known.now, waiting, change.ttl)
             if found.changed:
                 now = time.time_ns() // 1_000_000
-                asked = Asked(change.ttl, now, user() if who is None else who) if found.awaited else None
+                asked = TtlRequest(change.ttl, now, user() if who is None else who) if found.awaited else None
                 record[known.key] = known = replace(known, asked=asked)
             changes.append(replace(found, at=0 if known.asked is None else known.asked.at))
 

@@ -1,4 +1,4 @@
-"""Whether workers of other machines reach what a job reads and writes: asked before a row is read.
+"""Checks that workers on other machines can access what a job reads and writes, before it reads a row.
 
 Code: CKPT008, and those of the connectors.
 """
@@ -20,7 +20,7 @@ from stateplan.runtime.jobgraph import JobGraph
 
 @dataclass(frozen=True)
 class AccessCheck:
-    """What a worker looks at. Picklable.
+    """The check that a worker runs. Picklable.
 
     Attributes:
         sources: name and source of each table that is read.
@@ -37,7 +37,7 @@ class AccessCheck:
     roots: Roots | None = None
 
     def __call__(self) -> None:
-        """In a worker: raises a StateplanError for what this machine does not reach."""
+        """Runs in a worker. Raises a StateplanError for anything that this machine cannot access."""
         if self.folder is not None:
             try:
                 checkpoint_id = json.loads((self.folder / FACTS).read_text())["id"]
@@ -53,7 +53,7 @@ class AccessCheck:
 
 
 def access_check(job: JobGraph, checkpoint: Checkpoint) -> AccessCheck:
-    """What the workers of a job have to reach; sinks leave a mark for them to find."""
+    """The check for the workers of a job. Each sink leaves a mark that they look for."""
     sinks = tuple((sink.name, sink.writer) for sink in job.sinks)
     for _, sink in sinks:
         sink.announce(checkpoint.id)

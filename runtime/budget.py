@@ -15,7 +15,7 @@ from stateplan.common.errors import CheckpointError, RunError
 from stateplan.common.paths import AnyPath
 from stateplan.common.readable import ago, bytes_text
 from stateplan.common.ttl import NEVER, format_ttl, outlives
-from stateplan.runtime.checkpoint.live_ttl import Asked, editing
+from stateplan.runtime.checkpoint.live_ttl import TtlRequest, editing
 from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.metrics.state_uses import StateUses
 
@@ -125,8 +125,8 @@ class Budget:
     recent: Sequence[BatchMetrics]
     observed: Callable[[], StateUses]
     tell: Callable[[str], None]
-    _told: dict[str, str] = field(default_factory=dict)
-    _shortened: dict[Key, int] = field(default_factory=dict)
+    _last_warnings: dict[str, str] = field(default_factory=dict)
+    _shortened_at: dict[Key, int] = field(default_factory=dict)
 
     def look(self, record: BatchMetrics) -> RunError | None:
         """Looks at the state after a micro-batch; the error with which the job is to stop, if it is."""
@@ -134,9 +134,9 @@ class Budget:
         for limit in self.limits.limits:
             used = limit.used(record)
             stage = "over" if used > limit.amount else "near" if used >= _WARN_AT * limit.amount else ""
-            if stage and stage != self._told.get(limit.label):
+            if stage and stage != self._last_warnings.get(limit.label):
                 self.tell(self._words(limit, record, used))
-            self._told[limit.label] = stage
+            self._last_warnings[limit.label] = stage
             if stage == "over" and self.limits.policy == "STOP" and over is None:
                 over = RunError("RUN166", label=limit.label, used=limit.words(used), limit=limit.words(limit.amount))
             elif stage == "over" and self.limits.policy == "SHORTEN":
@@ -178,7 +178,7 @@ class Budget:
         """Asks for shorter TTLs of the states of a limit, in proportion, not below their floors."""
         changes: dict[Key, tuple[State, int, int]] = {}
         for state in limit.states:
-            since = self._shortened.get(state.key)
+            since = self._shortened_at.get(state.key)
             ttl = self.ttl(state.key)
             if state.floor is None or (since is not None and record.batch < since + _SETTLES):
                 continue
@@ -193,13 +193,13 @@ class Budget:
                 for key, (_, _, short) in changes.items():
                     if key in record_of_ttls:
                         record_of_ttls[key] = replace(
-                            record_of_ttls[key], asked=Asked(short, time.time_ns() // 1_000_000, WHO)
+                            record_of_ttls[key], asked=TtlRequest(short, time.time_ns() // 1_000_000, WHO)
                         )
         except CheckpointError as error:
             self.tell(f"state budget: TTLs cannot be shortened: {error.message}")
             return
         for key, (state, ttl, short) in changes.items():
-            self._shortened[key] = record.batch
+            self._shortened_at[key] = record.batch
             was = "never" if ttl == NEVER else format_ttl(ttl)
             uses = self.observed().all_uses(*key)
             cost = (

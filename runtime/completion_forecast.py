@@ -1,4 +1,4 @@
-"""How much of the input that a job found has been dealt with, and how long the rest will take."""
+"""How much of its input a job has processed, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stateplan.runtime.metrics.figures import Figures
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 
 _SETTLED = 2.0
-"""Seconds after which a job's speed says something."""
+"""Seconds after which the speed of a job is meaningful."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Where a job stands.
+    """The progress of a job through its input.
 
     Attributes:
         share: of its input, 0 to 1; what is read and waits for operators with state counts in part.
-        seconds: for the rest, if it goes on like this; None before anything is done.
+        seconds: for the rest, at the current speed; None before anything is done.
         bytes: of the files that are its input; None of other input.
     """
 
@@ -33,7 +33,7 @@ class Forecast:
 
 
 class Forecaster:
-    """Tells the forecast of a job with bounded input, from the sizes of its files, its numbers of rows or its instants.
+    """Computes the forecast of a job with bounded input, from sizes of files, numbers of rows or instants.
 
     Args:
         job: the job.
@@ -50,13 +50,13 @@ class Forecaster:
         self._total: float | None = None
 
     def look(self, seconds: float, batches: int, before: Figures, now: Figures) -> Forecast | None:
-        """The forecast; None while or where there is none to be told.
+        """The forecast; None where the total is unknown, and in the first seconds.
 
         Args:
             seconds: since the first micro-batch began.
             batches: micro-batches committed.
             before: figures of these.
-            now: figures of the micro-batch in hand.
+            now: figures of the current micro-batch.
         """
         if seconds < _SETTLED:
             return None
@@ -70,7 +70,7 @@ class Forecaster:
         if self._virtual:
             amount_done = float(batches)
         else:
-            amount_done = self._sum(figure, before) + self._sum(figure, now) * self._finished(before, now)
+            amount_done = self._sum(figure, before) + self._sum(figure, now) * self._finished_share(before, now)
         share = amount_done / self._total
         if share >= 1:
             return None
@@ -86,7 +86,7 @@ class Forecaster:
         return [s.reader for s in self._job.sources if isinstance(s.reader, FileSource)]
 
     def _to_do(self) -> float:
-        """Bytes, rows or instants that the run has found; 0 for what nobody knows."""
+        """Bytes, rows or instants of the input of this run; 0 where the total is unknown."""
         if not all(s.reader.bounded for s in self._job.sources):
             return 0.0
         if self._virtual:
@@ -106,7 +106,7 @@ class Forecaster:
     def _sum(self, figure: str, figures: Figures) -> float:
         return sum(figures.get(source.uid, {}).get(figure, 0) for source in self._job.sources)
 
-    def _finished(self, before: Figures, now: Figures) -> float:
+    def _finished_share(self, before: Figures, now: Figures) -> float:
         """How much of the work on the rows read is done, 0 to 1: reading, and the part of the operators with state,
         of whose key groups some have had their turn."""
         operators = self._job.operators
@@ -121,5 +121,5 @@ class Forecaster:
 
 
 def _files_in(marker: bytes) -> list[str]:
-    """The files that a marker stands for, if it does for files."""
+    """The files of a marker; none if the marker is not for files."""
     return [file.path for file in entries_in(marker)] if marker.startswith(b"{") else []

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from stateplan.common.small_frames import rows_at, stacked
+from stateplan.common.small_frames import rows_at, stack
 from stateplan.runtime.hashing import hash_rows, key_groups
 from stateplan.runtime.watermarks import PartWatermark
 
@@ -141,7 +141,7 @@ def decode(blobs: Sequence[bytes]) -> pl.DataFrame:
         return frames[0]
     if len({tuple(f.columns) for f in frames}) > 1:
         frames = [f if "kind" in f.columns else f.with_columns(pl.lit(0, dtype=pl.Int8).alias("kind")) for f in frames]
-    return stacked(frames)
+    return stack(frames)
 
 
 def split(frame: pl.DataFrame, keys: Sequence[str], groups: int) -> Iterator[tuple[int, pl.DataFrame]]:

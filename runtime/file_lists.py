@@ -74,7 +74,7 @@ class FileLists:
         self._find_taken = find_taken
         self._names = markers.names()
         digests = [_digests(entries_in(markers.content(name))) for name in self._names]
-        self._known: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
+        self._known_digests: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
 
     @property
     def folder(self) -> AnyPath:
@@ -92,14 +92,18 @@ class FileLists:
         if not files:
             return
         digests = _digests(files)
-        places = np.minimum(np.searchsorted(self._known, digests), max(0, len(self._known) - 1))
-        new = np.flatnonzero(self._known[places] != digests) if len(self._known) else np.arange(len(files))
+        places = np.minimum(np.searchsorted(self._known_digests, digests), max(0, len(self._known_digests) - 1))
+        new = (
+            np.flatnonzero(self._known_digests[places] != digests)
+            if len(self._known_digests)
+            else np.arange(len(files))
+        )
         if not len(new):
             return
         fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
-        packs = list(self._packed(fresh))
+        packs = list(self._file_groups(fresh))
         self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
-        self._known = np.sort(np.concatenate([self._known, digests[new]]))
+        self._known_digests = np.sort(np.concatenate([self._known_digests, digests[new]]))
 
     @property
     def has_more(self) -> bool:
@@ -126,10 +130,10 @@ class FileLists:
 
     @property
     def _waiting(self) -> list[str]:
-        return [name for name in self._names if name not in self._taken]
+        return [name for name in self._names if name not in self._taken_markers]
 
     @cached_property
-    def _taken(self) -> Collection[str]:
+    def _taken_markers(self) -> Collection[str]:
         return self._find_taken()
 
     def _write_last_anew(self, end: bool) -> None:
@@ -140,7 +144,7 @@ class FileLists:
             text = f"{len(files)}{END if end else ''}"
             self._names += self._markers.add(len(self._names), [text], [self._text(files, end)])
 
-    def _packed(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+    def _file_groups(self, files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
         """Parts of the files, each for one task, of which there are at least as many as parallel tasks."""
         root = len(self.source.path)
         most = max(1, self.source.max_files // self._tasks) if self.source.max_files else len(files)

@@ -196,7 +196,7 @@ class Alarms(Protocol):
 
 
 @dataclass(frozen=True)
-class Awaited:
+class PendingWork:
     """What waits for the clock, for messages.
 
     Attributes:
@@ -211,13 +211,13 @@ class Awaited:
     instead: str
 
 
-WINDOWS = Awaited(
+WINDOWS = PendingWork(
     "window of processing time was open",
     "windows of processing time were open",
     "their final results are missing",
     "Group by event time (a column with a WATERMARK): such windows end with the input",
 )
-OUTER_ROWS = Awaited(
+OUTER_ROWS = PendingWork(
     "row of an outer join by processing time was waiting for a match",
     "rows of an outer join by processing time were waiting for a match",
     "their rows with NULLs are missing",
@@ -248,7 +248,7 @@ class Kernel(FrozenDataclass, ABC):
         return None
 
     @property
-    def awaits(self) -> Awaited | None:
+    def awaits(self) -> PendingWork | None:
         """What comes out only when the clock has gone on, and so not at all where bounded input ends before; None where
         there is no such thing."""
         return None

@@ -27,7 +27,7 @@ _KEY = "@key"
 
 
 @dataclass(frozen=True)
-class _Accepted:
+class _AcceptedRows:
     """The rows that meet filters."""
 
     filters: tuple[Rex, ...] = ()
@@ -47,7 +47,7 @@ class LookupTable:
 
     name: str
     lookup: Lookup
-    accepted: _Accepted = _Accepted()
+    accepted: _AcceptedRows = _AcceptedRows()
 
     def rows(self, now: int, keys: pl.DataFrame | None = None) -> pl.DataFrame:
         """Its rows now, at least those with one of the ``keys``."""
@@ -82,7 +82,7 @@ def lookup_table(
     if not table.connector.can_look_up:
         raise RunError("RUN026", name=table.name, connector=table.connector.name)
     lookup = table.connector.lookup(table)
-    accepted_rows = _Accepted(filters, local_time_zone(session))
+    accepted_rows = _AcceptedRows(filters, local_time_zone(session))
     if retry is not None:
         lookup = lookup.retrying(Again(retry.max_attempts, retry.fixed_delay, accepted_rows))
     return LookupTable(table.name, lookup, accepted_rows)
@@ -157,7 +157,7 @@ class LookupTransform(Transform):
         nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found_names]
         return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 
-    def _asked(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
+    def _lookup_keys(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
         """The distinct values that rows ask for, and the constants that all of them ask for, under the names of the
         table's columns; None when not needed."""
         pairs = [(f, k.index) for f, k in self.keys.items() if k.index is not None]
@@ -180,7 +180,7 @@ class LookupTransform(Transform):
 
     def _there(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
         """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
-        rows = self.table.rows(now, self._asked(asking, now))
+        rows = self.table.rows(now, self._lookup_keys(asking, now))
         rows = rows.select(columns(len(self.table_type.fields)))
         for field, literal in self._constants():
             value = self._constant(literal, rows.schema[column(field)], now)

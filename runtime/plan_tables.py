@@ -56,7 +56,7 @@ def source_table(spec: DynamicTableSource, session: Mapping[str, str], start_tim
         RunError: RUN021, a table without its options.
         StateplanError: as :func:`connectors.registry.validate_table`.
     """
-    table, options = _resolved(spec)
+    table, options = _resolve(spec)
     fields = tuple((c.name, c.type) for c in table.table_schema.columns if c.kind == "PHYSICAL")
     validate_table(options, Role.SOURCE, schema=fields, primary_key=_primary_key(table))
     return SourceTable(
@@ -86,7 +86,7 @@ def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Field
     Raises:
         StateplanError: as :func:`source_table`.
     """
-    table, options = _resolved(spec)
+    table, options = _resolve(spec)
     keys = next((a.metadata_keys for a in spec.abilities if isinstance(a, WritingMetadata)), ())
     physical, metadata = fields[: len(fields) - len(keys)], fields[len(fields) - len(keys) :]
     validate_table(options, Role.SINK, schema=physical, primary_key=_primary_key(table))
@@ -138,7 +138,7 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
     return graph.replace(replacements) if replacements else graph
 
 
-def _resolved(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTable, dict[str, str]]:
+def _resolve(spec: DynamicTableSource | DynamicTableSink) -> tuple[ResolvedTable, dict[str, str]]:
     table = spec.table.resolved_table
     if table is None or table.options is None:
         raise RunError("RUN021", name=spec.table.summary)

@@ -64,7 +64,7 @@ class Readers:
 
 
 @dataclass
-class _Kept:
+class _ReaderRecord:
     """What the readers read in a micro-batch, by uid."""
 
     batch: int
@@ -87,16 +87,16 @@ class KeptReaders(Readers):
     def __init__(self, readers: Sequence[ReaderSpec], folder: AnyPath, before: Iterable[str], next_batch: int) -> None:
         super().__init__(readers)
         self._path = folder / _FILE
-        self._kept: list[_Kept] = []
+        self._records: list[_ReaderRecord] = []
         known_uids = {reader.uid for reader in readers}.intersection(before)
         if known_uids and next_batch > 0:
-            self._kept = self._recalled(known_uids)
+            self._records = self._read_records(known_uids)
             self._at(next_batch)
 
     @property
     def last(self) -> int:
         """The last micro-batch that the file knows; -1 for none."""
-        return self._kept[-1].batch if self._kept else -1
+        return self._records[-1].batch if self._records else -1
 
     def begin(self, batch: int) -> dict[int, int]:
         """As for all readers. A micro-batch that is repeated begins with what it began with before."""
@@ -108,10 +108,12 @@ class KeptReaders(Readers):
         """As for all readers. Raises RunError RUN031, the disk is full; OSError."""
         if not self.readers:
             return
-        began = _Kept(batch, copy.deepcopy(self._times))
+        began = _ReaderRecord(batch, copy.deepcopy(self._times))
         super().end(batch, marks_of_batch)
-        self._kept = [began, _Kept(batch + 1, copy.deepcopy(self._times))]
-        data = {str(record.batch): {uid: time.to_json() for uid, time in record.times.items()} for record in self._kept}
+        self._records = [began, _ReaderRecord(batch + 1, copy.deepcopy(self._times))]
+        data = {
+            str(record.batch): {uid: time.to_json() for uid, time in record.times.items()} for record in self._records
+        }
         try:
             write_whole(self._path, json.dumps({"sum": _sum(data), **data}) + "\n")
         except OSError as error:
@@ -119,19 +121,19 @@ class KeptReaders(Readers):
 
     def _at(self, batch: int) -> None:
         """Goes to the begin of a micro-batch. Raises CheckpointError CKPT005, nothing is known of it."""
-        if not self._kept:
+        if not self._records:
             return
-        earlier_records = [record for record in self._kept if record.batch <= batch]
+        earlier_records = [record for record in self._records if record.batch <= batch]
         if not earlier_records:
             raise _damaged(self._path, f"it does not know micro-batch {batch}")
         for uid in self._times.keys() & earlier_records[-1].times.keys():
             self._times[uid] = copy.deepcopy(earlier_records[-1].times[uid])
 
-    def _recalled(self, uids: set[str]) -> list[_Kept]:
+    def _read_records(self, uids: set[str]) -> list[_ReaderRecord]:
         try:
-            content = _held(self._path)
+            content = _read_file(self._path)
             records = [
-                _Kept(int(batch), {uid: EventTime.from_json(times[uid]) for uid in uids})
+                _ReaderRecord(int(batch), {uid: EventTime.from_json(times[uid]) for uid in uids})
                 for batch, times in content.items()
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
@@ -142,11 +144,11 @@ class KeptReaders(Readers):
 def last_known(folder: AnyPath) -> int | None:
     """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None where it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-        return max((int(batch) for batch in _held(folder / _FILE)), default=None)
+        return max((int(batch) for batch in _read_file(folder / _FILE)), default=None)
     return None
 
 
-def _held(path: AnyPath) -> dict[str, dict[str, Any]]:
+def _read_file(path: AnyPath) -> dict[str, dict[str, Any]]:
     """What the file says, by micro-batch. Raises OSError; ValueError, TypeError, AttributeError, it is damaged."""
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     checksum = content.pop("sum", None)

@@ -25,7 +25,7 @@ from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import SinkSpec
 from stateplan.runtime.metrics.figures import UNCOUNTED, TaskCounters
 from stateplan.runtime.scratch import scratch
-from stateplan.runtime.worker import coded
+from stateplan.runtime.worker import with_coded_errors
 
 SINK_SCHEMA = "reports BINARY"
 """What a task gives the driver: one row with all its reports, or none."""
@@ -56,7 +56,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Packed:
+class CompressedOutput:
     """Some bytes, compressed.
 
     Attributes:
@@ -68,8 +68,8 @@ class Packed:
     size: int
 
     @staticmethod
-    def of(content: bytes) -> Packed:
-        return Packed(pa.compress(content, codec="lz4", asbytes=True), len(content))
+    def of(content: bytes) -> CompressedOutput:
+        return CompressedOutput(pa.compress(content, codec="lz4", asbytes=True), len(content))
 
     def read(self) -> bytes:
         """The bytes."""
@@ -77,7 +77,7 @@ class Packed:
         return content
 
 
-Report = tuple[int, str, int, bytes | Left | Packed]
+Report = tuple[int, str, int, bytes | Left | CompressedOutput]
 """What a worker reports of a part: number of the sink, what orders it, rows written, and what the sink's driver part
 needs (printed lines, file names), or where that is."""
 
@@ -128,7 +128,7 @@ def write_blobs(
     """Writes the final blobs of a micro-batch; what :func:`write_sinks` reports. Raises WorkerError."""
     labels = {slot_label(slot): i for i, slot in enumerate(slots)}
 
-    @coded
+    @with_coded_errors
     def rows() -> Iterator[Report]:
         out: list[Report] = []
         final = sorted(blobs, key=lambda b: (b.slot, b.seq))
@@ -176,7 +176,7 @@ def _handed_over(sink_reports: list[Report], shared_folder: Path | None) -> list
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
     return [
-        (number, seq, height, Packed.of(output) if isinstance(output, bytes) and output else output)
+        (number, seq, height, CompressedOutput.of(output) if isinstance(output, bytes) and output else output)
         for number, seq, height, output in sink_reports
     ]
 
@@ -193,7 +193,7 @@ def for_driver(reports: Iterable[Report]) -> list[Blob]:
     return [Blob.unpacked(0, _read(output)) for number, _, _, output in reports if number == FOR_DRIVER]
 
 
-def _read(output: bytes | Left | Packed) -> bytes:
+def _read(output: bytes | Left | CompressedOutput) -> bytes:
     return output if isinstance(output, bytes) else output.read()
 
 
@@ -285,7 +285,7 @@ class SinkDriver:
 class _Parts(Sequence[bytes]):
     """What workers handed over, in order; what is in a file, or compressed, is read when it is asked for."""
 
-    given: Sequence[bytes | Left | Packed]
+    given: Sequence[bytes | Left | CompressedOutput]
 
     def __len__(self) -> int:
         return len(self.given)

@@ -22,7 +22,7 @@ from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.kernel import NO_WATERMARK
 from stateplan.runtime.metrics.figures import PART_WATERMARK
 from stateplan.runtime.wakeups import alarms, sweeps, touches
-from stateplan.runtime.worker import MicroBatch, coded, count_all
+from stateplan.runtime.worker import MicroBatch, count_all, with_coded_errors
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def read_splits(
         pack: makes what is given of some blobs.
     """
     task = _SourceTask(batch, index, level, pack)
-    return coded(task.run, f"table {task.source.name}")(splits)
+    return with_coded_errors(task.run, f"table {task.source.name}")(splits)
 
 
 class _SourceTask(Generic[T]):
@@ -117,7 +117,7 @@ class _SourceTask(Generic[T]):
         rows = 0
         for number, (frame, rejects) in enumerate(_frames(self.source, split)):
             read = time.perf_counter()
-            blobs = self._delivered(assigned_split, number, frame, rejects, rows)
+            blobs = self._deliver_frame(assigned_split, number, frame, rejects, rows)
             rows += frame.height
             out = self.pack(blobs) if blobs else None
             self.figures["read_ms"] += 1000 * (read - start_time)
@@ -141,7 +141,7 @@ class _SourceTask(Generic[T]):
                 self.waiting.add(split.part)
             name_part(self.source.pipeline, self.clock)
 
-    def _delivered(
+    def _deliver_frame(
         self, assigned_split: AssignedSplit[Any], number: int, frame: pl.DataFrame, rejects: list[Reject], before: int
     ) -> list[Blob]:
         """The blobs of a frame.

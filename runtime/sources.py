@@ -80,7 +80,7 @@ class Sources:
         self.end_themselves = False
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
-        self._aligned: PartWatermarks | None = None
+        self._part_watermarks: PartWatermarks | None = None
 
     def instants(self) -> int:
         """How many instants the tables on the virtual clock have."""
@@ -151,9 +151,9 @@ class Sources:
         for source in self._graph.sources:
             reader = source.reader
             if isinstance(reader, FileSource) and self._is_listed(source):
-                self._lists[source.marks] = self._listed(source.name, reader, source.marks)
+                self._lists[source.marks] = self._file_lists(source.name, reader, source.marks)
             if isinstance(reader, RangeSource) and reader.total is not None:
-                total, marker_count = reader.total, self._made(source.marks)
+                total, marker_count = reader.total, self._marker_rows(source.marks)
                 parts = max(1, min(parallelism(self._options), total - marker_count))
                 edges = [marker_count + (total - marker_count) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
@@ -194,7 +194,7 @@ class Sources:
                 reader.alignment = replace(reader.alignment, folder=folder)
                 aligned_sources.append(reader.alignment.source)
         if aligned_sources:
-            self._aligned = PartWatermarks(folder, aligned_sources)
+            self._part_watermarks = PartWatermarks(folder, aligned_sources)
 
     def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
         """Tells aligned sources how far watermarks have come.
@@ -205,25 +205,25 @@ class Sources:
         Raises:
             CheckpointError: CKPT001, the checkpoint cannot be written.
         """
-        if self._aligned is not None and parts:
-            self._aligned.advance({s.marks: parts[s.uid] for s in self._graph.sources if s.uid in parts})
+        if self._part_watermarks is not None and parts:
+            self._part_watermarks.advance({s.marks: parts[s.uid] for s in self._graph.sources if s.uid in parts})
 
-    def _made(self, name: str) -> int:
+    def _marker_rows(self, name: str) -> int:
         """How many rows the ranges stand for whose markers an earlier run wrote, whatever its parallelism was."""
         return max((int(text.rpartition("-")[2]) for text in Markers(self._markers / name).texts()), default=0)
 
-    def _listed(self, table: str, reader: FileSource, marks: str) -> FileLists:
+    def _file_lists(self, table: str, reader: FileSource, marks: str) -> FileLists:
         """Markers for the files that a source has now."""
         markers = Markers(self._markers / marks)
         markers.make()
         lists = FileLists(
-            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._taken, marks)
+            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._recorded_markers, marks)
         )
         lists.reopen()
         lists.look()
         return lists
 
-    def _taken(self, marks: str) -> set[str]:
+    def _recorded_markers(self, marks: str) -> set[str]:
         """The markers of a source that Spark has recorded for a micro-batch."""
         last = self._spark.last_planned
         if last < 0:
@@ -269,16 +269,18 @@ class Sources:
         order = f"{index:04d}/"
         match source.reader:
             case OffsetSource() as reader:
-                return self._planned(spark, source, reader, order)
+                return self._planned_splits(spark, source, reader, order)
             case FileSource() if source.marks in self._lists:
                 return self._listed_files(spark, source, order)
             case FileSource() as reader:
                 return self._files(spark, source, reader, order)
             case RangeSource(bounded=False) as reader:
                 return self._rate(spark, reader, order)
-        return self._marked(spark, source, order)
+        return self._marked_ranges(spark, source, order)
 
-    def _planned(self, spark: SparkSession, source: SourceSpec, reader: OffsetSource[Any], order: str) -> DataFrame:
+    def _planned_splits(
+        self, spark: SparkSession, source: SourceSpec, reader: OffsetSource[Any], order: str
+    ) -> DataFrame:
         """Splits that a source plans itself."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -310,7 +312,7 @@ class Sources:
             if is_reached(reader.path)
             else [F.col("content").alias("data"), F.col("modificationTime").alias("modified")]
         )
-        file_frame = _loaded(files, source.name, reader.path)
+        file_frame = _load_files(files, source.name, reader.path)
         return file_frame.select(F.col("path"), seq.alias("seq"), _now_column(), *read)
 
     def _rate(self, spark: SparkSession, reader: RangeSource, order: str) -> DataFrame:
@@ -327,7 +329,7 @@ class Sources:
             _now_column(),
         )
 
-    def _marked(self, spark: SparkSession, source: SourceSpec, order: str) -> DataFrame:
+    def _marked_ranges(self, spark: SparkSession, source: SourceSpec, order: str) -> DataFrame:
         """Ranges of numbers, or instants, each of which has a marker file."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -365,7 +367,7 @@ def folder_for_spark(folder: AnyPath) -> str:
     return literal_for_hadoop(path)
 
 
-def _loaded(files: DataStreamReader, name: str, path: str) -> DataFrame:
+def _load_files(files: DataStreamReader, name: str, path: str) -> DataFrame:
     """The files of a table. Raises OptionError OPT040."""
     from pyspark.errors import AnalysisException
 

@@ -30,10 +30,10 @@ from stateplan.runtime.readers import KeptReaders
 from stateplan.runtime.sinks import SinkDriver, for_driver, reports
 from stateplan.runtime.sources import Sources
 from stateplan.runtime.spark.collect import run_batch
-from stateplan.runtime.spark.damage import explained
+from stateplan.runtime.spark.damage import explain
 from stateplan.runtime.spark.jvm_loss import is_of_spark
 from stateplan.runtime.spark.local_spark import adapt_query
-from stateplan.runtime.spark.query import Shipped, build
+from stateplan.runtime.spark.query import Shipment, build
 from stateplan.runtime.spark.tasks import TTLS, WATERMARKS
 from stateplan.runtime.spark.tweaks import Tweaks
 
@@ -166,7 +166,7 @@ class Queries:
     """
 
     run: Run
-    shipped: Shipped
+    shipped: Shipment
     interval: int
     name: str | None
 
@@ -240,7 +240,7 @@ def has_ended(query: StreamingQuery, run: Run, seconds: float) -> bool:
             # With a timeout, Spark answers as soon as the query is over, while it is still registered.
             query.awaitTermination()
     except StreamingQueryException as failure:
-        raise run.failure or explained(failure, run.checkpoint.spark, run.job.operators) from failure
+        raise run.failure or explain(failure, run.checkpoint.spark, run.job.operators) from failure
     if is_over and run.failure is not None:
         raise run.failure
     return is_over
@@ -268,5 +268,5 @@ def _explaining(run: Run) -> Iterator[None]:
         yield
     except Exception as failure:
         if is_of_spark(failure):
-            raise explained(failure, run.checkpoint.spark, run.job.operators) from failure
+            raise explain(failure, run.checkpoint.spark, run.job.operators) from failure
         raise

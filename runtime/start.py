@@ -46,7 +46,7 @@ from stateplan.runtime.spark.hadoop import (
     hadoop_path,
     is_remote,
 )
-from stateplan.runtime.spark.query import Shipped
+from stateplan.runtime.spark.query import Shipment
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
 from stateplan.runtime.spark.tweaks import Tweaks
@@ -282,7 +282,7 @@ def _queries(submission: Submission, parts: _Parts, run: Run) -> Queries:
         tell(sentence)
     if run.checkpoint.resumed:
         tell(f"continuing from the checkpoint {run.checkpoint.folder}")
-    shipment = Shipped(run.job, run.cache, parts.environment)
+    shipment = Shipment(run.job, run.cache, parts.environment)
     return Queries(run, shipment, run.sources.trigger_interval(), submission.options.get("pipeline.name"))
 
 

@@ -49,7 +49,7 @@ class WorkerError(RuntimeError):
     """Carries a StateplanError to the driver inside Spark's exception text."""
 
 
-def coded(function: Callable[P, Iterator[T]], operator: str | None = None) -> Callable[P, Iterator[T]]:
+def with_coded_errors(function: Callable[P, Iterator[T]], operator: str | None = None) -> Callable[P, Iterator[T]]:
     """Makes a generator raise stateplan's errors in the form that the driver finds again; where they name no operator,
     they name ``operator``."""
 
@@ -102,7 +102,7 @@ def run_operator(
     place = f"{spec.name}, key group {group}"
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
     step = _Step(operator, group, now, _advance(spec, state, blobs, now))
-    output = _stepped(spec, state, inputs, step, any(isinstance(b.content, Touch) for b in blobs))
+    output = _step_state(spec, state, inputs, step, any(isinstance(b.content, Touch) for b in blobs))
     clock = Clock()
     delivered_at = time.perf_counter()
     out = list(deliver(batch.graph, spec.pipeline, output, now, step.seq, clock))
@@ -139,7 +139,7 @@ def _advance(spec: OperatorSpec, state: KeyedState, blobs: list[Blob], now: int)
     return watermark
 
 
-def _stepped(
+def _step_state(
     spec: OperatorSpec, state: KeyedState, inputs: list[pl.DataFrame], step: _Step, touched_keys: bool
 ) -> pl.DataFrame:
     """The output of an operator that takes a step over its inputs; without rows and event time, it has none to take."""
@@ -167,7 +167,7 @@ def step_operator(
     """:func:`run_operator` whose errors find their way to the driver, and say for the log where they are from."""
     name = batch.graph.operators[operator].name
     try:
-        yield from coded(run_operator, name)(batch, operator, group, blobs, store, cache)
+        yield from with_coded_errors(run_operator, name)(batch, operator, group, blobs, store, cache)
     except Exception as error:
         error.add_note(f"in {name}, key group {group}")
         raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import CatalogError, DataError, StateplanError
-from stateplan.connectors.arrow import kept
+from stateplan.connectors.arrow import keep_column
 from stateplan.planner.catalog.objects import CatalogTable, Column, ObjectIdentifier, TableSchema
 from stateplan.session.elements import Fields, Schema, declared, frame_of, infer, named
 
@@ -123,7 +123,7 @@ def _table(identifier: ObjectIdentifier, fields: Fields, frames: Iterable[pl.Dat
     if not fields:
         raise DataError("DATA344.no_columns")
     empty = pl.DataFrame(schema={column(i): kind.polars() for i, (_, kind) in enumerate(fields)})
-    options = kept(_folder(), frames, empty)
+    options = keep_column(_folder(), frames, empty)
     columns = tuple(Column(name, kind) for name, kind in fields)
     return CatalogTable(identifier, TableSchema(columns), options, temporary=True)
 

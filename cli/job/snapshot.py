@@ -1,4 +1,4 @@
-"""What commands on a job look at."""
+"""Snapshots of a job, for the commands that show it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def open_job(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobV
 
 
 _NOT_YET = {"CKPT001", "CKPT002", "RUN085"}
-"""What is wrong with the checkpoint of a job that has only just begun: its directory, what it holds, its figures."""
+"""Errors of a checkpoint whose job has just started: no directory, no content, no figures."""
 
 
 def await_job(
     checkpoint: str, options: Mapping[str, str], seconds: float, tell: Callable[[str], None], interval: float = 0.5
 ) -> JobSnapshot:
-    """A look at a job as soon as there is one.
+    """A snapshot of a job, as soon as the job exists.
 
     Args:
         checkpoint: names its checkpoint.
         options: of the session.
-        seconds: how long nothing may run there; a job that runs is waited for until it has figures.
-        tell: is told, once, that there is no job yet.
-        interval: seconds between two looks.
+        seconds: the longest wait for a job to start. A running job has no limit until it has figures.
+        tell: gets one note that the job does not exist yet.
+        interval: seconds between two attempts.
 
     Raises:
         CheckpointError, RunError: as :func:`open_job`.
@@ -65,7 +65,7 @@ def await_job(
 
 
 class JobSnapshot:
-    """A job, looked at as often as wanted. Raises as :func:`open_job`."""
+    """The state of a job, read again by :meth:`again`. Raises as :func:`open_job`."""
 
     def __init__(self, checkpoint: str, options: Mapping[str, str]) -> None:
         self._folder = checkpoint_path(checkpoint, options)
@@ -73,7 +73,7 @@ class JobSnapshot:
         self._plan = self._read_plan()
 
     def again(self) -> None:
-        """Looks again."""
+        """Reads the job again."""
         view = self._watcher.look()
         if view is not None:
             if view.info.started != self._view.info.started:
@@ -105,7 +105,7 @@ class JobSnapshot:
         return None
 
     def _states(self) -> Mapping[Key, PlannedState]:
-        """What states are called on other command lines, and their TTLs."""
+        """The states with their selectors and TTLs."""
         with contextlib.suppress(StateplanError):
             return self._plan.states() if self._plan else {}
         return {}

@@ -122,7 +122,7 @@ def lint(console: Console, arguments: Arguments) -> ExitCode:
         choose(_words(arguments.select), _words(arguments.ignore)),
         severities_of(_words(arguments.severity)),
         _earlier(arguments.checkpoint, arguments.against),
-        _observed(arguments.checkpoint),
+        _state_uses(arguments.checkpoint),
         arguments.output,
     )
     if arguments.suppress is not None:
@@ -158,7 +158,7 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
         raise PlanError("PLAN137", checkpoint=checkpoint) from None
 
 
-def _observed(checkpoint: str | None) -> StateUses | None:
+def _state_uses(checkpoint: str | None) -> StateUses | None:
     """How the states of a checkpoint were used; None of a folder that has nothing but a plan.
 
     Raises:

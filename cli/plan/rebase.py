@@ -65,20 +65,20 @@ def rebase(
         raise typer.BadParameter("missing -o PLAN (or --dry-run, which only prints the report)")
     from stateplan.plans.rebase import rebase
 
-    new = read_plan(theirs) if theirs is not None else _compiled(console, settings(pairs), init, sql or "")
+    new = read_plan(theirs) if theirs is not None else _compile_again(console, settings(pairs), init, sql or "")
     old = read_plan(base) if base is not None else None
     outcome = rebase(old, read_plan(ours), new, conflict.value if conflict else None)
     _report(console, outcome, output)
     if outcome.conflicts and not dry_run:
-        raise _undecided(outcome)
+        raise _conflict_error(outcome)
     if strict and outcome.having("lost") and not dry_run:
-        raise _lost(outcome)
+        raise _lost_error(outcome)
     if target is not None and not dry_run:
         write_plan(console, outcome.document, target, overwrite)
         console.note(f"wrote {target}")
 
 
-def _compiled(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:
+def _compile_again(console: Console, options: dict[str, str], init: str | None, sql: str) -> PlanDocument:
     from stateplan.cli.session import Session
 
     return Session(console, options, init).compiled(sql)
@@ -93,7 +93,7 @@ def _report(console: Console, outcome: Rebase, output: ReportFormat) -> None:
         console.warning(f"{lost_count} {'edit is' if lost_count == 1 else 'edits are'} lost: see the report")
 
 
-def _lost(outcome: Rebase) -> Exception:
+def _lost_error(outcome: Rebase) -> Exception:
     from stateplan.common.errors import PlanError
 
     lost_edits = outcome.having("lost")
@@ -105,7 +105,7 @@ def _lost(outcome: Rebase) -> Exception:
     )
 
 
-def _undecided(outcome: Rebase) -> Exception:
+def _conflict_error(outcome: Rebase) -> Exception:
     from stateplan.common.errors import PlanError
 
     count = len(outcome.conflicts)

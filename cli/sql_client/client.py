@@ -120,7 +120,7 @@ class Client:
             try:
                 first = result.first(self._waits)
             except KeyboardInterrupt:
-                self._interrupted(here)
+                self._stop_jobs(here)
                 raise
             self._note_statement_set(statement)
             for note in first.notes:
@@ -147,7 +147,7 @@ class Client:
         self._progress = progress
         self._console.progress(progress)
 
-    def _interrupted(self, here: JobsHere | None) -> None:
+    def _stop_jobs(self, here: JobsHere | None) -> None:
         """Stops the job that a statement waits for."""
         stopped_jobs = here.stop(here.since_mark()) if here is not None else []
         for progress in stopped_jobs:

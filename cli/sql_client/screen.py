@@ -79,7 +79,7 @@ class ResultScreen:
         self._start = -1
         self._shown: list[Row] = []
         self._before: list[Row] | None = None
-        self._selected: int | None = None
+        self._selected_row: int | None = None
         self._left = 0
         self._updated = ""
         self._entry: str | None = None
@@ -160,8 +160,8 @@ class ResultScreen:
         start = max(0, count - height) if self._changelog else ((self._page or self._pages) - 1) * height
         self._before = self._shown if start == self._start else None
         self._start, self._shown = start, self._rows.page(start, height)
-        if self._selected is not None and self._selected >= len(self._shown):
-            self._selected = None
+        if self._selected_row is not None and self._selected_row >= len(self._shown):
+            self._selected_row = None
         self._updated = datetime.now().strftime("%H:%M:%S.%f")[:-3]
 
     # the picture
@@ -216,7 +216,7 @@ class ResultScreen:
 
     def _row(self, index: int, row: Row) -> StyleAndTextTuples:
         texts = [NULL if value is None else cell(value) for value in row]
-        if index == self._selected:
+        if index == self._selected_row:
             return self._line(texts, "reverse")
         before = None if self._changelog or self._at_end else self._before
         out: StyleAndTextTuples = []
@@ -283,7 +283,7 @@ class ResultScreen:
         on(row_is_open, lambda: self._scroll_opened(-1), "up")
         on(row_is_open, lambda: self._scroll_opened(1), "down")
         on(entering, self._back, "escape", "c-c")
-        on(entering, self._entered, "enter")
+        on(entering, self._go_to_page, "enter")
         on(entering, self._erase, "backspace")
 
         @keys.add("<any>", filter=entering)
@@ -296,17 +296,17 @@ class ResultScreen:
     def _select(self, step: int) -> None:
         if not self._shown:
             return
-        if self._selected is None:
-            self._selected = len(self._shown) - 1 if step < 0 else 0
+        if self._selected_row is None:
+            self._selected_row = len(self._shown) - 1 if step < 0 else 0
         else:
-            self._selected = max(0, min(len(self._shown) - 1, self._selected + step))
+            self._selected_row = max(0, min(len(self._shown) - 1, self._selected_row + step))
 
     def _scroll(self, step: int) -> None:
         self._left = max(0, min(len(self._widths) - 1, self._left + step))
 
     def _open(self) -> None:
-        if self._selected is not None:
-            self._opened, self._opened_from = self._shown[self._selected], 0
+        if self._selected_row is not None:
+            self._opened, self._opened_from = self._shown[self._selected_row], 0
 
     def _scroll_opened(self, step: int) -> None:
         self._opened_from = max(0, self._opened_from + step)
@@ -323,7 +323,7 @@ class ResultScreen:
 
     def _go(self, page: int) -> None:
         self._page = page
-        self._selected = None
+        self._selected_row = None
         self.refresh()
 
     def _enter(self) -> None:
@@ -332,7 +332,7 @@ class ResultScreen:
     def _erase(self) -> None:
         self._entry = (self._entry or "")[:-1]
 
-    def _entered(self) -> None:
+    def _go_to_page(self) -> None:
         page = int(self._entry or 0)
         if 1 <= page <= self._pages:
             self._go(page)

@@ -19,7 +19,7 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import StdoutProxy, patch_stdout
 
-from stateplan.cli.command import Terminated
+from stateplan.cli.command import Termination
 from stateplan.cli.console import Console, JsonConsole, TerminalConsole
 from stateplan.cli.sql_client.client import Client, Quit, column_limit
 from stateplan.cli.sql_client.history import StatementHistory, history_file
@@ -163,7 +163,7 @@ class Shell:
             except (Quit, EOFError):
                 if self._may_leave():
                     return
-            except Terminated:
+            except Termination:
                 raise
             except KeyboardInterrupt:
                 pass
@@ -171,7 +171,7 @@ class Shell:
     def _run(self, text: str) -> None:
         try:
             self._client.run_script(text, acknowledge=True)
-        except (Quit, Terminated):
+        except (Quit, Termination):
             raise
         except KeyboardInterrupt:
             pass  # the client has said what was stopped

@@ -260,7 +260,7 @@ def _units(match: re.Match[str]) -> str:
     return "".join(f"\\u{unit:04X}" for unit in memoryview(match.group().encode("utf-16-le")).cast("H"))
 
 
-def _escaped(series: pl.Series, functions: bool = False) -> pl.Series:
+def _escape(series: pl.Series, functions: bool = False) -> pl.Series:
     """Texts as they stand in JSON: characters beyond the basic plane as two escapes, but in ``functions``."""
     if not series.str.contains(r'["\\\x00-\x1f\x{10000}-\x{10ffff}]').any():
         return series
@@ -272,7 +272,7 @@ def _escaped(series: pl.Series, functions: bool = False) -> pl.Series:
 
 def quoted(text: str) -> str:
     """A text as a JSON string."""
-    return f'"{_escaped(pl.Series([text])).item()}"'
+    return f'"{_escape(pl.Series([text])).item()}"'
 
 
 class _Text(Codec):
@@ -283,7 +283,7 @@ class _Text(Codec):
         return e
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        text = e.map_batches(lambda s: _escaped(s, style.functions), return_dtype=pl.String, is_elementwise=True)
+        text = e.map_batches(lambda s: _escape(s, style.functions), return_dtype=pl.String, is_elementwise=True)
         return pl.concat_str(pl.lit('"'), text, pl.lit('"'))
 
     def constant(self, value: Any) -> Any:
@@ -303,7 +303,7 @@ class _Variant(_Text):
         return parse_variant(of_class(value, str), duplicates=True)
 
 
-def _decoded(series: pl.Series) -> pl.Series:
+def _decode(series: pl.Series) -> pl.Series:
     """Bytes as UTF-8; what is none becomes U+FFFD."""
     try:
         return series.cast(pl.String)
@@ -323,7 +323,7 @@ class _Bytes(Codec):
     quoted = True
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return e.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
+        return e.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
 
     def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
         return pl.concat_str(pl.lit("x'"), e.bin.encode("hex"), pl.lit("'"))
@@ -470,7 +470,7 @@ def _two_digits(e: pl.Expr) -> pl.Expr:
     return e.cast(pl.String).str.zfill(2)
 
 
-def _signed(e: pl.Expr, text: pl.Expr) -> pl.Expr:
+def _with_sign(e: pl.Expr, text: pl.Expr) -> pl.Expr:
     return pl.concat_str(pl.when(e < 0).then(pl.lit("-")).otherwise(pl.lit("+")), text)
 
 
@@ -482,7 +482,7 @@ class _Duration(Codec):
         size = millis.abs()
         clock = (_two_digits(size // per % limit) for per, limit in ((3_600_000, 24), (60_000, 60), (1000, 60)))
         text = pl.format("{} {}:{}:{}.{}", size // 86_400_000, *clock, (size % 1000).cast(pl.String).str.zfill(3))
-        return _signed(millis, text)
+        return _with_sign(millis, text)
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return calendar.duration_text(e.to_physical())
@@ -500,7 +500,7 @@ class _Duration(Codec):
 class _Period(_Integer):
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         size = e.abs()
-        return _signed(e, pl.format("{}-{}", size // 12, _two_digits(size % 12)))
+        return _with_sign(e, pl.format("{}-{}", size // 12, _two_digits(size % 12)))
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return calendar.period_text(e)

@@ -70,7 +70,7 @@ def _bits_of_5(power: int) -> int:
     return (5**power).bit_length() if 0 < power < 27 else power * 3
 
 
-def _wrapped(value: int, word: int) -> int:
+def _wrap(value: int, word: int) -> int:
     """``value`` in an ``int`` or ``long`` of ``word`` bits; ``word`` 0 has room for all."""
     return (value + (1 << word - 1)) % (1 << word) - (1 << word - 1) if word else value
 
@@ -99,11 +99,11 @@ def _generate(mantissa: int, exponent: int, tiny: int, bits: int, place: int) ->
     digits, low, high = "", False, False
     while not (low or high):
         digit, rest = divmod(rest, unit)
-        rest, margin = rest * 10, _wrapped(margin * 10, word)
+        rest, margin = rest * 10, _wrap(margin * 10, word)
         if not word:
             low, high = rest < margin, rest + margin >= ten
         elif margin > 0:
-            low, high = rest < margin, _wrapped(rest + margin, word) > ten
+            low, high = rest < margin, _wrap(rest + margin, word) > ten
         else:
             low = high = True
         first = not digits
@@ -113,7 +113,7 @@ def _generate(mantissa: int, exponent: int, tiny: int, bits: int, place: int) ->
             digits += str(digit)
         if first and not -3 <= place < 8:
             low = high = False
-    over = _wrapped(_wrapped(rest * 2, word) - ten, word)
+    over = _wrap(_wrap(rest * 2, word) - ten, word)
     if high and (not low or over > 0 or (over == 0 and int(digits[-1]) % 2)):
         text = str(int(digits) + 1).zfill(len(digits))
         return text[: len(digits)], place + 1 + len(text) - len(digits)

@@ -55,7 +55,7 @@ def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
     """Different ``keys`` in the order in which a ``mutable.HashMap`` of Scala 2.12 filled in this order gives them."""
 
     def slot(key: str) -> int:
-        code = _swapped((_java_hash(key) or 0) * _SPREAD) * _SPREAD & 0xFFFFFFFF
+        code = _swap_bytes((_java_hash(key) or 0) * _SPREAD) * _SPREAD & 0xFFFFFFFF
         return ((code >> 4 | code << 28) & 0xFFFFFFFF) >> 33 - len(table).bit_length()
 
     table: list[list[str]] = [[] for _ in range(16)]
@@ -71,6 +71,6 @@ def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
 _SPREAD = 0x9E3775CD
 
 
-def _swapped(value: int) -> int:
+def _swap_bytes(value: int) -> int:
     """The lowest 32 bits with their bytes the other way round."""
     return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "big"), "little")

@@ -21,7 +21,7 @@ _FRACTION = r"(?:\.[0-9]{1,9})?"
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 
 
-def checked(expr: pl.Expr, pattern: str) -> pl.Expr:
+def require_match(expr: pl.Expr, pattern: str) -> pl.Expr:
     """``expr`` where it matches, an unreadable text where it does not, so that strict parsing fails there."""
     return pl.when(expr.is_null() | expr.str.contains(rf"\A{pattern}\z")).then(expr).otherwise(pl.lit("?"))
 
@@ -31,7 +31,7 @@ def strict_timestamp(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl
     unit: Any = "us" if is_fine(data_type) else data_type.time_unit()
     separator = " " if standard == "SQL" else "T"
     zone = "Z" if data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE" else ""
-    text = checked(expr, f"{_MONTH}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
+    text = require_match(expr, f"{_MONTH}-{_DAY}{separator}{_CLOCK}{_FRACTION}{zone}")
     if zone:
         text = text.str.strip_suffix(zone)
     instants = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S%.f", time_unit=unit, strict=True, exact=True)
@@ -42,20 +42,20 @@ def strict_timestamp(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl
 
 def strict_date(expr: pl.Expr) -> pl.Expr:
     """``yyyy-MM-dd``."""
-    return checked(expr, f"{_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
+    return require_match(expr, f"{_MONTH}-{_DAY}").str.to_date("%Y-%m-%d", strict=True)
 
 
 def strict_time(expr: pl.Expr, digits: int = 3) -> pl.Expr:
     """``HH:mm:ss[.fraction]``, cut to ``digits`` digits of the second."""
     unit = 10 ** (9 - digits)
-    nanos: pl.Expr = checked(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
+    nanos: pl.Expr = require_match(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
     whole: pl.Expr = nanos // unit * unit
     return whole.cast(pl.Time())
 
 
 def strict_bytes(expr: pl.Expr) -> pl.Expr:
     """Base64 with padding."""
-    return checked(expr, _BASE64).str.decode("base64", strict=True)
+    return require_match(expr, _BASE64).str.decode("base64", strict=True)
 
 
 def _strict_decimal(expr: pl.Expr, data_type: LogicalType) -> pl.Expr:
@@ -68,7 +68,7 @@ def _strict_decimal(expr: pl.Expr, data_type: LogicalType) -> pl.Expr:
     text = pl.when(scientific & exact).then(number.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(expr)
     digits = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
     fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
-    return checked(text, digits + fraction).cast(data_type.polars(), strict=True)
+    return require_match(text, digits + fraction).cast(data_type.polars(), strict=True)
 
 
 def strict_value(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Expr | None:
@@ -78,7 +78,7 @@ def strict_value(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Exp
         return expr
     if root in INTEGER_BITS:
         return (
-            checked(expr, "-?[0-9]{1,19}")
+            require_match(expr, "-?[0-9]{1,19}")
             .str.to_integer(strict=True, dtype=pl.Int64)
             .cast(data_type.polars(), strict=True)
         )
@@ -86,7 +86,7 @@ def strict_value(expr: pl.Expr, data_type: LogicalType, standard: str) -> pl.Exp
         return expr.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
     if root in ("FLOAT", "DOUBLE"):
         number = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?"
-        return checked(expr, number).cast(data_type.polars(), strict=True)
+        return require_match(expr, number).cast(data_type.polars(), strict=True)
     if root == "DECIMAL":
         return _strict_decimal(expr, data_type)
     if root == "DATE":

@@ -21,10 +21,10 @@ _SECONDS = 45
 
 def table_folders(location: Location) -> dict[str, bool]:
     """The names of the folders in a folder, and whether each is a Delta table. Raises DataError DATA452."""
-    return {str(name): bool(is_table) for name, is_table in _asked(location)}
+    return {str(name): bool(is_table) for name, is_table in _ask_process(location)}
 
 
-def _asked(location: Location) -> list[Any]:
+def _ask_process(location: Location) -> list[Any]:
     request = json.dumps({"uri": location.uri, "options": location.options})
     command = [sys.executable, "-m", __name__]
     reason = f"no answer within {_SECONDS} s"

@@ -46,13 +46,13 @@ def _may(condition: Rex, fields: Fields, bounds: Bounds) -> bool:
         return True
     left, right = condition.operands
     if isinstance(left, InputRef) and isinstance(right, Literal):
-        return _compared(left, condition.name, right, fields, bounds)
+        return _comparison_fits(left, condition.name, right, fields, bounds)
     if isinstance(right, InputRef) and isinstance(left, Literal):
-        return _compared(right, _MIRRORED[condition.name], left, fields, bounds)
+        return _comparison_fits(right, _MIRRORED[condition.name], left, fields, bounds)
     return True
 
 
-def _compared(column: InputRef, operator: str, literal: Literal, fields: Fields, bounds: Bounds) -> bool:
+def _comparison_fits(column: InputRef, operator: str, literal: Literal, fields: Fields, bounds: Bounds) -> bool:
     name, data_type = fields[column.index]
     constant = _constant(literal, data_type)
     if constant is None:

@@ -109,13 +109,13 @@ class Reader:
             for frame in ParquetDecoder(file_columns, ()).frames(source, shown_path):
                 rows, height = frame, frame.height
                 if mask is not None:
-                    rows = rows.filter(_filled(mask.slice(row_count, height), height, file.was_masked is None))
+                    rows = rows.filter(_fill_mask(mask.slice(row_count, height), height, file.was_masked is None))
                 row_count += height
                 if file.rows in (TAKEN, GIVEN):
                     is_taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
                     rows = rows.filter(is_taken if file.rows == TAKEN else ~is_taken)
                 if rows.height:
-                    yield rows if as_read else counted(_selected(rows, expressions))
+                    yield rows if as_read else counted(_select(rows, expressions))
 
     def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
         if file.rows not in (TAKEN, GIVEN):
@@ -125,7 +125,7 @@ class Reader:
 
     def _value(self, name: str, text: str | None, data_type: LogicalType, path: str) -> Any:
         try:
-            return None if text is None else _typed(text, data_type)
+            return None if text is None else _partition_value(text, data_type)
         except (ValueError, ArithmeticError):
             place = Place(file=path)
             raise DataError("DATA106.folder", text=text, name=name, declared=data_type.summary(), place=place) from None
@@ -137,7 +137,7 @@ class Reader:
             return now
         before = self._kept(file, file.version - 1) if file.was_masked else None
         size = max(0 if mask is None else mask.len() for mask in (now, before))
-        one, other = (_filled(before, size), _filled(now, size))
+        one, other = (_fill_mask(before, size), _fill_mask(now, size))
         return one & ~other if file.rows == DELETE else ~one & other
 
     def _kept(self, file: DataFile, version: int) -> pl.Series | None:
@@ -173,19 +173,19 @@ class Reader:
             raise DataError("DATA131", reason=reason, place=Place(file=path)) from None
 
 
-def _filled(mask: pl.Series | None, size: int, value: bool = True) -> pl.Series:
+def _fill_mask(mask: pl.Series | None, size: int, value: bool = True) -> pl.Series:
     """A mask of ``size`` rows; ``value`` for those of which it says nothing."""
     flags = pl.Series([], dtype=pl.Boolean) if mask is None else mask
     return flags.extend_constant(value, size - flags.len()) if flags.len() < size else flags
 
 
-def _selected(rows: pl.DataFrame, expressions: Sequence[pl.Expr]) -> pl.DataFrame:
+def _select(rows: pl.DataFrame, expressions: Sequence[pl.Expr]) -> pl.DataFrame:
     """The columns, with constants as long as the rows."""
     names = [expression.meta.output_name() for expression in expressions]
     return rows.with_columns(expressions).select(names) if expressions else rows.select(pl.col(KIND))
 
 
-def _typed(text: str, data_type: LogicalType) -> Any:
+def _partition_value(text: str, data_type: LogicalType) -> Any:
     """The value of a partition column. Raises ValueError or ArithmeticError."""
     root = data_type.root
     if data_type.is_string:
@@ -322,10 +322,10 @@ Placed = tuple[str, str, LogicalType]
 
 def arrays_of(frame: pl.DataFrame, columns: Sequence[Placed]) -> list[Any]:
     """Columns of a frame as Arrow arrays of Delta's types."""
-    return [arrow_column(frame[key], data_type, _stored) for key, _, data_type in columns]
+    return [arrow_column(frame[key], data_type, _stored_array) for key, _, data_type in columns]
 
 
-def _stored(array: Any, data_type: LogicalType) -> Any:
+def _stored_array(array: Any, data_type: LogicalType) -> Any:
     """An array as Delta has it: timestamps in microseconds."""
     if data_type.is_timestamp:
         return array.cast(pa.timestamp("us", array.type.tz))

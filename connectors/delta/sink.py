@@ -456,9 +456,9 @@ class MergeSink(DeltaSink):
 
     def _merge(self, table: DeltaTable, rows: pl.DataFrame, epoch: int) -> None:
         rows = self._without_strangers(table, rows)
-        same = " AND ".join(f"target.{_quoted(k)} = source.{_quoted(k)}" for k in self.target.key)
-        columns = {_quoted(name): f"source.{_quoted(name)}" for name, _ in self.target.fields}
-        is_delete = f"source.{_quoted(_GONE)}"
+        same = " AND ".join(f"target.{_quote(k)} = source.{_quote(k)}" for k in self.target.key)
+        columns = {_quote(name): f"source.{_quote(name)}" for name, _ in self.target.fields}
+        is_delete = f"source.{_quote(_GONE)}"
         merge = table.merge(
             self._table(rows, True),
             same,
@@ -470,7 +470,7 @@ class MergeSink(DeltaSink):
         merge.when_not_matched_insert(columns, f"NOT {is_delete}").execute()
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

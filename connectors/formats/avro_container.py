@@ -70,7 +70,7 @@ def frame_reader(node: Node, fields: Fields) -> Callable[[Sequence[bytes], int],
             raise RefusedError("null")
         begin = skip + len(mark)
         values = [message[begin:] for message in messages] if begin else messages
-        df = _decoded(head, values)
+        df = _decode_block(head, values)
         try:
             encoding = avro_pieces.joined(encode(df.to_struct(), None), df.height)
             if not encoding.equals(pl.Series(values, dtype=pl.Binary)):
@@ -99,7 +99,7 @@ def _head(schema: Schema) -> bytes:
     )
 
 
-def _decoded(head: bytes, values: Sequence[bytes]) -> pl.DataFrame:
+def _decode_block(head: bytes, values: Sequence[bytes]) -> pl.DataFrame:
     """The values as Polars reads them. Raises RefusedError."""
     data = b"".join(values)
     file = b"".join([head, write_long(len(values)), write_long(len(data)), data, _SYNC])

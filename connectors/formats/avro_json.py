@@ -18,24 +18,24 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def encoded(node: Node, value: Any) -> bytes:
     """The text of a value, as fastavro takes it, in UTF-8."""
-    return json.dumps(_encoded(node, value), ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(_encode_value(node, value), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _encoded(node: Node, value: Any) -> Any:
+def _encode_value(node: Node, value: Any) -> Any:
     kind = node.kind
     if kind == "union":
         if value is None:
             return None
         branch = next(branch for branch in node.branches if branch.kind != "null")
-        return {_label(branch): _encoded(branch, value)}
+        return {_label(branch): _encode_value(branch, value)}
     if kind == "record":
-        return {f["name"]: _encoded(node.inner(f["type"]), value[f["name"]]) for f in node.fields}
+        return {f["name"]: _encode_value(node.inner(f["type"]), value[f["name"]]) for f in node.fields}
     if kind == "array":
         items = node.inner(node.schema["items"])
-        return [_encoded(items, item) for item in value]
+        return [_encode_value(items, item) for item in value]
     if kind == "map":
         values = node.inner(node.schema["values"])
-        return {key: _encoded(values, inner) for key, inner in value.items()}
+        return {key: _encode_value(values, inner) for key, inner in value.items()}
     if kind in ("bytes", "fixed"):
         return value.decode("latin-1")
     if kind in ("float", "double") and not math.isfinite(value):
@@ -59,12 +59,12 @@ def decoded(node: Node, message: bytes) -> Any:
         ValueError: when it is not a value of the schema.
     """
     try:
-        return _decoded(node, json.loads(message.decode()))
+        return _decode_value(node, json.loads(message.decode()))
     except RecursionError as error:
         raise ValueError("the values are nested too deeply") from error
 
 
-def _decoded(node: Node, value: Any) -> Any:
+def _decode_value(node: Node, value: Any) -> Any:
     kind = node.kind
     if kind == "union":
         return _of_union(node, value)
@@ -89,15 +89,15 @@ def _decoded(node: Node, value: Any) -> Any:
         return value.encode("latin-1")
     if kind == "array" and isinstance(value, list):
         items = node.inner(node.schema["items"])
-        return [_decoded(items, item) for item in value]
+        return [_decode_value(items, item) for item in value]
     if kind == "map" and isinstance(value, dict):
         values = node.inner(node.schema["values"])
-        return {key: _decoded(values, inner) for key, inner in value.items()}
+        return {key: _decode_value(values, inner) for key, inner in value.items()}
     if kind == "record" and isinstance(value, dict):
         lacks = next((f["name"] for f in node.fields if f["name"] not in value), None)
         if lacks is not None:
             raise ValueError(f"the field '{lacks}' is missing")
-        return {f["name"]: _decoded(node.inner(f["type"]), value[f["name"]]) for f in node.fields}
+        return {f["name"]: _decode_value(node.inner(f["type"]), value[f["name"]]) for f in node.fields}
     raise ValueError(f"{json.dumps(value)[:80]} is not a value of the type {node}")
 
 
@@ -108,6 +108,6 @@ def _of_union(node: Node, value: Any) -> Any:
         ((label, inner),) = value.items()
         for branch in node.branches:
             if label == _label(branch):
-                return _decoded(branch, inner)
+                return _decode_value(branch, inner)
     names = [_label(branch) for branch in node.branches if branch.kind != "null"]
     raise ValueError(f"{json.dumps(value)[:80]} is not an object with the name of its type: {', '.join(names)}")

@@ -43,7 +43,7 @@ def joined(pieces: Pieces, rows: int) -> pl.Series:
 
 def constant(value: bytes, rows: int) -> Any:
     """The same bytes for each row."""
-    return _fixed(np.broadcast_to(np.frombuffer(value, np.uint8), (rows, len(value))))
+    return _fixed_bytes(np.broadcast_to(np.frombuffer(value, np.uint8), (rows, len(value))))
 
 
 def writer(node: Node, data_type: LogicalType) -> Write:
@@ -64,7 +64,7 @@ def _nullable(inner: Write, value: int, null: int) -> Write:
         there = series.is_not_null().to_numpy()
         mark = codes[there.astype(np.int64)][:, None]
         if counts is None:
-            marks = _fixed(mark)
+            marks = _fixed_bytes(mark)
         else:
             marks = _variable(mark, counts.astype(np.int64))
             there = there & counts
@@ -156,7 +156,7 @@ def _variable(parts: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> Any
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _fixed(parts: npt.NDArray[np.uint8]) -> Any:
+def _fixed_bytes(parts: npt.NDArray[np.uint8]) -> Any:
     """All bytes of each row."""
     offsets = np.arange(len(parts) + 1, dtype=np.int64) * parts.shape[1]
     data = np.ascontiguousarray(parts)
@@ -164,7 +164,7 @@ def _fixed(parts: npt.NDArray[np.uint8]) -> Any:
 
 
 def _parts(parts: npt.NDArray[np.uint8], counts: Any) -> Any:
-    return _fixed(parts) if counts is None else _variable(parts, counts.astype(np.int64) * parts.shape[1])
+    return _fixed_bytes(parts) if counts is None else _variable(parts, counts.astype(np.int64) * parts.shape[1])
 
 
 def _floats(dtype: str) -> Write:

@@ -155,26 +155,26 @@ def schema_text(schema: Schema) -> str:
 
 def named_schemas(schema: Schema, names: Names, namespace: str = "") -> Names:
     """Adds the records, enums and fixed of a schema to ``names``, and gives ``names``."""
-    for full, node, _ in _named(schema, namespace):
+    for full, node, _ in _with_names(schema, namespace):
         names[full] = node
     return names
 
 
-def _named(schema: Schema, namespace: str) -> Iterator[tuple[str, Schema, str]]:
+def _with_names(schema: Schema, namespace: str) -> Iterator[tuple[str, Schema, str]]:
     if isinstance(schema, list):
         for branch in schema:
-            yield from _named(branch, namespace)
+            yield from _with_names(branch, namespace)
     elif isinstance(schema, dict):
         kind = schema.get("type")
         if kind in ("record", "error", "enum", "fixed"):
             full, namespace = full_name(schema, namespace)
             yield full, schema, namespace
             for field in schema.get("fields", ()):
-                yield from _named(field.get("type"), namespace)
+                yield from _with_names(field.get("type"), namespace)
         elif kind in ("array", "map"):
-            yield from _named(schema.get("items", schema.get("values")), namespace)
+            yield from _with_names(schema.get("items", schema.get("values")), namespace)
         elif not isinstance(kind, str):
-            yield from _named(kind, namespace)
+            yield from _with_names(kind, namespace)
 
 
 def full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:

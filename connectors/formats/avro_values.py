@@ -151,7 +151,7 @@ def _reader(node: Node, data_type: LogicalType, reader_node: Node | None) -> Con
             raise SchemaMismatchError(data_type, node)
         return _micros_of_day if kind == "long" else _millis_of_day
     if data_type.is_timestamp:
-        return _scaled(timestamp_unit(node.logical), data_type.time_unit())
+        return _scale_time(timestamp_unit(node.logical), data_type.time_unit())
     if root == "DECIMAL":
         return _decimal(node, data_type)
     if root == "ARRAY":
@@ -184,7 +184,7 @@ def _of_day(nanos: int) -> int:
     return nanos
 
 
-def _scaled(unit: str | None, target_unit: str) -> Convert | None:
+def _scale_time(unit: str | None, target_unit: str) -> Convert | None:
     if unit is None or unit == target_unit:
         return None
     times, by = _NANOS[unit], _NANOS[target_unit]
@@ -317,16 +317,18 @@ def writer(node: Node, data_type: LogicalType) -> Convert | None:
     if node.kind == "enum":
         return _symbol(frozenset(node.schema["symbols"]))
     if root in ("BINARY", "VARBINARY"):
-        return _sized(node.schema["size"]) if node.kind == "fixed" else None
+        return _fixed_size(node.schema["size"]) if node.kind == "fixed" else None
     if root == "TIME_WITHOUT_TIME_ZONE":
         return _to_millis
     if data_type.is_timestamp:
         target_unit = timestamp_unit(node.logical) or data_type.time_unit()
         return (
-            _nanoseconds(data_type.time_unit()) if target_unit == "ns" else _scaled(data_type.time_unit(), target_unit)
+            _nanoseconds(data_type.time_unit())
+            if target_unit == "ns"
+            else _scale_time(data_type.time_unit(), target_unit)
         )
     if root == "DECIMAL":
-        return _unscaled(data_type.scale or 0, node.schema.get("size"))
+        return _unscaled_bytes(data_type.scale or 0, node.schema.get("size"))
     if root == "ARRAY":
         element = _writer_within(node, node.schema["items"], data_type.children[0])
         return lambda values: [element(value) for value in values]
@@ -361,7 +363,7 @@ def _symbol(symbols: frozenset[str]) -> Convert:
     return write
 
 
-def _sized(size: int) -> Convert:
+def _fixed_size(size: int) -> Convert:
     def write(value: bytes) -> bytes:
         if len(value) != size:
             raise MisfitError(value)
@@ -374,7 +376,7 @@ def _to_millis(nanos: int) -> int:
     return nanos // 10**6
 
 
-def _unscaled(scale: int, size: int | None) -> Convert:
+def _unscaled_bytes(scale: int, size: int | None) -> Convert:
     """The bytes of a decimal: as few as it takes, as ``BigInteger.toByteArray`` gives them, or ``size``."""
 
     def write(value: Decimal) -> bytes:

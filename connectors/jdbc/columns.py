@@ -433,11 +433,11 @@ def frame_of(data: pa.RecordBatch | pa.Table, fields: Fields) -> pl.DataFrame:
     if not fields:
         return frame.select([])
     return pl.DataFrame(
-        [_converted(frame.to_series(i), name, data_type).alias(f"c{i}") for i, (name, data_type) in enumerate(fields)]
+        [_convert(frame.to_series(i), name, data_type).alias(f"c{i}") for i, (name, data_type) in enumerate(fields)]
     )
 
 
-def _converted(values: pl.Series, name: str, data_type: LogicalType) -> pl.Series:
+def _convert(values: pl.Series, name: str, data_type: LogicalType) -> pl.Series:
     """Values as the declared type has them."""
     import polars as pl
 

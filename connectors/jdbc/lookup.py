@@ -98,7 +98,7 @@ class JdbcLookup(Lookup):
         return 0 if self.by_key else None
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
-        resources = _kept(self)
+        resources = _resources_of(self)
         if self.caching.full is not None:
             return resources.full_cache(self.caching.full).rows(_clock, lambda: self._all(resources))
         if keys is None or not keys.columns:
@@ -121,10 +121,10 @@ class JdbcLookup(Lookup):
         with resources.lock:
             return resources.partial_cache(self.caching.partial, keys.columns).rows(keys, _clock(), read)
 
-    def _all(self, resources: _Kept) -> pl.DataFrame:
+    def _all(self, resources: _Resources) -> pl.DataFrame:
         return persistent(lambda: resources.pool.ask(lambda query: query.rows("")), self.retries)
 
-    def _read(self, resources: _Kept, keys: pl.DataFrame) -> pl.DataFrame:
+    def _read(self, resources: _Resources, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of distinct keys."""
         import polars as pl
 
@@ -144,7 +144,7 @@ class JdbcLookup(Lookup):
 # ---- what a worker keeps ---------------------------------------------------------------------------------------
 
 
-class _Kept:
+class _Resources:
     """Connections and caches of a table in this process."""
 
     def __init__(self, lookup: JdbcLookup) -> None:
@@ -168,18 +168,18 @@ class _Kept:
         self.pool.close()
 
 
-_TABLES: dict[str, _Kept] = {}
+_TABLES: dict[str, _Resources] = {}
 _LOCK = threading.Lock()
 _CLOSE_AFTER, _DROP_AFTER = 60.0, 3600.0
 """Seconds without a look-up after which connections are closed, and caches dropped: nobody says that a job is over."""
 
 
-def _kept(lookup: JdbcLookup) -> _Kept:
+def _resources_of(lookup: JdbcLookup) -> _Resources:
     with _LOCK:
         if not _TABLES:
             _watch()
         if lookup.key not in _TABLES:
-            _TABLES[lookup.key] = _Kept(lookup)
+            _TABLES[lookup.key] = _Resources(lookup)
         resources = _TABLES[lookup.key]
         resources.used = time.monotonic()
         return resources
@@ -217,15 +217,15 @@ class _Pool:
     """Connections that are not in use."""
 
     lookup: JdbcLookup
-    _free: list[_Asked] = field(default_factory=list)
+    _free: list[_Query] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def ask(self, question: Callable[[_Asked], T]) -> T:
+    def ask(self, question: Callable[[_Query], T]) -> T:
         """What a connection answers. One that is broken is not used again. Raises as :meth:`Server.coded`."""
         with self._lock:
             query = self._free.pop() if self._free else None
         if query is None:
-            query = _Asked.open(self.lookup)
+            query = _Query.open(self.lookup)
         try:
             with self.lookup.server.coded("looks rows up", self.lookup.name):
                 answer = question(query)
@@ -244,7 +244,7 @@ class _Pool:
 
 
 @dataclass
-class _Asked:
+class _Query:
     """A connection, and the table as it was when the connection was made.
 
     Attributes:
@@ -258,11 +258,11 @@ class _Asked:
     types: list[Any] | None = None
 
     @classmethod
-    def open(cls, lookup: JdbcLookup) -> _Asked:
+    def open(cls, lookup: JdbcLookup) -> _Query:
         connection = lookup.server.connect(autocommit=True)
         try:
             with lookup.server.coded("is asked for its tables", lookup.name):
-                return cls(lookup, connection, *_found(lookup, connection))
+                return cls(lookup, connection, *_match_rows(lookup, connection))
         except BaseException:
             close(connection)
             raise
@@ -271,7 +271,7 @@ class _Asked:
         """The rows of the table, with the end of the query."""
         table = self._answer(end, parameters)
         if self.types is not None and table.schema.types != self.types:
-            self.table, self.columns = _found(self.lookup, self.connection)
+            self.table, self.columns = _match_rows(self.lookup, self.connection)
             table = self._answer(end, parameters)
         self.types = table.schema.types
         return frame_of(table, self.lookup.fields)
@@ -304,7 +304,7 @@ class _Asked:
         return self.rows(f" JOIN unnest({array_parameters}) AS k({', '.join(names)}) ON {equal}", parameters)
 
 
-def _found(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tuple[Column, LogicalType]]]:
+def _match_rows(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tuple[Column, LogicalType]]]:
     """The table and its columns, as they are now. Raises RunError RUN143, RUN144, RUN145."""
     table = find_table(connection, lookup.server, lookup.name)
     return table, [(column_of(table, lookup.server, name, data_type), data_type) for name, data_type in lookup.fields]

@@ -256,11 +256,11 @@ class JdbcSource(OffsetSource[JdbcSplit]):
         assert self.folder is not None
         path = self.folder / split.copy / _file(split.number)
         try:
-            with pa.ipc.open_file(_opened(path)) as file:
+            with pa.ipc.open_file(_open_file(path)) as file:
                 for number in range(file.num_record_batches):
                     yield self.reader.frames(file.get_batch(number))
         except (OSError, pa.ArrowInvalid) as error:
-            raise _broken(path, error) from None
+            raise _damage_error(path, error) from None
 
     def _read_there(self) -> Iterator[pl.DataFrame]:
         """All rows, in one snapshot, without a copy."""
@@ -315,7 +315,7 @@ class JdbcSource(OffsetSource[JdbcSplit]):
             write_whole(manifest, json.dumps(copy))
             return copy
         except (OSError, ValueError) as error:
-            raise full_disk(error, self.folder) or _broken(manifest, error) from None
+            raise full_disk(error, self.folder) or _damage_error(manifest, error) from None
 
     def _copied(self) -> dict[str, Any]:
         """Copies all rows, each range by a connection of its own, in one snapshot."""
@@ -387,14 +387,14 @@ def _write(path: AnyPath, batches: Sequence[pa.RecordBatch]) -> None:
         path.write_bytes(buffer.getvalue())
 
 
-def _opened(path: AnyPath) -> Any:
+def _open_file(path: AnyPath) -> Any:
     """What Arrow reads a file from."""
     import pyarrow as pa
 
     return pa.memory_map(str(path)) if isinstance(path, Path) else pa.BufferReader(path.read_bytes())
 
 
-def _broken(path: AnyPath, error: Exception) -> RunError:
+def _damage_error(path: AnyPath, error: Exception) -> RunError:
     reason = reason_of(error).partition("\n")[0]
     return RunError("RUN149.broken_copy", path=path, reason=reason)
 

@@ -255,7 +255,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeBatch:
     """The changes of one relation, of which its description stays the same.
 
     Attributes:
@@ -279,7 +279,7 @@ class Changed:
     whole: Flags
 
 
-def changes(messages: Messages) -> Iterator[Changed]:
+def changes(messages: Messages) -> Iterator[ChangeBatch]:
     """The changes among messages, by relation. Those of a relation are in order; their positions put all in order.
 
     Raises:
@@ -303,7 +303,7 @@ def changes(messages: Messages) -> Iterator[Changed]:
                 yield _of_relation(messages, relation, mine[first:last])
 
 
-def _of_relation(messages: Messages, relation: Relation, at: Integers) -> Changed:
+def _of_relation(messages: Messages, relation: Relation, at: Integers) -> ChangeBatch:
     kinds, cursor, data = messages.kinds[at], messages.starts[at] + 5, messages.bytes
     ends = messages.ends[at]
     if bool((cursor >= ends).any()):
@@ -320,7 +320,7 @@ def _of_relation(messages: Messages, relation: Relation, at: Integers) -> Change
     cursor[new_of] = after
     if bool((cursor != ends).any()):
         raise _broken("a change is longer or shorter than its values")
-    return Changed(relation, at, kinds, new, new_of, old, old_of, marks[old_of] == _OLD)
+    return ChangeBatch(relation, at, kinds, new, new_of, old, old_of, marks[old_of] == _OLD)
 
 
 def _tuples(data: Bytes, cursor: Integers, ends: Integers, width: int) -> tuple[Values, Integers]:

@@ -21,7 +21,7 @@ from stateplan.connectors.postgres_cdc.pgoutput import (
     RELATION,
     TRUNCATE,
     UPDATE,
-    Changed,
+    ChangeBatch,
     Flags,
     Integers,
     Messages,
@@ -113,7 +113,7 @@ class Reading:
                 if not self.tables or oid in self.tables:
                     raise DataError("DATA445", table=_path(names[oid]) if oid in names else oid)
 
-    def _changed(self, change: Changed, times: Integers) -> pl.DataFrame:
+    def _changed(self, change: ChangeBatch, times: Integers) -> pl.DataFrame:
         relation, kinds = change.relation, change.kinds
         places = {name: self._place(relation, name, data_type) for name, data_type in self.fields}
         self._check_old(change)
@@ -149,7 +149,7 @@ class Reading:
             frames.append(pl.DataFrame(columns))
         return pl.concat(frames)
 
-    def _check_old(self, change: Changed) -> None:
+    def _check_old(self, change: ChangeBatch) -> None:
         """Raises DataError DATA441 where old rows do not have what changes need."""
         relation = change.relation
         path, sql = _path(relation), _sql(relation)

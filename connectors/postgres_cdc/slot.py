@@ -119,7 +119,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedTable:
     """A table whose changes are read.
 
     Attributes:
@@ -168,7 +168,7 @@ def lsn_text(lsn: int) -> str:
 
 
 @dataclass(frozen=True)
-class Published:
+class Publication:
     """A publication of tables.
 
     Attributes:
@@ -266,7 +266,7 @@ class Slot:
 
     # ---- tables ------------------------------------------------------------------------------------------------
 
-    def tables(self) -> list[Captured]:
+    def tables(self) -> list[CapturedTable]:
         """The tables that the options name, checked against the declared columns.
 
         Raises:
@@ -285,7 +285,7 @@ class Slot:
                     where = self.server.summary
                     raise RunError("RUN159", table=f"{in_schema}.{name}", server=where, problem="is UNLOGGED")
                 info = find_table(connection, self.server, f"{quoted(in_schema)}.{quoted(name)}")
-                tables.append(Captured(oid, in_schema, name, kind == "p", self._columns(info)))
+                tables.append(CapturedTable(oid, in_schema, name, kind == "p", self._columns(info)))
         if not tables:
             table_name = f"{self.origin.schema}.{self.origin.table}"
             names = [f"{row[1]}.{row[2]}" for row in there]
@@ -335,7 +335,7 @@ class Slot:
         if level != "logical":
             raise RunError("RUN156", server=self.server.summary, problem=f"has wal_level = {level}")
 
-    def publish(self, tables: list[Captured]) -> tuple[bool, Published]:
+    def publish(self, tables: list[CapturedTable]) -> tuple[bool, Publication]:
         """Makes the publication, unless it is there; whether it was not, and what it is.
 
         Raises:
@@ -350,7 +350,7 @@ class Slot:
                 execute(connection, self._creation(tables, version))
         return not there, self.check_published({table.oid: table.path for table in tables})
 
-    def _check_identity(self, connection: Any, tables: list[Captured]) -> None:
+    def _check_identity(self, connection: Any, tables: list[CapturedTable]) -> None:
         """Raises RunError RUN159 where the server would refuse updates and deletions of a table that is published."""
         which = f"c.oid IN ({', '.join(str(table.oid) for table in tables)})"
         which = "TRUE" if self.origin.create == "all_tables" else which
@@ -358,7 +358,7 @@ class Slot:
         if tables_without:
             raise RunError("RUN159.no_identity", table=tables_without[0][0], server=self.server.summary)
 
-    def _creation(self, tables: list[Captured], version: int) -> str:
+    def _creation(self, tables: list[CapturedTable], version: int) -> str:
         every = self.origin.create == "all_tables"
         of = "FOR ALL TABLES" if every else "FOR TABLE " + ", ".join(table.only for table in tables)
         settings = ["publish_via_partition_root = true"] if any(table.partitioned for table in tables) else []
@@ -367,7 +367,7 @@ class Slot:
         options = f" WITH ({', '.join(settings)})" if settings else ""
         return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
 
-    def check_published(self, tables: Mapping[int, str], has_begun: bool = False) -> Published:
+    def check_published(self, tables: Mapping[int, str], has_begun: bool = False) -> Publication:
         """The publication.
 
         Args:
@@ -407,7 +407,7 @@ class Slot:
                 raise RunError("RUN159.partition", table=path, server=server, partition=partial)
             if columns is not None and (column := self._lacking(columns, sql)) is not None:
                 raise unfit(problem=f"does not have the column '{column}' of the table '{path}'")
-        return Published(oid, marks)
+        return Publication(oid, marks)
 
     def _lacking(self, columns_json: str, sql: str) -> str | None:
         """The first declared column that a publication does not have. Raises RunError RUN144 where the table has it

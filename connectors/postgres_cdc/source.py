@@ -29,7 +29,7 @@ from stateplan.common.paths import AnyPath, rename
 from stateplan.connectors.jdbc.postgres import persistent, quoted, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible
 from stateplan.connectors.postgres_cdc.rows import ChangeSplit, Reading
-from stateplan.connectors.postgres_cdc.slot import Captured, Origin, Slot, lsn_text, may_pass
+from stateplan.connectors.postgres_cdc.slot import CapturedTable, Origin, Slot, lsn_text, may_pass
 from stateplan.connectors.protocol import Offset, OffsetSource
 
 _ROWS = 50_000
@@ -187,7 +187,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         self._given = time.monotonic()
         return offset
 
-    def _start_of_log(self, tables: list[Captured]) -> Offset:
+    def _start_of_log(self, tables: list[CapturedTable]) -> Offset:
         slot = self.slot
         slot.check_possible()
         before = slot.position()
@@ -204,7 +204,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         lsn = position.flushed if latest else position.confirmed
         return {"lsn": lsn, "cluster": position.cluster, "publication": publication.oid, "marks": publication.marks}
 
-    def _copy(self, tables: list[Captured]) -> dict[str, Any]:
+    def _copy(self, tables: list[CapturedTable]) -> dict[str, Any]:
         """Copies the rows that are there to files, as one snapshot of the database sees them."""
         attempt, count = uuid.uuid4().hex[:12], 0
         server = self.origin.server
@@ -231,7 +231,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         while self.slot.position().flushed < lsn:
             time.sleep(0.05)
 
-    def _rows_of(self, connection: Any, table: Captured) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, connection: Any, table: CapturedTable) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in self.origin.fields]
         texts = [_text_sql(quoted(column), kind) for column, kind in table.columns]
         query = f"SELECT {', '.join(f'{t} AS c{i}' for i, t in enumerate(texts))} FROM {table.only}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.common.changelog import ChangelogMode, named
+from stateplan.common.changelog import ChangelogMode, kind_named
 from stateplan.common.types import LogicalType, row_type
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, COSMETIC, NULL_IS_EMPTY, AbsentMeans, Flag, Index, JsonObject, RexField
@@ -49,7 +49,7 @@ class LookupJoin(StatefulNode):
         return self.require_upsert_materialize
 
     def takes(self, position: int) -> ChangelogMode | None:
-        return named(self.input_changelog_mode) or None
+        return kind_named(self.input_changelog_mode) or None
 
     @property
     def state_names(self) -> tuple[str, ...]:

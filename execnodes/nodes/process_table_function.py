@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from stateplan.common.changelog import ChangelogMode, RowKind, named
+from stateplan.common.changelog import ChangelogMode, RowKind, kind_named
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import ALWAYS, RexField, Text
@@ -72,12 +72,12 @@ class ProcessTableFunction(StatefulNode):
         return self.function_call.name if isinstance(self.function_call, Call) else "?"
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        return named(self.output_changelog_mode) or None
+        return kind_named(self.output_changelog_mode) or None
 
     def takes(self, position: int) -> ChangelogMode | None:
         modes = self.input_changelog_modes
         known = modes[position] if position < len(modes) else ()
-        return named(known) or None
+        return kind_named(known) or None
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return RowKind.UPDATE_BEFORE in (self.takes(position) or ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from stateplan.common.changelog import ChangelogMode, named
+from stateplan.common.changelog import ChangelogMode, kind_named
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import Flag, Index, to_json
@@ -53,7 +53,7 @@ class Sink(StatefulNode):
         return "UPDATE_BEFORE" in self.input_changelog_mode
 
     def takes(self, position: int) -> ChangelogMode | None:
-        return named(self.input_changelog_mode)
+        return kind_named(self.input_changelog_mode)
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ class Template:
         size = 0
         for row, texts in zip(rows, literals, strict=True):
             own = [_kind(value) for value in row]
-            common_kinds = _merged(kinds, own) if group else own
+            common_kinds = _merge_kinds(kinds, own) if group else own
             if common_kinds is None or len(group) == ROWS or size > LENGTH:
                 yield self._head + ", ".join(group) + self._tail
                 group, size, common_kinds = [], 0, own
@@ -154,7 +154,7 @@ def _kind(value: object) -> object:
     return type(value)
 
 
-def _merged(kinds: Sequence[object], row: Sequence[object]) -> list[object] | None:
+def _merge_kinds(kinds: Sequence[object], row: Sequence[object]) -> list[object] | None:
     """The kinds of the columns with one more row; None where that does not fit."""
     if any(a != b for a, b in zip(kinds, row, strict=True) if a is not None and b is not None):
         return None

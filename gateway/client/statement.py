@@ -32,7 +32,7 @@ class Statement:
         self._operation = session.submit(text)
         self._token: int | None = 0
         self._pause, self._longest = PAUSES
-        self._canceled = False
+        self._is_canceled = False
 
     @property
     def ended(self) -> bool:
@@ -51,7 +51,7 @@ class Statement:
         try:
             page = self._session.fetch_values(self._operation, self._token)
         except StateplanError as error:
-            if self._canceled:
+            if self._is_canceled:
                 raise GatewayError("GW009") from error
             raise
         self._token = page.next_token
@@ -64,7 +64,7 @@ class Statement:
 
     def cancel(self) -> None:
         """Ends it, from any thread. The job of an INSERT that has begun runs on."""
-        self._canceled = True
+        self._is_canceled = True
         with contextlib.suppress(StateplanError):  # it has been run; what goes on is the job of a query
             self._session.cancel(self._operation)
         self.close()

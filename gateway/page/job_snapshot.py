@@ -24,19 +24,19 @@ from stateplan.runtime.metrics.view import JobView, OperatorView, Watcher, backl
 from stateplan.session.jobs import JobEntry
 
 HISTORY = 240
-"""So many micro-batches are plotted."""
+"""The number of micro-batches in the plots."""
 
 CURVE = 60
-"""So many micro-batches are in the curve of a state."""
+"""The number of micro-batches in the curve of a state."""
 
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _TOTALS = ("rows_in", "rows_out", "late_rows", "retractions_missed")
 _PASS_ON = ("exchange", "watermark-assigner", "union")
-"""Operators that give as many rows as they get, in all."""
+"""Operators that emit as many rows as they receive."""
 
 
 class JobSnapshot:
-    """A job, looked at as often as wanted.
+    """The state of a job, read again with each call.
 
     Args:
         entry: the job.
@@ -49,18 +49,18 @@ class JobSnapshot:
         self._earlier: tuple[BatchMetrics, ...] = ()
         self._ended: JobView | None = None
 
-    # ---- what is read ------------------------------------------------------------------------------------------
+    # ---- reading ------------------------------------------------------------------------------------------
 
     def view(self) -> JobView | None:
-        """Its figures; None when there are none, as of a job that has not started again yet."""
+        """Its figures; None for a job without figures, such as one that waits for a restart."""
         entry = self.entry
         if entry.job is not None:
             return entry.job.view
         if self._ended is None:
-            self._ended = self._recorded() or entry.last
+            self._ended = self._recorded_view() or entry.last
         return self._ended
 
-    def _recorded(self) -> JobView | None:
+    def _recorded_view(self) -> JobView | None:
         """The figures that the job has left in its checkpoint."""
         if self.entry.checkpoint is not None:
             with contextlib.suppress(StateplanError):
@@ -122,7 +122,7 @@ class JobSnapshot:
         }
 
     def figures(self) -> dict[str, Any]:
-        """All that changes while it runs; see :meth:`drawn` for the rest."""
+        """Everything that changes while the job runs; see :meth:`drawn` for the rest."""
         view = self.view()
         figures = self.summary()
         plan = self.plan(view)
@@ -194,9 +194,9 @@ def _live_svg(plan_picture: Picture, way: str) -> str:
 
 
 def lines(document: PlanDocument, operators: Sequence[OperatorView]) -> dict[int, dict[str, Any]]:
-    """What comes out of the operators of a plan: rows per second, and the watermark (ms since 1970).
+    """The output of each operator of a plan: rows per second, and the watermark (ms since 1970).
 
-    Filters and projections have no figures of their own: what they give is what those get that read from them.
+    Filters and projections have no figures. Their output is the input of the operators that read from them.
     """
     graph = document.graph
     operators_by_id = {operator.info.id: operator for operator in operators}
@@ -275,7 +275,7 @@ def error_json(text: str | None) -> dict[str, Any] | None:
 
 
 def _plan_key(plan: JobPlan, states: Mapping[Key, PlannedState]) -> str:
-    """Another one when the plan looks otherwise."""
+    """A key that changes when the plan or a TTL changes."""
     ttls = ",".join(format_ttl(state.ttl) for state in states.values())
     return hashlib.sha256(f"{ttls}\n{plan.document.text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -98,12 +98,12 @@ class RestApi:
             ("PUT", "/plans/{name}", self.put_plan, ""),
             ("DELETE", "/plans/{name}", self.delete_plan, ""),
         ]
-        routes = [Route(path, partial(self._handled, run, what), methods=[verb]) for verb, path, run, what in paths]
+        routes = [Route(path, partial(self._run_handler, run, what), methods=[verb]) for verb, path, run, what in paths]
         for route in routes:
             (route.methods or set()).discard("HEAD")  # which would fetch a page
         return list(routes)
 
-    async def _handled(self, handler: Handler, what: str, request: Request) -> Response:
+    async def _run_handler(self, handler: Handler, what: str, request: Request) -> Response:
         """Runs a handler; ``what`` is the method of Flink's service where the request is about a session or an
         operation, whose errors have another form."""
         try:

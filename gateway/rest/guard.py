@@ -219,7 +219,7 @@ class _Exchange:
         self._taken = 0
         self._whole = False
         self._begun = False
-        self._swallowed = False
+        self._has_swallowed = False
         self.refused: _RefusedError | None = None
 
     def check_length(self) -> None:
@@ -250,12 +250,12 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         """Sends a part of the answer, in pieces; instead of one that there is no room for an error."""
-        if self.refused is not None or self._swallowed:
+        if self.refused is not None or self._has_swallowed:
             return
         if message["type"] == "http.response.start":
             self._begun = True
             if not await self._holding.take(_length(message)):
-                self._swallowed = True
+                self._has_swallowed = True
                 await self._answer(_RefusedError(503, GatewayError("GW010")))
                 return
         body = message.get("body", b"")

@@ -99,7 +99,7 @@ async def _answer(request: Request, work: Callable[..., Any], *arguments: Any) -
     except StateplanError as error:
         return _problem(str(error), 404 if error.code in _NOT_FOUND else 400)
     data = json.dumps(answer_data, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    return _tagged(request, data, "application/json")
+    return _with_tag(request, data, "application/json")
 
 
 def _problem(text: str, status: int) -> Response:
@@ -107,7 +107,7 @@ def _problem(text: str, status: int) -> Response:
     return JSONResponse({"errors": [text], "error": error_json(text)}, status)
 
 
-def _tagged(request: Request, data: bytes, kind: str) -> Response:
+def _with_tag(request: Request, data: bytes, kind: str) -> Response:
     tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
     headers = {"etag": tag}
     if request.headers.get("if-none-match") == tag:
@@ -159,7 +159,7 @@ def _file(request: Request, name: str) -> Response:
     data = _files().get(name)
     if data is None:
         return _problem("there is no such file", 404)
-    response = _tagged(request, data, _TYPES[name.rpartition(".")[2]])
+    response = _with_tag(request, data, _TYPES[name.rpartition(".")[2]])
     response.headers["content-security-policy"] = POLICY
     response.headers["referrer-policy"] = "no-referrer"
     return response

@@ -195,7 +195,7 @@ class Restarts:
         self._stopped = stop_event
         self._clock = clock
         self._strategies: dict[str, Strategy] = {}
-        self._suspected: dict[str, tuple[int, float]] = {}
+        self._suspects: dict[str, tuple[int, float]] = {}
         self._turns: list[_Turn] = []
         self._turning = False
         self._numbers = count()
@@ -217,11 +217,11 @@ class Restarts:
             strategy = self._strategies.setdefault(job_id, strategy_of(options))
             now = self._clock()
             if not counts:
-                self._suspected.pop(job_id, None)
+                self._suspects.pop(job_id, None)
                 return strategy.first
             if error.code == "RUN019":
-                often, last = self._suspected.get(job_id, (0, now))
-                self._suspected[job_id] = (often + 1 if now - last < _AGAIN else 1), now
+                often, last = self._suspects.get(job_id, (0, now))
+                self._suspects[job_id] = (often + 1 if now - last < _AGAIN else 1), now
             wait = strategy.wait(now)
             if wait is None:
                 del self._strategies[job_id]
@@ -255,7 +255,7 @@ class Restarts:
             is_settled: whether the job has: it has finished a micro-batch, has none in hand, or has ended.
         """
         with self._lock:
-            often, _ = self._suspected.get(job_id, (0, 0.0))
+            often, _ = self._suspects.get(job_id, (0, 0.0))
             if often:
                 due = self._clock() + wait
                 heappush(self._turns, _Turn(often, next(self._numbers), job_id, due, start, is_clear, is_settled))

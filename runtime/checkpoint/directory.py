@@ -30,7 +30,7 @@ from stateplan.runtime.checkpoint.rescale import (
     Rescale,
     check_parallelism,
     last_of_job,
-    planned,
+    plan_rescale,
     wanted_parallelism,
 )
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
@@ -154,7 +154,7 @@ class Checkpoint:
             if _is_new(folder, options, tell):
                 checkpoint = Checkpoint._begun(folder, options, plan_text, cores)
             else:
-                checkpoint = Checkpoint._resumed(folder, options, plan_text)
+                checkpoint = Checkpoint._resumed_checkpoint(folder, options, plan_text)
                 checkpoint.continuation = checkpoint._go_on(graph, check)  # noqa: SLF001 - of the same class
                 checkpoint._scale(options, cores)  # noqa: SLF001 - of the same class
             checkpoint.lock = lock
@@ -176,7 +176,7 @@ class Checkpoint:
         return fresh
 
     @staticmethod
-    def _resumed(folder: AnyPath, options: Mapping[str, str], plan_text: str) -> Checkpoint:
+    def _resumed_checkpoint(folder: AnyPath, options: Mapping[str, str], plan_text: str) -> Checkpoint:
         """A checkpoint that an earlier run wrote to, all of whose parts are there. Raises as :meth:`open`."""
         checkpoint = _read(folder, plan_text)
         if checkpoint.savepoint:
@@ -222,7 +222,7 @@ class Checkpoint:
     def _scale(self, options: Mapping[str, str], cores: int | None) -> None:
         """Says with which parallelism the job runs. Raises CheckpointError CKPT005."""
         try:
-            partitions, rescale = planned(self.spark, wanted_parallelism(options))
+            partitions, rescale = plan_rescale(self.spark, wanted_parallelism(options))
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
         self.parallelism = partitions or (min(cores, self.key_groups) if cores else None)

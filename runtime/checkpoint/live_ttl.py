@@ -66,7 +66,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TtlRequest:
     """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970, and who asked for it."""
 
     ttl: Whole
@@ -92,7 +92,7 @@ class StateTtl:
     name: str
     plan: Whole
     settings: tuple[Setting, ...] = ()
-    asked: Asked | None = None
+    asked: TtlRequest | None = None
 
     @property
     def key(self) -> Key:
@@ -214,8 +214,8 @@ class LiveTtls:
     tell: Callable[[str], None]
     _record: Record = field(default_factory=Record)
     _stamp: tuple[int, ...] | None = None
-    _told: tuple[int, ...] | None = None
-    _sent: str = ""
+    _seen_status: tuple[int, ...] | None = None
+    _sent_text: str = ""
     _steady: bool = False
 
     def begin(self, came: Mapping[str, str], names: Mapping[Key, str]) -> None:
@@ -282,7 +282,7 @@ class LiveTtls:
 
     def restart(self) -> None:
         """Another query of the job begins: its tasks have been told nothing."""
-        self._sent, self._steady = "", False
+        self._sent_text, self._steady = "", False
 
     def take_in(self, batch: int) -> str | None:
         """Called before the tasks of a micro-batch: the text of ``TTLS`` for it, None to leave it as it is.
@@ -298,14 +298,14 @@ class LiveTtls:
                 self._read(batch)
                 self._stamp = self._look()
             except CheckpointError as error:
-                if error.code != "CKPT033" and stamp != self._told:
-                    self._told = stamp
+                if error.code != "CKPT033" and stamp != self._seen_status:
+                    self._seen_status = stamp
                     self.tell(f"{error.message}; the job continues with its current TTLs")
         self._steady = not any(s.asked or s.settings[-1].since > batch for s in self._record.values() if s.settings)
         text = self._text(batch)
-        if text == self._sent:
+        if text == self._sent_text:
             return None
-        self._sent = text
+        self._sent_text = text
         return text
 
     def _look(self) -> tuple[int, ...] | None:

@@ -137,7 +137,7 @@ def locked(path: AnyPath, wait: float) -> Iterator[bool]:
         finally:
             lock.release()
         return
-    has_lock = _made(path, wait)
+    has_lock = _make_lock_file(path, wait)
     try:
         yield has_lock
     finally:
@@ -145,7 +145,7 @@ def locked(path: AnyPath, wait: float) -> Iterator[bool]:
             path.unlink(missing_ok=True)
 
 
-def _made(path: AnyPath, wait: float) -> bool:
+def _make_lock_file(path: AnyPath, wait: float) -> bool:
     """Makes a lock file that is not there yet, or that nobody has removed for too long."""
     mine = uuid.uuid4().hex.encode()
     began = since = time.monotonic()
@@ -323,18 +323,18 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
     if isinstance(folder, Path):
         lock = FileLock(folder / WRITER_LOCK)
         if not lock.take(wait=0.5):  # a command that only looks holds it for an instant
-            raise _taken(folder, _read_holder(folder))
+            raise _is_taken(folder, _read_holder(folder))
         if lock.real:
             lock.say(json.dumps(asdict(Holder.me())) + "\n")
             return lock
         lock.release()
     lease = Lease(folder, tell)
     if not lease.take():
-        raise _taken(folder, _read_lease(folder / WRITERS, newest_lease(folder / WRITERS)))
+        raise _is_taken(folder, _read_lease(folder / WRITERS, newest_lease(folder / WRITERS)))
     return lease
 
 
-def _taken(folder: AnyPath, holder: Holder | None) -> CheckpointError:
+def _is_taken(folder: AnyPath, holder: Holder | None) -> CheckpointError:
     return CheckpointError("CKPT030", folder=folder, holder=holder or "a process that does not say its id")
 
 

@@ -164,7 +164,7 @@ class BatchRecord:
         if required_batch is None:  # a version without a record has written last
             return
         if self.last < required_batch or (facts["layouts"] and not self.exists):
-            raise self._lost(RECORD, required_batch)
+            raise self._lost_file_error(RECORD, required_batch)
         if last is None:
             return
         last_planned, last_done = spark.last_planned, spark.last_done
@@ -178,10 +178,10 @@ class BatchRecord:
             ("watermarks.json", watermarks is None or watermarks >= last.watermarks),
         ):
             if not complete:
-                raise self._lost(file, last.epoch)
+                raise self._lost_file_error(file, last.epoch)
         last.logs.check(spark)
 
-    def _lost(self, file: str, epoch: int) -> CheckpointError:
+    def _lost_file_error(self, file: str, epoch: int) -> CheckpointError:
         return CheckpointError("CKPT016.lost_file", folder=self.folder, file=file, epoch=epoch)
 
 

@@ -69,7 +69,7 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, is_resumed: b
         )
 
 
-def planned(spark: SparkCheckpoint, parallelism: int | None) -> tuple[int | None, Rescale | None]:
+def plan_rescale(spark: SparkCheckpoint, parallelism: int | None) -> tuple[int | None, Rescale | None]:
     """The parallelism that a job goes on with, and what has to be done for it.
 
     Args:

@@ -1,7 +1,7 @@
-"""The last micro-batch of each sink that the system it writes to has noted: ``sinks.json`` of a checkpoint.
+"""The last micro-batch that the system behind each sink has recorded: ``sinks.json`` of a checkpoint.
 
 A system that has lost it, because it was set back or its table made anew, is found out when the job starts again. A
-sink without rows notes no micro-batch, and a sink whose table is another one now is a new one.
+sink without rows records no micro-batch, and a sink whose table has changed is a new one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class SinkRecords:
 
     folder: AnyPath
     job: str
-    _known: dict[str, list[object]] = field(default_factory=dict, init=False)
+    _written_records: dict[str, list[object]] = field(default_factory=dict, init=False)
 
     def recall(self, sinks: Mapping[str, Sink]) -> None:
-        """Tells the sinks what was kept of them. Raises CheckpointError CKPT005, the file is damaged."""
+        """Gives the sinks their last micro-batches. Raises CheckpointError CKPT005, the file is damaged."""
         path = self.folder / _FILE
         try:
             content = json.loads(path.read_text()) if path.exists() else {}
@@ -43,17 +43,17 @@ class SinkRecords:
         for uid, sink in sinks.items():
             if uid in epochs:
                 sink.ledger.noted = SinkEpoch(*epochs[uid])
-                self._known[uid] = [*epochs[uid]]
+                self._written_records[uid] = [*epochs[uid]]
 
     def keep(self, sinks: Mapping[str, Sink]) -> None:
-        """Keeps what the sinks have noted. Raises RunError RUN031, the disk is full; OSError."""
+        """Writes the last micro-batches of the sinks. Raises RunError RUN031, the disk is full; OSError."""
         sink_epochs = {uid: sink.ledger.noted for uid, sink in sinks.items()}
         records: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in sink_epochs.items() if n is not None}
-        if records == self._known:
+        if records == self._written_records:
             return
         path = self.folder / _FILE
         try:
             write_whole(path, json.dumps({self.job: records}) + "\n")
         except OSError as error:
             raise full_disk(error, path) or error from None
-        self._known = records
+        self._written_records = records

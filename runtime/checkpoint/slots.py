@@ -245,7 +245,7 @@ def _entries(job: JobGraph, old_layout: _Held, next_batch: int, folder: str) -> 
             insort(used_slots, first)
             entries.append(OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels))
         else:
-            entries.append(_continued(spec, old, tables, old_layout.moves.get(spec.node), next_batch, folder))
+            entries.append(_continue_entry(spec, old, tables, old_layout.moves.get(spec.node), next_batch, folder))
     return tuple(entries)
 
 
@@ -280,7 +280,7 @@ def _free(used_slots: Sequence[int], groups: int) -> int:
     return at
 
 
-def _continued(
+def _continue_entry(
     spec: OperatorSpec,
     old: OperatorEntry,
     tables: Mapping[str, TableEntry],
@@ -297,7 +297,7 @@ def _continued(
         if not _keep_the_same(old.tables, tables):
             raise _otherwise(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
         return replace(entry, rewrite=left, since=next_batch if left else old.since)
-    columns = _moved(spec, old, tables, move, folder)
+    columns = _move_tables(spec, old, tables, move, folder)
     if left is not None:
         columns = {t: {new: left[t][was] for new, was in names.items()} for t, names in columns.items()}
     return replace(entry, version=old.version + (left is None), rewrite=columns, since=next_batch)
@@ -317,7 +317,7 @@ def _name_before(name: str, column_: StateColumn, move: Move) -> str:
     return name
 
 
-def _moved(
+def _move_tables(
     spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move, folder: str
 ) -> dict[str, dict[str, str]]:
     """Per table, for each column the one that holds it in the state of ``old``."""

@@ -39,7 +39,7 @@ from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import RunInfo
-from stateplan.runtime.worker import coded
+from stateplan.runtime.worker import with_coded_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,7 +142,7 @@ class _Count:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        rows = list(coded(self.rows)(batches))
+        rows = list(with_coded_errors(self.rows)(batches))
         if rows:
             types = (pa.int32(), pa.int32(), pa.int32(), pa.binary())
             columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types, strict=True)]
@@ -168,7 +168,7 @@ class _Rows:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        for batch in coded(self.batches)(batches):
+        for batch in with_coded_errors(self.batches)(batches):
             if self.packed:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -1,4 +1,4 @@
-"""The state tables of an operator as the checkpoint itself notes them."""
+"""The state tables of an operator, as the checkpoint records them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from stateplan.runtime.checkpoint.slots import TableEntry
 from stateplan.runtime.kernel import StateTable, own_columns
 
 MAIN_TABLE = "rows"
-"""The short name of the table that holds what a state is about."""
+"""The short name of the main table of a state."""
 
 
 def stored_tables(entries: Mapping[str, TableEntry]) -> tuple[StateTable, ...]:
-    """The tables of an operator, from what the layout of the checkpoint says."""
+    """The tables of an operator, from the layout in the checkpoint."""
     return tuple(
         StateTable(name, entry.slot, entry.lookup, entry.identity, own_columns(entry.columns))
         for name, entry in entries.items()

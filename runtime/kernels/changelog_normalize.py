@@ -23,10 +23,10 @@ from stateplan.runtime.kernels.common.key_ids import (
     ids_of,
     is_retraction,
     positions,
-    stamped,
     truth,
     unchanged,
     with_kind,
+    with_stamps,
 )
 from stateplan.runtime.transforms.calc import CalcTransform
 
@@ -78,17 +78,19 @@ class ChangelogNormalizeKernel(KeyedKernel):
             passing = np.flatnonzero(is_kept)
             is_kept[passing] = truth(self._test(new[passing], now)["c0"])
         coming = np.flatnonzero(is_kept & final)
-        upserts = stamped(new[coming], now) if len(coming) else None
+        upserts = with_stamps(new[coming], now) if len(coming) else None
         filtered_rows = np.flatnonzero(~is_kept & final & (old_rows >= 0))
         deletes = before[list(self._keys)][old_rows[filtered_rows]] if len(filtered_rows) else None
-        missed_retractions = self._missed(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
+        missed_retractions = (
+            self._missed_retractions(frame, ids.first - before.height) if ttl[0] and self.condition is None else 0
+        )
         known_rows, old = before[new.columns], old_rows
         if self.every_version:
-            old = self._replaced(codes, is_kept, old_rows, before.height)
+            old = self._rows_replaced(codes, is_kept, old_rows, before.height)
             known_rows = pl.concat([known_rows, new], rechunk=True)
         return Step(self._output(new, known_rows, is_kept, old, ttl[0]), [upserts], [deletes], missed_retractions)
 
-    def _replaced(self, codes: Ints, is_kept: Bools, old_rows: Ints, count: int) -> Ints:
+    def _rows_replaced(self, codes: Ints, is_kept: Bools, old_rows: Ints, count: int) -> Ints:
         """For each change the row that its key has then: one of ``count`` in the state, one of the micro-batch behind
         them, or -1."""
         rows = pl.DataFrame({"code": codes}).with_row_index("row")
@@ -96,7 +98,7 @@ class ChangelogNormalizeKernel(KeyedKernel):
         previous = rows.select(row).to_series().to_numpy()
         return np.where(previous < 0, old_rows, np.where(is_kept[previous], count + previous, -1))
 
-    def _missed(self, frame: pl.DataFrame, first: Ints) -> int:
+    def _missed_retractions(self, frame: pl.DataFrame, first: Ints) -> int:
         """How many keys are deleted of which there is no row: ``first`` has the first row of each key that has none in
         the state, and negative numbers. Without a TTL that is what repeated or needless deletions do; with a condition
         nothing tells them from those of rows that did not meet it."""

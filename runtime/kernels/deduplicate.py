@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind
-from stateplan.common.small_frames import rows_at, stacked
+from stateplan.common.small_frames import rows_at, stack
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Step
 from stateplan.runtime.kernels.common.key_ids import (
     first_of_each,
@@ -23,9 +23,9 @@ from stateplan.runtime.kernels.common.key_ids import (
     narrow,
     nulls,
     positions,
-    stamped,
     unchanged,
     with_kind,
+    with_stamps,
 )
 
 
@@ -50,7 +50,7 @@ class DeduplicateKernel(KeyedKernel):
     generate_update_before: bool
 
     @cached_property
-    def _kept(self) -> dict[str, pl.DataType]:
+    def _compared_columns(self) -> dict[str, pl.DataType]:
         """The columns that are compared and kept."""
         if not self.keep_last:
             return {name: self._fields[name] for name in self._keys}
@@ -59,7 +59,7 @@ class DeduplicateKernel(KeyedKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        column_types = {n: c for n, c in self._columns.items() if n in self._kept}
+        column_types = {n: c for n, c in self._columns.items() if n in self._compared_columns}
         access = Access(once=not self.keep_last, use="refreshed" if self.keep_last else "deduplicated")
         return (StateTable("deduplicateState", 0, self._keys, self._keys, column_types, access=access),)
 
@@ -70,7 +70,7 @@ class DeduplicateKernel(KeyedKernel):
             return self._last(frame, state[0], now, ttl[0])
         first = first_of_each(frame, self._keys, state[0])
         output = frame if len(first) == frame.height else rows_at(frame, first)
-        upserts = stamped(narrow(output, self._keys), now) if output.height else None
+        upserts = with_stamps(narrow(output, self._keys), now) if output.height else None
         return Step(output, [upserts], [None])
 
     def _last(self, frame: pl.DataFrame, state: pl.DataFrame, now: int, ttl: int) -> Step:
@@ -79,9 +79,11 @@ class DeduplicateKernel(KeyedKernel):
         rows = np.sort(last[last >= 0])
         new = rows_at(frame, rows)
         old = positions(before, ids.count)[codes[rows]]
-        upserts = stamped(new[list(self._kept)], now) if new.height else None
+        upserts = with_stamps(new[list(self._compared_columns)], now) if new.height else None
         if ttl == 0:
-            changed_rows = np.flatnonzero(~unchanged(new, state, old, [n for n in self._kept if n not in self._keys]))
+            changed_rows = np.flatnonzero(
+                ~unchanged(new, state, old, [n for n in self._compared_columns if n not in self._keys])
+            )
             if len(changed_rows) < len(old):
                 new, old = rows_at(new, changed_rows), old[changed_rows]
         updates = np.flatnonzero(old >= 0)
@@ -90,9 +92,13 @@ class DeduplicateKernel(KeyedKernel):
         output = with_kind(new, kinds)
         if self.generate_update_before and len(updates):
             before_image = rows_at(state, old[updates]).hstack(
-                [nulls(name, dtype, len(updates)) for name, dtype in new.schema.items() if name not in self._kept]
+                [
+                    nulls(name, dtype, len(updates))
+                    for name, dtype in new.schema.items()
+                    if name not in self._compared_columns
+                ]
             )
             place = np.concatenate([2 * updates, 2 * np.arange(len(old)) + 1])
             before_rows = with_kind(before_image, np.full(len(updates), RowKind.UPDATE_BEFORE, np.int8))
-            output = rows_at(stacked([before_rows[output.columns], output]), np.argsort(place))
+            output = rows_at(stack([before_rows[output.columns], output]), np.argsort(place))
         return Step(output, [upserts], [None])

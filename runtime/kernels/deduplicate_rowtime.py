@@ -32,8 +32,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     insertions,
     narrow,
     positions,
-    stamped,
     with_kind,
+    with_stamps,
 )
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
 
@@ -104,7 +104,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
             place = np.concatenate([2 * updates, 2 * np.arange(len(new)) + 1])
             output = pl.concat([before_rows, output], rechunk=True)[np.argsort(place)]
         last = new if not self.every_version else np.setdiff1d(new, old)
-        return Step(output, [stamped(rows[last], now) if len(last) else None], [None])
+        return Step(output, [with_stamps(rows[last], now) if len(last) else None], [None])
 
     def _winners(self, owners: Ints, times: Ints, count: int) -> Ints:
         """The row that is left of each key."""
@@ -168,8 +168,8 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
         return Step(
             rows[out],
             [
-                stamped(waiting_rows, _ALWAYS) if len(stays) else None,
-                stamped(narrow(rows[out], self._keys), now) if len(out) else None,
+                with_stamps(waiting_rows, _ALWAYS) if len(stays) else None,
+                with_stamps(narrow(rows[out], self._keys), now) if len(out) else None,
             ],
             [narrow(waiting, self._keys)[removed_rows] if len(removed_rows) else None, None],
             late_rows=(late,),
@@ -221,7 +221,7 @@ class WindowDeduplicateKernel(_ByRowtime, EventTimeKernel):
         closed_keys = state_rows.filter(pl.col(_DUE) <= new_watermark)[list(entry)]
         return Step(
             output,
-            [stamped(rows[new], now) if len(new) else None],
+            [with_stamps(rows[new], now) if len(new) else None],
             [closed_keys if closed_keys.height else None],
             late_rows=(left_out(frame, punctual),),
         )

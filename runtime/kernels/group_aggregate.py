@@ -15,7 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import RowKind, column, columns
 from stateplan.common.errors import RunError
-from stateplan.common.small_frames import rows_at, stacked
+from stateplan.common.small_frames import rows_at, stack
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.specs import AggCall
@@ -32,24 +32,24 @@ from stateplan.runtime.kernel import (
 )
 from stateplan.runtime.kernels.common.accumulators import Accumulator, Changes, Fold, TrackedExtreme
 from stateplan.runtime.kernels.common.functions import accumulator, is_distinct
-from stateplan.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
+from stateplan.runtime.kernels.common.group_batches import Batch, GroupResult, Preparation, Preparer
 from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,
     equal,
-    framed,
+    frame_of,
     ids_of,
     is_retraction,
     positions,
     ranks,
     replay,
     signs,
-    stamped,
     truth,
     with_kind,
+    with_stamps,
 )
-from stateplan.runtime.kernels.common.values import ValueChanges, Values, extremes, searched
+from stateplan.runtime.kernels.common.values import ValueChanges, Values, extremes, search_extremes
 
 ROWS, BORN = "rows", "first_row_at"
 """Of a group: its rows that came less those that went, and since when it is there."""
@@ -227,14 +227,14 @@ class GroupAggregateKernel(Kernel):
             return out
         return self.order_keys(self._preparer.ahead(frame, state), self._keys)
 
-    def order_keys(self, preparation: Prepared, keys: Sequence[str]) -> list[pl.DataFrame | None]:
+    def order_keys(self, preparation: Preparation, keys: Sequence[str]) -> list[pl.DataFrame | None]:
         """Per table, the groups whose extreme value has to be looked for there; ``keys`` are columns of the input."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         place, first = 1 + len(self.values), preparation.batch.first
         for values, users in self.value_plan:
             if values.order is None:
                 continue
-            needs_lookup = np.logical_or.reduce([preparation.extremes[i][1] for i, _ in self.tracked(users)])
+            needs_lookup = np.logical_or.reduce([preparation.extremes[i][1] for i, _ in self.tracked_extremes(users)])
             if needs_lookup.any():
                 out[place] = lookup_frame(rows_at(preparation.frame, first[needs_lookup]), keys)
             place += 1
@@ -244,11 +244,11 @@ class GroupAggregateKernel(Kernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN064, for a retraction in an input that is said to have none."""
-        result = self.folded(inputs, state, now, ttl)
+        result = self.fold_batch(inputs, state, now, ttl)
         output = self.output(result.batch, result.keys, state[0], result.current, ttl[0])
         return Step(output, result.upserts, result.deletes, result.batch.missed)
 
-    def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
+    def fold_batch(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> GroupResult:
         """As :meth:`process`, without the output."""
         preparation = self._preparer.take(inputs[0], state)
         batch, after = preparation.batch, dict[str, pl.Series]()
@@ -258,7 +258,7 @@ class GroupAggregateKernel(Kernel):
                 call_changes = group_changes(
                     batch.frame, batch.codes, batch.signs, batch.groups, call, function, cached_changes
                 )
-                after |= _named(
+                after |= _by_name(
                     function.update(preparation.before, replace(call_changes, now=now, ttl=self.ttl_of_lists(ttl)))
                 )
 
@@ -269,14 +269,14 @@ class GroupAggregateKernel(Kernel):
 
     def taken_in(
         self,
-        preparation: Prepared,
+        preparation: Preparation,
         state: Frames,
         keys: Sequence[str],
         after: dict[str, pl.Series],
         distinct: Callable[[int, Fold, ValueChanges, int], Changes],
         now: int,
         ttl: Sequence[int],
-    ) -> Folded:
+    ) -> GroupResult:
         """A batch taken into the state.
 
         Args:
@@ -292,25 +292,25 @@ class GroupAggregateKernel(Kernel):
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         batch, born = preparation.batch, preparation.born
-        group_keys = framed([preparation.frame[k][batch.first] for k in keys], batch.groups)
+        group_keys = frame_of([preparation.frame[k][batch.first] for k in keys], batch.groups)
         self._take_values(preparation, state, group_keys, after, distinct, (upserts, deletes), now, ttl)
         if born is not None:
             after[ROWS] = pl.Series(ROWS, batch.rows)
             after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
-        current = framed([after[name] for name in self.group_columns], batch.groups)
+        current = frame_of([after[name] for name in self.group_columns], batch.groups)
         there = batch.rows != 0
         rows = np.flatnonzero(there)
         if len(rows):
-            whole = framed([*group_keys.get_columns(), *current.get_columns()], batch.groups)
-            upserts[0] = stamped(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
+            whole = frame_of([*group_keys.get_columns(), *current.get_columns()], batch.groups)
+            upserts[0] = with_stamps(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
         removed_groups = rows_at(state[0], batch.known[(batch.known >= 0) & ~there])
         if removed_groups.height:
             deletes[0] = removed_groups[list(keys) or [ACCESS_TIME]]
-        return Folded(batch, group_keys, current, upserts, deletes)
+        return GroupResult(batch, group_keys, current, upserts, deletes)
 
     def _take_values(
         self,
-        preparation: Prepared,
+        preparation: Preparation,
         state: Frames,
         group_keys: pl.DataFrame,
         after: dict[str, pl.Series],
@@ -344,21 +344,21 @@ class GroupAggregateKernel(Kernel):
                     call_changes = replace(
                         distinct(i, function, changes, position), now=now, ttl=self.ttl_of_lists(ttl)
                     )
-                    after.update(_named(function.update(before, call_changes)))
+                    after.update(_by_name(function.update(before, call_changes)))
             if values.order is not None and born is not None:
-                for i, extreme in self.tracked(users):
+                for i, extreme in self.tracked_extremes(users):
                     best, needs_lookup = preparation.extremes[i]
                     if needs_lookup.any():
-                        new_extremes = searched(
+                        new_extremes = search_extremes(
                             changes, state[place], keys, group_keys, born, needs_lookup, extreme.largest
                         )
                         best = new_extremes.zip_with(pl.Series(needs_lookup), best)
-                    after.update(_named(extreme.update(before, best, changes.arrived(batch.groups))))
+                    after.update(_by_name(extreme.update(before, best, changes.arrived(batch.groups))))
                 upserts[place], deletes[place] = values.order_writes(changes, times)
                 deletes[place] = _with_deletions(deletes[place], stale, upserts[place])
                 place += 1
 
-    def _prepare(self, frame: pl.DataFrame, state: Frames) -> Prepared:
+    def _prepare(self, frame: pl.DataFrame, state: Frames) -> Preparation:
         batch = self._batch(frame, state[0])
         before = self.before(batch, state[0])
         born = None if not self.need_retraction else np.where(batch.fresh, _NEVER, before[BORN].to_numpy())
@@ -366,9 +366,9 @@ class GroupAggregateKernel(Kernel):
             values.changes(batch.frame, batch.codes, batch.signs, rows, born)
             for values, rows in zip(self.values, state[1:], strict=False)
         ]
-        return self.prepared(frame, state, batch, before, born, changes)
+        return self.prepare_groups(frame, state, batch, before, born, changes)
 
-    def prepared(
+    def prepare_groups(
         self,
         frame: pl.DataFrame,
         state: Frames,
@@ -376,14 +376,14 @@ class GroupAggregateKernel(Kernel):
         before: pl.DataFrame,
         born: Ints | None,
         changes: list[ValueChanges],
-    ) -> Prepared:
+    ) -> Preparation:
         """A batch with the extreme values that its changes tell."""
         batch_extremes = {
             i: extremes(value_changes, before[extreme.best], batch.groups, extreme.largest)
             for (_, users), value_changes in zip(self.value_plan, changes, strict=True)
-            for i, extreme in self.tracked(users)
+            for i, extreme in self.tracked_extremes(users)
         }
-        return Prepared(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, batch_extremes)
+        return Preparation(frame, list(state[: 1 + len(changes)]), batch, before, born, changes, batch_extremes)
 
     def by_group(self, frame: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints, Ints]:
         """The group of each row, and per group its first row in the batch and its row in the state, -1 for none."""
@@ -427,10 +427,10 @@ class GroupAggregateKernel(Kernel):
         """The state row that each group starts from."""
         if not self.group_columns:
             return pl.DataFrame(height=batch.groups)
-        rows = stacked([groups[self.group_columns], self._initial])
+        rows = stack([groups[self.group_columns], self._initial])
         return rows_at(rows, np.where(batch.fresh, groups.height, batch.known))
 
-    def tracked(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
+    def tracked_extremes(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
         functions = [(i, self.accumulators[i]) for i, _ in users]
         return [(i, k) for i, k in functions if isinstance(k, TrackedExtreme)]
 
@@ -456,7 +456,7 @@ class GroupAggregateKernel(Kernel):
             return output
         kinds = np.where(there[old_groups[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
         place = np.concatenate([2 * old_groups[left], 2 * new + 1])
-        return rows_at(stacked([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
+        return rows_at(stack([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
 
     def results(self, keys: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         """The output rows for the given keys and state rows."""
@@ -468,7 +468,7 @@ def _filter(call: AggCall) -> str | None:
     return column(call.filter_arg) if call.filter_arg >= 0 else None
 
 
-def _named(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
+def _by_name(series: Sequence[pl.Series]) -> dict[str, pl.Series]:
     return {s.name: s for s in series}
 
 
@@ -496,7 +496,7 @@ def _distinct(
     call_changes, rows = changes.in_order(position, batch.groups, retract)
     if not function.sees_nulls and call_changes.column.null_count():
         there = np.flatnonzero(call_changes.column.is_not_null().to_numpy())
-        call_changes, rows = _taken(call_changes, there), rows[there]
+        call_changes, rows = _take(call_changes, there), rows[there]
     return (
         call_changes
         if len(call.arg_list) < 2
@@ -504,7 +504,7 @@ def _distinct(
     )
 
 
-def _taken(changes: Changes, rows: Ints) -> Changes:
+def _take(changes: Changes, rows: Ints) -> Changes:
     return replace(
         changes,
         codes=changes.codes[rows],
@@ -546,5 +546,5 @@ def group_changes(
         fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
         values = frame.select(pl.struct(fields)).to_series()
     whole = Changes(groups, codes, values, signs, second, third)
-    cached_changes[source] = whole if keep is None else _taken(whole, np.flatnonzero(keep))
+    cached_changes[source] = whole if keep is None else _take(whole, np.flatnonzero(keep))
     return cached_changes[source]

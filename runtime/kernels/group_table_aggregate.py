@@ -15,7 +15,7 @@ import polars as pl
 from stateplan.common.changelog import RowKind, column
 from stateplan.functions.values import column_of, row_cells
 from stateplan.runtime.kernels.common.group_batches import Batch
-from stateplan.runtime.kernels.common.key_ids import Ints, framed, key_ids, net_rows, with_kind
+from stateplan.runtime.kernels.common.key_ids import Ints, frame_of, key_ids, net_rows, with_kind
 from stateplan.runtime.kernels.common.user_aggregates import UserFold
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 
@@ -39,8 +39,8 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
         self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
         old_groups, there = np.flatnonzero(batch.known >= 0), np.flatnonzero(batch.rows != 0)
-        old = self._emitted(groups[batch.known[old_groups]], old_groups)
-        new = self._emitted(current[there], there)
+        old = self._emitted_rows(groups[batch.known[old_groups]], old_groups)
+        new = self._emitted_rows(current[there], there)
         rows = pl.concat([old, new], rechunk=True)
         change = np.repeat(np.array([-1, 1]), [old.height, new.height])
         if ttl == 0 and rows.height:
@@ -52,10 +52,10 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
         order = np.argsort(owners, kind="stable")
         rows, owners, change = rows[order].drop(_GROUP), owners[order], change[order]
         series = [*keys[owners].get_columns(), *rows.get_columns()]
-        out = framed([s.alias(column(i)) for i, s in enumerate(series)], len(owners))
+        out = frame_of([s.alias(column(i)) for i, s in enumerate(series)], len(owners))
         return with_kind(out, np.where(change < 0, np.int8(RowKind.DELETE), np.int8(RowKind.INSERT)))
 
-    def _emitted(self, state: pl.DataFrame, numbers: Ints) -> pl.DataFrame:
+    def _emitted_rows(self, state: pl.DataFrame, numbers: Ints) -> pl.DataFrame:
         """What ``emit_value`` gives for rows of state, which are those of the groups ``numbers``."""
         (call,) = self.agg_calls
         (fold,) = self.accumulators

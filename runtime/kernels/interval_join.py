@@ -21,9 +21,9 @@ from stateplan.runtime.kernel import (
     NO_WATERMARK,
     OUTER_ROWS,
     Access,
-    Awaited,
     EventTimeKernel,
     Frames,
+    PendingWork,
     StateTable,
     Step,
     Watermark,
@@ -35,13 +35,13 @@ from stateplan.runtime.kernel import (
 from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
-    framed,
+    frame_of,
     ids_of,
     nulls,
-    stamped,
     state_columns,
     truth,
     unmatched,
+    with_stamps,
     within,
 )
 from stateplan.runtime.transforms.calc import CalcTransform
@@ -55,16 +55,16 @@ class _Rows:
 
     Attributes:
         frame: the columns of the side's state table.
-        stored: how many come from the state.
-        kept: which are in the state, or go there: a row of the other side may still come that meets them.
-        met: which have met a row, now or before.
+        stored_count: how many come from the state.
+        is_waiting: which are in the state, or go there: a row of the other side may still come that meets them.
+        has_match: which have met a row, now or before.
         late: which came too late to be kept.
     """
 
     frame: pl.DataFrame
-    stored: int
-    kept: Bools
-    met: Bools
+    stored_count: int
+    is_waiting: Bools
+    has_match: Bools
     late: Bools
 
     @property
@@ -109,7 +109,7 @@ class IntervalJoinKernel(EventTimeKernel):
         return not self.event_time
 
     @property
-    def awaits(self) -> Awaited | None:
+    def awaits(self) -> PendingWork | None:
         return OUTER_ROWS if self.by_clock and any(self._outer) else None
 
     def waiting(self, state: Frames) -> int:
@@ -134,7 +134,7 @@ class IntervalJoinKernel(EventTimeKernel):
         return self.spec.join_type in ("LEFT", "FULL"), self.spec.join_type in ("RIGHT", "FULL")
 
     @cached_property
-    def _reach(self) -> tuple[int, int]:
+    def _max_distances(self) -> tuple[int, int]:
         """Per side, how much later than itself a row of the other side may be, ms."""
         return -self.lower, self.upper
 
@@ -174,34 +174,34 @@ class IntervalJoinKernel(EventTimeKernel):
         first = int(state[2][_NUMBER][0]) if state[2].height else 0
         left = self._rows(0, inputs[0], state[0], before, now, first)
         right = self._rows(1, inputs[1], state[1], before, now, first + inputs[0].height)
-        old, new = np.arange(left.stored, left.frame.height), np.arange(right.stored, right.frame.height)
+        old, new = np.arange(left.stored_count, left.frame.height), np.arange(right.stored_count, right.frame.height)
         parts = [
-            self._joined(left, right, old, np.arange(right.stored), now),
-            self._joined(left, right, np.flatnonzero(left.kept), new, now),
+            self._joined_rows(left, right, old, np.arange(right.stored_count), now),
+            self._joined_rows(left, right, np.flatnonzero(left.is_waiting), new, now),
         ]
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
         for side, rows, stored_rows in ((0, left, state[0]), (1, right, state[1])):
             due = rows.frame[_DUE].to_numpy() <= after if releases else np.zeros(rows.frame.height, bool)
-            leaves = ~rows.kept | due
+            leaves = ~rows.is_waiting | due
             if self._outer[side]:
-                parts.append(self._padded(side, rows.frame.filter(leaves & ~rows.met)))
-            fresh = np.arange(rows.frame.height) >= rows.stored
+                parts.append(self._rows_beside_nulls(side, rows.frame.filter(leaves & ~rows.has_match)))
+            fresh = np.arange(rows.frame.height) >= rows.stored_count
             is_written = ~leaves & fresh
             if self._outer[side]:
-                is_written[: rows.stored] = ~leaves[: rows.stored] & (
-                    rows.met[: rows.stored] & ~truth(stored_rows[_MET])
+                is_written[: rows.stored_count] = ~leaves[: rows.stored_count] & (
+                    rows.has_match[: rows.stored_count] & ~truth(stored_rows[_MET])
                 )
-            keep = rows.frame.with_columns(pl.Series(_MET, rows.met)).filter(is_written)
+            keep = rows.frame.with_columns(pl.Series(_MET, rows.has_match)).filter(is_written)
             dead = rows.frame.filter(leaves & ~fresh)[list(self.tables[side].identity)]
-            upserts.append(stamped(keep, now) if keep.height else None)
+            upserts.append(with_stamps(keep, now) if keep.height else None)
             deletes.append(dead if dead.height else None)
         input_height = inputs[0].height + inputs[1].height
         number = pl.DataFrame({_NUMBER: [first + input_height]}, schema={_NUMBER: pl.Int64()})
         parts = [p for p in parts if p.height] or parts[:1]
         return Step(
             pl.concat(parts),
-            [*upserts, stamped(number, now) if input_height else None],
+            [*upserts, with_stamps(number, now) if input_height else None],
             [*deletes, None],
             late_rows=[self._late(side, rows) for side, rows in enumerate((left, right))],
         )
@@ -210,13 +210,13 @@ class IntervalJoinKernel(EventTimeKernel):
         """The rows that nothing comes of, because they came too late to be kept, and met none that was."""
         if self._outer[side]:
             return rows.frame[:0]
-        return left_out(rows.frame, ~(rows.late & ~rows.met))
+        return left_out(rows.frame, ~(rows.late & ~rows.has_match))
 
     def _rows(
         self, side: int, new_rows: pl.DataFrame, stored_rows: pl.DataFrame, watermark: int, now: int, n: int
     ) -> _Rows:
         """The rows of a side, new ones numbered from ``n``."""
-        table, max_distance = self.tables[side], self._reach[side]
+        table, max_distance = self.tables[side], self._max_distances[side]
         height = new_rows.height
         times = self._times(side, new_rows, now)
         fresh = new_rows[columns(len(self._types[side].fields))].hstack(
@@ -249,12 +249,12 @@ class IntervalJoinKernel(EventTimeKernel):
             times = times.cast(pl.Datetime("ms")).to_physical()
         return times.cast(pl.Int64).fill_null(0).to_numpy()
 
-    def _joined(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints, now: int) -> pl.DataFrame:
+    def _joined_rows(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints, now: int) -> pl.DataFrame:
         """The joined rows of some left with some right ones, which are marked as met."""
         lefts, rights = self._pairs(left, right, lefts, rights)
         width = len(self.left_type.fields)
         names = columns(width + len(self.right_type.fields))
-        out = framed(
+        out = frame_of(
             [
                 *left.frame[columns(width)][lefts],
                 *(s.alias(n) for s, n in zip(self._own(1, right.frame[rights]), names[width:], strict=True)),
@@ -264,8 +264,8 @@ class IntervalJoinKernel(EventTimeKernel):
         if self._condition is not None and out.height:
             holds = truth(self._condition(out, now)[column(0)])
             out, lefts, rights = out.filter(holds), lefts[holds], rights[holds]
-        left.met[lefts] = True
-        right.met[rights] = True
+        left.has_match[lefts] = True
+        right.has_match[rights] = True
         return out
 
     def _pairs(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
@@ -279,7 +279,7 @@ class IntervalJoinKernel(EventTimeKernel):
         lefts, rights = lefts[matching[0]], rights[matching[1]]
         names = columns(len(self._keys[0]))
         key_frames = [
-            framed([f[k].filter(m).alias(n) for k, n in zip(keys, names, strict=True)], int(m.sum()))
+            frame_of([f[k].filter(m).alias(n) for k, n in zip(keys, names, strict=True)], int(m.sum()))
             for f, m, keys in zip(frames, matching, self._keys, strict=True)
         ]
         _, (mine, theirs) = ids_of(key_frames, names)
@@ -297,11 +297,11 @@ class IntervalJoinKernel(EventTimeKernel):
     def _own(self, side: int, frame: pl.DataFrame) -> list[pl.Series]:
         return [frame[n] for n in columns(len(self._types[side].fields))]
 
-    def _padded(self, side: int, frame: pl.DataFrame) -> pl.DataFrame:
+    def _rows_beside_nulls(self, side: int, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows beside NULLs."""
         width = len(self.left_type.fields)
         names = columns(width + len(self.right_type.fields))
         own = self._own(side, frame)
         others = [nulls("", t, frame.height) for t in state_columns(self._types[1 - side]).values()]
         both = [*own, *others] if side == 0 else [*others, *own]
-        return framed([s.alias(n) for s, n in zip(both, names, strict=True)], frame.height)
+        return frame_of([s.alias(n) for s, n in zip(both, names, strict=True)], frame.height)

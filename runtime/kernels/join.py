@@ -20,8 +20,8 @@ from stateplan.execnodes.specs import JoinSpec
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step
 from stateplan.runtime.kernels.common.join_outer import MatchingJoin, joinable, keeps_order, netted_rows
-from stateplan.runtime.kernels.common.join_state import Side, completed, side_of, without
-from stateplan.runtime.kernels.common.key_ids import stamped, state_columns, with_kind
+from stateplan.runtime.kernels.common.join_state import Side, side_of, with_before_images, without
+from stateplan.runtime.kernels.common.key_ids import state_columns, with_kind, with_stamps
 from stateplan.runtime.transforms.calc import CalcTransform
 
 
@@ -134,7 +134,7 @@ class JoinKernel(Kernel):
         left_side, right_side = self._sides
         left_state, right_state = state
         frames = [self._joinable(side, frame) for side, frame in zip(self._sides, inputs, strict=True)]
-        left, right = completed(self._sides, frames, state, ttl, self.spec.filter_nulls)
+        left, right = with_before_images(self._sides, frames, state, ttl, self.spec.filter_nulls)
         parts = []
         left_change = left_side.change(left, left_state, has_state=right.height > 0) if left.height else None
         right_change = right_side.change(right, right_state, has_state=False) if right.height else None
@@ -150,7 +150,7 @@ class JoinKernel(Kernel):
         return Step(
             self._output(parts, kinds),
             [
-                None if c is None or not c.upserts.height else stamped(c.upserts, now)
+                None if c is None or not c.upserts.height else with_stamps(c.upserts, now)
                 for c in (left_change, right_change)
             ],
             [None if c is None else c.deletes for c in (left_change, right_change)],

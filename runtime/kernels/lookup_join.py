@@ -50,12 +50,12 @@ class LookupJoinKernel(Kernel):
         keys = tuple(column(k) for k in self.key)
         fields = field_columns(self.input_type)
         found_columns = (StateColumn(f.type.polars(), f.name) for f in self.found_type.fields)
-        column_types = {**{k: fields[k] for k in keys}, **dict(zip(self._found, found_columns, strict=True))}
+        column_types = {**{k: fields[k] for k in keys}, **dict(zip(self._found_names, found_columns, strict=True))}
         column_types |= own_columns({_PLACE: pl.Int32()})
         return (StateTable("lookupJoinState", 0, keys, (*keys, _PLACE), column_types, access=Access(use="retracted")),)
 
     @property
-    def _found(self) -> list[str]:
+    def _found_names(self) -> list[str]:
         width = len(self.input_type.fields)
         return [column(width + i) for i in range(len(self.found_type.fields))]
 
@@ -64,7 +64,7 @@ class LookupJoinKernel(Kernel):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         table = self.tables[0]
-        keys, found_names = list(table.lookup), self._found
+        keys, found_names = list(table.lookup), self._found_names
         rows = inputs[0]
         if KIND not in rows.columns:
             rows = rows.with_columns(pl.lit(0, dtype=pl.Int8).alias(KIND))
@@ -88,7 +88,7 @@ class LookupJoinKernel(Kernel):
         output_names = ["@event", *columns(len(self.input_type.fields)), KIND, *found_names]
         out = pl.concat([matches.select(output_names), inside.select(output_names), outside.select(output_names)])
         out = out.sort("@event", maintain_order=True).drop("@event")
-        upserts = self._kept(events, matches, now)
+        upserts = self._match_upserts(events, matches, now)
         old_matches = stored_matches.join(events.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
         deletes = old_matches.select(table.identity)
         deletes = deletes.join(upserts.select(table.identity), on=list(table.identity), how="anti", nulls_equal=True)
@@ -97,12 +97,12 @@ class LookupJoinKernel(Kernel):
             out, [upserts if upserts.height else None], [deletes if deletes.height else None], unmatched_rows.height
         )
 
-    def _kept(self, events: pl.DataFrame, matches: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _match_upserts(self, events: pl.DataFrame, matches: pl.DataFrame, now: int) -> pl.DataFrame:
         """What the last change of each key found; a row of place -1 for nothing."""
         table = self.tables[0]
         last = events.filter(pl.col("@last") & pl.col("@adds"))
         rows = last.select("@event", *table.lookup).join(
-            matches.select("@event", *self._found, _PLACE), on="@event", how="left", maintain_order="left_right"
+            matches.select("@event", *self._found_names, _PLACE), on="@event", how="left", maintain_order="left_right"
         )
         rows = rows.with_columns(
             pl.col(_PLACE).fill_null(-1).cast(pl.Int32), pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME)

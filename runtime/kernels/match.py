@@ -37,9 +37,9 @@ from stateplan.runtime.kernels.common.key_ids import (
     narrow,
     positions,
     ranks,
-    stamped,
+    with_stamps,
 )
-from stateplan.runtime.kernels.common.match_expressions import Condition, Evaluated, Measures
+from stateplan.runtime.kernels.common.match_expressions import Condition, EvaluatedCondition, Measures
 
 _STATE = "matchState"
 _NUMBER, _DUE, _AT, _EVENT = "@number", "@due", "@time", "@event"
@@ -95,7 +95,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         )
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        lookup_keys = self._wanted([inputs[0]])
+        lookup_keys = self._lookup_keys([inputs[0]])
         return [None, lookup_keys, lookup_keys]
 
     def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
@@ -104,10 +104,10 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """The keys of the rows that came, and of all that is due."""
-        lookup_keys = self._wanted([inputs[0], state[0], state[1]])
+        lookup_keys = self._lookup_keys([inputs[0], state[0], state[1]])
         return [None, lookup_keys, lookup_keys]
 
-    def _wanted(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+    def _lookup_keys(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
         some = [narrow(p, self._keys) if self._keys else p[:1] for p in parts if p.height]
         if not some:
             return None
@@ -139,13 +139,13 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         out_now = (times <= clock) & advances
         pending = before.numbers(_WAITING) + np.bincount(owners[~out_now], minlength=ids.count)
         pending -= np.bincount(waiting_codes, minlength=ids.count)
-        due_rows = self._released(waiting, waiting_codes, fresh, owners, out_now)
+        due_rows = self._released_rows(waiting, waiting_codes, fresh, owners, out_now)
         rows, fresh_rows = self._sequence(stored_rows, old, due_rows, place, events)
-        matching = self._matched(rows, fresh_rows, before, events, ids.count, clock if advances else None, now)
+        matching = self._run_automaton(rows, fresh_rows, before, events, ids.count, clock if advances else None, now)
         is_touched = np.bincount(np.concatenate([owners, waiting_codes]), minlength=ids.count) > 0
         idle = matching.idle & (pending == 0)
         write, removed_keys = (
-            np.flatnonzero((is_touched | matching.changed) & ~idle),
+            np.flatnonzero((is_touched | matching.is_changed) & ~idle),
             np.flatnonzero(idle & (place >= 0)),
         )
         key_upserts = self._key_frame((frame, waiting, key_state, stored_rows), ids.first)[write].with_columns(
@@ -159,14 +159,14 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         names = list(self.tables[2].schema)
         stays = matching.stays
         new = rows.filter(pl.Series(stays & fresh_rows))[names]
-        row_deletes = self._dropped(rows, stays, fresh_rows, stored_rows, old, place)
+        row_deletes = self._rows_to_delete(rows, stays, fresh_rows, stored_rows, old, place)
         rest = fresh.filter(pl.Series(~out_now))
         return Step(
             self._output(rows, matching, now),
             [
-                stamped(rest, now) if rest.height else None,
-                stamped(key_upserts[list(self.tables[1].schema)], now) if len(write) else None,
-                stamped(new, now) if new.height else None,
+                with_stamps(rest, now) if rest.height else None,
+                with_stamps(key_upserts[list(self.tables[1].schema)], now) if len(write) else None,
+                with_stamps(new, now) if new.height else None,
             ],
             [
                 waiting[[*self._keys, _NUMBER]] if waiting.height else None,
@@ -184,7 +184,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         time = frame[column(self.order.fields[0].index)]
         return time.cast(pl.Datetime("ms")).to_physical().to_numpy()
 
-    def _released(
+    def _released_rows(
         self, waiting: pl.DataFrame, waiting_codes: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
     ) -> pl.DataFrame:
         """The rows whose time has come, by key and in the order in which they are taken."""
@@ -215,7 +215,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         order = np.lexsort((rows[_EVENT].to_numpy(), rows[_CODE].to_numpy()))
         return rows[order], is_new[order]
 
-    def _dropped(
+    def _rows_to_delete(
         self, rows: pl.DataFrame, stays: Bools, fresh_rows: Bools, stored_rows: pl.DataFrame, old: Ints, place: Ints
     ) -> pl.DataFrame:
         """The rows of state that are no longer needed."""
@@ -231,7 +231,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
 
     # ---- matches -----------------------------------------------------------------------------------------------
 
-    def _matched(
+    def _run_automaton(
         self,
         rows: pl.DataFrame,
         fresh_rows: Bools,
@@ -240,7 +240,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         count: int,
         clock: int | None,
         now: int,
-    ) -> _Matched:
+    ) -> _Matching:
         """Runs the automaton over the rows.
 
         Args:
@@ -256,7 +256,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         codes = rows[_CODE].to_numpy()
         begins, ends = (np.searchsorted(codes, np.arange(count), side) for side in ("left", "right"))
         first_new = ends - np.bincount(codes[fresh_rows], minlength=count)
-        matching = _Matched(before, rows.height, events, begins, ends)
+        matching = _Matching(before, rows.height, events, begins, ends)
         openers = self._openers(conditions, rows.height)
         expires = before.due(clock) if clock is not None else np.zeros(count, bool)
         for code in np.flatnonzero((first_new < ends) | expires).tolist():
@@ -270,7 +270,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             matching.update(code, matcher, run, self.automaton.within, end - new)
         return matching
 
-    def _openers(self, conditions: Sequence[Evaluated | None], height: int) -> Bools | None:
+    def _openers(self, conditions: Sequence[EvaluatedCondition | None], height: int) -> Bools | None:
         """The rows with which a match may begin, if that is up to each row alone; else None."""
         may = np.zeros(height, bool)
         for variable in self.automaton.openers:
@@ -281,7 +281,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             may |= np.asarray(flags, bool)
         return may
 
-    def _output(self, rows: pl.DataFrame, matching: _Matched, now: int) -> pl.DataFrame:
+    def _output(self, rows: pl.DataFrame, matching: _Matching, now: int) -> pl.DataFrame:
         """One row for each match, in the order of their time."""
         width = len(self.key_fields) + len(self.measures.rests)
         matches = sorted(matching.found, key=lambda m: m[3])
@@ -309,24 +309,24 @@ class _Before:
     """
 
     def __init__(self, key_state: pl.DataFrame, place: Ints) -> None:
-        self._known, self._place = key_state, place
+        self._key_state, self._place = key_state, place
         self._there = place >= 0
 
     def numbers(self, name: str) -> Ints:
         out = np.zeros(len(self._place), np.int64)
-        out[self._there] = self._known[name].to_numpy()[self._place[self._there]]
+        out[self._there] = self._key_state[name].to_numpy()[self._place[self._there]]
         return out
 
     def due(self, clock: int) -> Bools:
         """Which keys have a match that is too old."""
-        due = self._known[_DUE].fill_null(START).to_numpy()
+        due = self._key_state[_DUE].fill_null(START).to_numpy()
         out = np.zeros(len(self._place), bool)
         out[self._there] = due[self._place[self._there]] <= clock
         return out
 
     def values(self, name: str) -> list[Any]:
         """A column per key, None where there is none."""
-        cells = self._known[name].to_list()
+        cells = self._key_state[name].to_list()
         return [cells[p] if p >= 0 else None for p in self._place.tolist()]
 
     def lists(self, name: str) -> list[list[int]]:
@@ -340,7 +340,7 @@ def _read(numbers: Sequence[int], variables: int) -> list[Partial]:
     return [Partial(p[0], p[1], tuple(p[2:])) for p in parts]
 
 
-def _written(partials: Sequence[Partial]) -> list[int]:
+def _partials_json(partials: Sequence[Partial]) -> list[int]:
     return [number for p in partials for number in (p.first, p.state, *p.counts)]
 
 
@@ -350,7 +350,7 @@ class _Run:
     def __init__(
         self,
         automaton: Automaton,
-        conditions: Sequence[Evaluated | None],
+        conditions: Sequence[EvaluatedCondition | None],
         numbers: Ints,
         times: Ints,
         begin: int,
@@ -414,20 +414,20 @@ class _Run:
         return int(self._times[self.position(first)])
 
 
-class _Matched:
+class _Matching:
     """What a micro-batch leaves of the matches of each key.
 
     Attributes:
         found: the matches that are emitted.
         idle: keys without a match that has begun.
-        changed: keys whose matches have changed.
+        is_changed: keys whose matches have changed.
         stays: which rows are needed further on.
     """
 
     def __init__(self, before: _Before, height: int, events: Ints, begins: Ints, ends: Ints) -> None:
         self.found: list[_Found] = []
         self.idle = begins == ends
-        self.changed = np.zeros(len(begins), bool)
+        self.is_changed = np.zeros(len(begins), bool)
         self.stays = np.ones(height, bool)
         self.events = events.copy()
         self.partials = before.lists(_PARTIALS)
@@ -439,10 +439,10 @@ class _Matched:
         """Takes over the matches of a key after ``new_events`` rows."""
         first_events = [p.first for p in matcher.partials if p.first != START]
         needed_events = [*first_events, *(c.first for c in matcher.complete.items)]
-        self.changed[code], self.idle[code] = True, not needed_events
+        self.is_changed[code], self.idle[code] = True, not needed_events
         self.events[code] += new_events
         begin, end = int(self._begins[code]), int(self._ends[code])
         self.stays[begin : run.position(min(needed_events)) if needed_events else end] = False
-        self.partials[code] = _written(matcher.partials) if needed_events else []
-        self.complete[code] = _written(matcher.complete.items)
+        self.partials[code] = _partials_json(matcher.partials) if needed_events else []
+        self.complete[code] = _partials_json(matcher.complete.items)
         self.due[code] = min(map(run.first_time, first_events)) + within if within and first_events else None

@@ -25,9 +25,9 @@ from stateplan.runtime.kernels.common.key_ids import (
     ranks,
     signs,
     stable_order,
-    stamped,
     state_columns,
     with_kind,
+    with_stamps,
 )
 from stateplan.runtime.transforms.calc import CalcTransform
 
@@ -139,21 +139,21 @@ class MultiJoinKernel(Kernel):
                 after.append(rows)
                 continue
             change = side.change(frame, state_rows, has_state=True)
-            upserts.append(stamped(change.upserts, now) if change.upserts.height else None)
+            upserts.append(with_stamps(change.upserts, now) if change.upserts.height else None)
             deletes.append(change.deletes)
             missing_rows = _unknown(side, frame, rows)
             going = pl.concat([rows[change.gone], missing_rows], rechunk=True)
             before.append(pl.concat([rows, missing_rows], rechunk=True))
             changes.append(_difference(going, change.new))
             after.append(pl.concat([without(rows, change.gone), change.new], rechunk=True))
-        out = self._changed(before, changes, after, now)
+        out = self._changed_rows(before, changes, after, now)
         return Step(self._output(out, any(KIND in frame.columns for frame in inputs)), upserts, deletes)
 
     @property
     def _is_inner(self) -> bool:
         return "LEFT" not in self.join_types[1:]
 
-    def _changed(
+    def _changed_rows(
         self,
         before: Sequence[pl.DataFrame],
         changes: Sequence[pl.DataFrame | None],
@@ -163,9 +163,9 @@ class MultiJoinKernel(Kernel):
         """The joined rows that come and go, with signs."""
         names = columns(self._width_of(len(self._sides) - 1))
         if not self._is_inner:
-            return _difference(self._joined(before, now)[names], self._joined(after, now)[names])
+            return _difference(self._join_all(before, now)[names], self._join_all(after, now)[names])
         parts = [
-            self._joined([*after[:i], rows, *before[i + 1 :]], now)
+            self._join_all([*after[:i], rows, *before[i + 1 :]], now)
             for i, rows in enumerate(changes)
             if rows is not None and rows.height
         ]
@@ -186,14 +186,14 @@ class MultiJoinKernel(Kernel):
         kind = np.where(signed_rows[_SIGN].to_numpy() < 0, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
         return with_kind(rows, kind)
 
-    def _joined(self, frames: Sequence[pl.DataFrame], now: int) -> pl.DataFrame:
+    def _join_all(self, frames: Sequence[pl.DataFrame], now: int) -> pl.DataFrame:
         """The result of the joins over rows of each input, with the sign of the one that has signs."""
-        out = self._named(0, frames[0])
+        out = self._with_input_names(0, frames[0])
         for i in range(1, len(frames)):
-            out = self._join(i, out, self._named(i, frames[i]), now)
+            out = self._join(i, out, self._with_input_names(i, frames[i]), now)
         return out
 
-    def _named(self, i: int, frame: pl.DataFrame) -> pl.DataFrame:
+    def _with_input_names(self, i: int, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows of input ``i`` with the names they have in the joined row."""
         side = self._sides[i]
         extra = [_SIGN] if _SIGN in frame.columns else []

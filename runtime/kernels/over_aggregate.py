@@ -36,7 +36,7 @@ from stateplan.runtime.kernels.common.key_ids import (
     positions,
     ranks,
     stable_order,
-    stamped,
+    with_stamps,
 )
 from stateplan.runtime.kernels.common.over import (
     ALWAYS,
@@ -51,7 +51,7 @@ from stateplan.runtime.kernels.common.over import (
     STATE,
     UNTIL,
     OverKernel,
-    Played,
+    Playback,
     joined,
     wide,
 )
@@ -88,11 +88,11 @@ class ProctimeOverKernel(OverKernel):
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         frame, state_rows = insertions(inputs[0], "OverAggregate"), state[0]
         if not self.frame.bounded:
-            return self._unbounded(self._timed(frame, None, now), state_rows, state[1:], now)
+            return self._unbounded(self._with_times(frame, None, now), state_rows, state[1:], now)
         if not self.frame.rows:
             state_rows = state_rows.filter(pl.col(UNTIL) > now)
-        frame_rows, stale = self._reached(state[1], state_rows)
-        rows = self._timed(frame, state_rows, now)
+        frame_rows, stale = self._rows_in_reach(state[1], state_rows)
+        rows = self._with_times(frame, state_rows, now)
         playback = self._play(rows, state_rows, frame_rows, [], now)
         there = playback.place >= 0
         following = np.bincount(playback.owners, minlength=playback.count)
@@ -113,8 +113,8 @@ class ProctimeOverKernel(OverKernel):
             row_upserts, expired_rows = self._rows_written(playback.walk, playback.walk.times)
         whole = wide(playback.keys, playback.after, own)
         return Step(
-            self._arranged(playback),
-            [stamped(whole, stamps), row_upserts],
+            self._in_arrival_order(playback),
+            [with_stamps(whole, stamps), row_upserts],
             [None, joined(expired_rows, stale, row_upserts)],
         )
 
@@ -123,11 +123,11 @@ class ProctimeOverKernel(OverKernel):
     ) -> Step:
         no_rows = pl.DataFrame(schema={**self._row_table().schema, ACCESS_TIME: pl.Int64()})
         playback = self._play(rows, state_rows, no_rows, values, 0)
-        fresh = [stamped(new, ALWAYS) if new.height else None for new in playback.fresh]
-        upserts = [stamped(wide(playback.keys, playback.after, {}), now), *fresh]
-        return Step(self._arranged(playback), upserts, [None] * len(upserts))
+        fresh = [with_stamps(new, ALWAYS) if new.height else None for new in playback.fresh]
+        upserts = [with_stamps(wide(playback.keys, playback.after, {}), now), *fresh]
+        return Step(self._in_arrival_order(playback), upserts, [None] * len(upserts))
 
-    def _timed(self, frame: pl.DataFrame, state_rows: pl.DataFrame | None, now: int) -> pl.DataFrame:
+    def _with_times(self, frame: pl.DataFrame, state_rows: pl.DataFrame | None, now: int) -> pl.DataFrame:
         """The rows with their time and number."""
         numbers = np.arange(frame.height)
         if state_rows is not None:
@@ -138,7 +138,7 @@ class ProctimeOverKernel(OverKernel):
         return frame.with_columns(pl.lit(now, dtype=pl.Int64).alias(AT), pl.Series(NUMBER, numbers, dtype=pl.Int64))
 
     @staticmethod
-    def _arranged(playback: Played) -> pl.DataFrame:
+    def _in_arrival_order(playback: Playback) -> pl.DataFrame:
         """The output in the order of arrival."""
         return playback.out[np.argsort(stable_order(playback.owners))]
 
@@ -209,36 +209,36 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
         came = self._came(inputs, state)
-        last = came.touched.column(LAST, 0) if self.frame.bounded else np.full(came.count, watermark.before)
+        last = came.touched_keys.column(LAST, 0) if self.frame.bounded else np.full(came.count, watermark.before)
         times = came.rows[column(self.rowtime)].cast(pl.Datetime("ms")).to_physical().to_numpy()
-        punctual = times > last[came.arrived]
+        punctual = times > last[came.arrival_codes]
         due = self._due(came, np.flatnonzero(punctual), times, watermark)
         life = self._life(came, due, last, now, ttl[0], watermark)
-        playback = self._played(came, due, life, [] if self.frame.bounded else list(state[2:]), now)
+        playback = self._output_and_state(came, due, life, [] if self.frame.bounded else list(state[2:]), now)
         if self.frame.bounded:
             self._keep_rows(came, life, playback)
-        has_state = came.touched.known.copy()
+        has_state = came.touched_keys.has_state.copy()
         has_state[due.owners] = True
         write, cleared_keys = (
-            np.flatnonzero(has_state & ~life.cleared),
-            np.flatnonzero(came.touched.known & life.cleared),
+            np.flatnonzero(has_state & ~life.is_cleared),
+            np.flatnonzero(came.touched_keys.has_state & life.is_cleared),
         )
-        keys = self._key_frame((came.rows, came.waiting, came.known, came.held), came.first)
+        keys = self._key_frame((came.rows, came.waiting, came.state_rows, came.held), came.first)
         whole = wide(keys, playback.after, life.own)
         rest, waiting = due.fresh.filter(pl.Series(~due.out_now)), came.waiting
         return Step(
             playback.out,
             [
-                stamped(rest, ALWAYS) if rest.height else None,
-                stamped(whole[write], life.stamps[write]) if len(write) else None,
-                *playback.written,
+                with_stamps(rest, ALWAYS) if rest.height else None,
+                with_stamps(whole[write], life.stamps[write]) if len(write) else None,
+                *playback.row_upserts,
             ],
             [
                 waiting[[*self._keys, NUMBER]] if waiting.height else None,
-                came.known[list(self._keys) or [ACCESS_TIME]][came.touched.place[cleared_keys]]
+                came.state_rows[list(self._keys) or [ACCESS_TIME]][came.touched_keys.place[cleared_keys]]
                 if len(cleared_keys)
                 else None,
-                *playback.gone,
+                *playback.row_deletes,
             ],
             late_rows=(left_out(came.rows, punctual),),
         )
@@ -246,9 +246,9 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
     def _came(self, inputs: Frames, state: Frames) -> _Came:
         """A micro-batch with the state of its partitions. Raises RunError RUN061, the input is not insert-only."""
         rows, (waiting, state_rows) = insertions(inputs[0], "OverAggregate"), state[:2]
-        frame_rows, stale = self._reached(state[2] if self.frame.bounded else self._no_rows, state_rows)
+        frame_rows, stale = self._rows_in_reach(state[2] if self.frame.bounded else self._no_rows, state_rows)
         ids, (arrival_codes, waiting_codes, there, old) = ids_of((rows, waiting, state_rows, frame_rows), self._keys)
-        touched_keys = _Touched(ids.count, positions(there, ids.count), state_rows)
+        touched_keys = _TouchedKeys(ids.count, positions(there, ids.count), state_rows)
         return _Came(
             rows,
             waiting,
@@ -265,8 +265,8 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     def _due(self, came: _Came, in_time: Ints, times: Ints, watermark: Watermark) -> _Due:
         """Which rows come out, of those at ``in_time`` and of those that waited."""
-        owners, times = came.arrived[in_time], times[in_time]
-        following = came.touched.column(NEXT, 0)
+        owners, times = came.arrival_codes[in_time], times[in_time]
+        following = came.touched_keys.column(NEXT, 0)
         fresh = came.rows[in_time].with_columns(
             pl.Series(NUMBER, following[owners] + ranks(owners), dtype=pl.Int64),
             pl.Series(DUE, times, dtype=pl.Int64),
@@ -274,16 +274,16 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         out_now = (times <= watermark.now) & (watermark.now > watermark.before)
         names = [*self._fields, NUMBER, DUE]
         due_rows = pl.concat([came.waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
-        return _Due(fresh, owners, times, out_now, due_rows, np.concatenate([came.waited, owners[out_now]]))
+        return _Due(fresh, owners, times, out_now, due_rows, np.concatenate([came.waiting_codes, owners[out_now]]))
 
     def _life(self, came: _Came, due: _Due, last: Ints, now: int, ttl: int, watermark: Watermark) -> _Life:
         """What becomes of the partitions: how far they have come, and when they are cleaned up."""
-        touched_keys, count = came.touched, came.count
+        touched_keys, count = came.touched_keys, came.count
         pending = touched_keys.column(PENDING, 0) + np.bincount(due.owners, minlength=count)
         pending -= np.bincount(due.codes, minlength=count)
         own = {NEXT: touched_keys.column(NEXT, 0) + np.bincount(due.owners, minlength=count), PENDING: pending}
         if self.frame.bounded:
-            np.maximum.at(last, due.codes, due.released[AT].to_numpy())
+            np.maximum.at(last, due.codes, due.due_rows[AT].to_numpy())
             own[LAST] = last
         if BORN in self._own:
             own[BORN] = touched_keys.column(BORN, now)
@@ -293,39 +293,41 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             is_cleared = (own[UNTIL] <= watermark.now) & (watermark.now > watermark.before)
             stamps = np.where(pending > 0, ALWAYS, now) if ttl else always
             return _Life(own, is_cleared, stamps, stamps)
-        has_rows = np.bincount(np.concatenate([came.arrived, due.codes]), minlength=count) > 0
+        has_rows = np.bincount(np.concatenate([came.arrival_codes, due.codes]), minlength=count) > 0
         was_waiting = touched_keys.column(PENDING, 0) > 0
-        own[UNTIL] = _retained(touched_keys.column(UNTIL, NEVER), was_waiting, has_rows, now, ttl)
+        own[UNTIL] = _retention(touched_keys.column(UNTIL, NEVER), was_waiting, has_rows, now, ttl)
         stamps = np.where(pending > 0, ALWAYS, own[UNTIL] - ttl) if ttl else np.full(count, now)
         return _Life(own, np.zeros(count, bool), stamps, stamps if ttl else always)
 
-    def _played(self, came: _Came, due: _Due, life: _Life, values: list[pl.DataFrame], now: int) -> _Played:
+    def _output_and_state(self, came: _Came, due: _Due, life: _Life, values: list[pl.DataFrame], now: int) -> _Playback:
         """The rows that come out, and what they leave in the state."""
-        after = self._before(came.known, came.touched.place)
+        after = self._before(came.state_rows, came.touched_keys.place)
         none: list[pl.DataFrame | None] = [None] * (len(self.tables) - 2)
-        resting = ~life.cleared
-        if not due.released.height:
-            return _Played(self._empty(), after, none, list(none), resting)
-        playback = self._play(due.released, came.known, came.held, values, now, peers=not self.frame.rows)
+        resting = ~life.is_cleared
+        if not due.due_rows.height:
+            return _Playback(self._empty(), after, none, list(none), resting)
+        playback = self._play(due.due_rows, came.state_rows, came.held, values, now, peers=not self.frame.rows)
         mine = due.codes[np.unique(playback.owners, return_index=True)[1]]
         resting[mine] = False
-        if self._kept:
+        if self._call_columns:
             where = np.arange(came.count)
             where[mine] = came.count + np.arange(playback.count)
             after = pl.concat([after, playback.after])[where]
         out = playback.out[np.argsort(playback.walk.times[playback.walk.new], kind="stable")]
-        row_upserts, row_deletes = self._written(playback, life.rows_stamps[mine], life.cleared[mine])
-        return _Played(out, after, row_upserts, row_deletes, resting)
+        row_upserts, row_deletes = self._row_writes(playback, life.rows_stamps[mine], life.is_cleared[mine])
+        return _Playback(out, after, row_upserts, row_deletes, resting)
 
-    def _keep_rows(self, came: _Came, life: _Life, writes: _Played) -> None:
+    def _keep_rows(self, came: _Came, life: _Life, writes: _Playback) -> None:
         """The rows of a partition live as long as it: what is written and removed of those that stay."""
         stamps = life.rows_stamps[came.old]
         again = np.flatnonzero(writes.resting[came.old] & (came.held[ACCESS_TIME].to_numpy() != stamps))
         if len(again):
-            rows, row_upserts = stamped(came.held.drop(ACCESS_TIME)[again], stamps[again]), writes.written[0]
-            writes.written[0] = rows if row_upserts is None else pl.concat([row_upserts, rows])
-        cleared_rows = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.cleared[came.old])]
-        writes.gone[0] = joined(joined(writes.gone[0], cleared_rows, None), came.stale, writes.written[0])
+            rows, row_upserts = with_stamps(came.held.drop(ACCESS_TIME)[again], stamps[again]), writes.row_upserts[0]
+            writes.row_upserts[0] = rows if row_upserts is None else pl.concat([row_upserts, rows])
+        cleared_rows = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.is_cleared[came.old])]
+        writes.row_deletes[0] = joined(
+            joined(writes.row_deletes[0], cleared_rows, None), came.stale, writes.row_upserts[0]
+        )
 
     @cached_property
     def _no_rows(self) -> pl.DataFrame:
@@ -337,14 +339,14 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             return pl.DataFrame(height=len(first))
         return pl.concat([p[list(self._keys)] for p in parts])[first]
 
-    def _written(self, playback: Played, stamps: Ints, is_cleared: Bools) -> _Writes:
+    def _row_writes(self, playback: Playback, stamps: Ints, is_cleared: Bools) -> _Writes:
         """What is written to the tables of rows, or of values.
 
         Args:
             stamps, is_cleared: per partition the time of access, and whether it is gone.
         """
         if not self.frame.bounded:
-            fresh: list[pl.DataFrame | None] = [stamped(n, ALWAYS) if n.height else None for n in playback.fresh]
+            fresh: list[pl.DataFrame | None] = [with_stamps(n, ALWAYS) if n.height else None for n in playback.fresh]
             return fresh, [None] * len(fresh)
         row_upserts, row_deletes = self._rows_written(playback.walk, stamps[playback.walk.owners], is_cleared)
         return [row_upserts], [row_deletes if row_deletes.height else None]
@@ -360,25 +362,25 @@ class _Came:
     Attributes:
         rows: those that came.
         waiting: those in state whose time has come.
-        known: the state of the partitions.
+        state_rows: the state of the partitions.
         held: rows in state that frames reach.
         stale: rows in state that no frame reaches.
         count, first: how many partitions, and where each has its first row among all of these frames.
-        arrived, waited, old: the partition of each row of ``rows``, ``waiting``, ``held``.
-        touched: the state by partition.
+        arrival_codes, waiting_codes, old: the partition of each row of ``rows``, ``waiting``, ``held``.
+        touched_keys: the state by partition.
     """
 
     rows: pl.DataFrame
     waiting: pl.DataFrame
-    known: pl.DataFrame
+    state_rows: pl.DataFrame
     held: pl.DataFrame
     stale: pl.DataFrame
     count: int
     first: Ints
-    arrived: Ints
-    waited: Ints
+    arrival_codes: Ints
+    waiting_codes: Ints
     old: Ints
-    touched: _Touched
+    touched_keys: _TouchedKeys
 
 
 @dataclass(frozen=True)
@@ -389,7 +391,7 @@ class _Due:
         fresh: those that came in time, with their number and their time.
         owners, times: partition and time of each of them.
         out_now: which of them come out; the others wait.
-        released: all that come out, with those that waited.
+        due_rows: all that come out, with those that waited.
         codes: the partition of each of these.
     """
 
@@ -397,7 +399,7 @@ class _Due:
     owners: Ints
     times: Ints
     out_now: Bools
-    released: pl.DataFrame
+    due_rows: pl.DataFrame
     codes: Ints
 
 
@@ -407,36 +409,36 @@ class _Life:
 
     Attributes:
         own: their columns besides keys and accumulators.
-        cleared: which of them are cleaned up.
+        is_cleared: which of them are cleaned up.
         stamps: their times of access.
         rows_stamps: those of their rows.
     """
 
     own: dict[str, Ints]
-    cleared: Bools
+    is_cleared: Bools
     stamps: Ints
     rows_stamps: Ints
 
 
 @dataclass(frozen=True)
-class _Played:
+class _Playback:
     """What a micro-batch puts out and leaves behind.
 
     Attributes:
         out: the output.
         after: the accumulators of the partitions.
-        written, gone: changes of the tables of rows or values.
+        row_upserts, row_deletes: changes of the tables of rows or values.
         resting: the partitions that stay, and put nothing out.
     """
 
     out: pl.DataFrame
     after: pl.DataFrame
-    written: list[pl.DataFrame | None]
-    gone: list[pl.DataFrame | None]
+    row_upserts: list[pl.DataFrame | None]
+    row_deletes: list[pl.DataFrame | None]
     resting: Bools
 
 
-class _Touched:
+class _TouchedKeys:
     """The state of partitions by number.
 
     Args:
@@ -446,13 +448,13 @@ class _Touched:
     """
 
     def __init__(self, count: int, place: Ints, frame: pl.DataFrame) -> None:
-        self.place, self.known = place, place >= 0
+        self.place, self.has_state = place, place >= 0
         self._count, self._frame = count, frame
 
     def column(self, name: str, default: int) -> Ints:
         """A column per partition."""
         out = np.full(self._count, default)
-        out[self.known] = self._frame[name].to_numpy()[self.place[self.known]]
+        out[self.has_state] = self._frame[name].to_numpy()[self.place[self.has_state]]
         return out
 
 
@@ -482,7 +484,7 @@ def _cleanup(owners: Ints, times: Ints, until: Ints, preceding: int) -> Ints:
     return out
 
 
-def _retained(until: Ints, waiting: Bools, has_rows: Bools, now: int, ttl: int) -> Ints:
+def _retention(until: Ints, waiting: Bools, has_rows: Bools, now: int, ttl: int) -> Ints:
     """Per partition when its state is cleaned up, in processing time.
 
     Args:

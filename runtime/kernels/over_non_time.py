@@ -26,8 +26,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     narrow,
     signs,
     stable_order,
-    stamped,
     with_kind,
+    with_stamps,
 )
 from stateplan.runtime.kernels.common.over import ALWAYS, NEXT, NUMBER, STATE, OverKernel, joined, wide
 from stateplan.runtime.kernels.common.over_frames import Walk
@@ -69,7 +69,7 @@ class NonTimeOverKernel(OverKernel):
         frame, key_state = inputs[0], state[0]
         change = signs(frame)
         new_rows = without(frame, KIND) if KIND in frame.columns else frame
-        stored_rows, stale = self._reached(state[1], key_state)
+        stored_rows, stale = self._rows_in_reach(state[1], key_state)
         rows = pl.concat([stored_rows[list(self._fields)], new_rows], rechunk=True)
         first = int(max(key_state[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type]
         numbers = np.concatenate([stored_rows[NUMBER].to_numpy(), first + np.arange(new_rows.height)])
@@ -98,15 +98,15 @@ class NonTimeOverKernel(OverKernel):
         empty_keys = np.flatnonzero(empty & ~left)
         return Step(
             output,
-            [stamped(whole, now) if len(parts) else None, stamped(row_upserts, stamp) if len(write) else None],
+            [with_stamps(whole, now) if len(parts) else None, with_stamps(row_upserts, stamp) if len(write) else None],
             [
-                self._emptied(rows, ids.first[empty_keys]),
+                self._empty_partitions(rows, ids.first[empty_keys]),
                 joined(row_deletes if row_deletes.height else None, stale, row_upserts),
             ],
             missed=int((~is_applied).sum()),
         )
 
-    def _emptied(self, rows: pl.DataFrame, first: Ints) -> pl.DataFrame | None:
+    def _empty_partitions(self, rows: pl.DataFrame, first: Ints) -> pl.DataFrame | None:
         """The partitions that have no row any more."""
         if not len(first):
             return None
@@ -176,7 +176,7 @@ class NonTimeOverKernel(OverKernel):
         )
         distinct = {a: _first_values(walk, column(a)) for a in self._distinct}
         values = self._values(walk, self._initial_of(walk.parts), distinct)[0]
-        return self._compared(values, order[twice][walk.asked], is_new[walk.asked], old, stays)
+        return self._changed_rows(values, order[twice][walk.asked], is_new[walk.asked], old, stays)
 
     def _ordered(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, row_numbers: Ints) -> tuple[Ints, Ints]:
         """The chosen rows by partition, order and arrival; and ascending numbers, equal for rows of equal order."""
@@ -203,11 +203,11 @@ class NonTimeOverKernel(OverKernel):
 
     def _initial_of(self, count: int) -> pl.DataFrame:
         """The columns of the calls of new partitions."""
-        if not self._kept:
+        if not self._call_columns:
             return pl.DataFrame(height=count)
         return self._initial[np.zeros(count, np.int64)]
 
-    def _compared(self, values: pl.DataFrame, rows: Ints, is_new: Bools, old: Bools, stays: Bools) -> pl.DataFrame:
+    def _changed_rows(self, values: pl.DataFrame, rows: Ints, is_new: Bools, old: Bools, stays: Bools) -> pl.DataFrame:
         """The changes from the output rows before to those after.
 
         Args:

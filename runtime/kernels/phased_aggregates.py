@@ -17,9 +17,9 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step, lookup_frame
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.runtime.kernels.common.functions import is_distinct
-from stateplan.runtime.kernels.common.group_batches import Batch, Folded, Prepared, Preparer
-from stateplan.runtime.kernels.common.key_ids import Ints, framed, key_ids
-from stateplan.runtime.kernels.common.lists import packed
+from stateplan.runtime.kernels.common.group_batches import Batch, GroupResult, Preparation, Preparer
+from stateplan.runtime.kernels.common.key_ids import Ints, frame_of, key_ids
+from stateplan.runtime.kernels.common.lists import pack_lists
 from stateplan.runtime.kernels.common.partials import Partials, list_name
 from stateplan.runtime.kernels.common.values import ValueChanges, Values
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS
@@ -80,14 +80,14 @@ class GlobalGroupAggregateKernel(Kernel):
 
     @cached_property
     def _preparer(self) -> Preparer:
-        return Preparer(self._merged)
+        return Preparer(self._merge_partials)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        result = self.folded(inputs, state, now, ttl)
+        result = self.fold_batch(inputs, state, now, ttl)
         output = self.partials.kernel.output(result.batch, result.keys, state[0], result.current, 0)
         return Step(output, result.upserts, result.deletes)
 
-    def folded(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Folded:
+    def fold_batch(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> GroupResult:
         """As :meth:`process`, without the output."""
         partials, frame = self.partials, inputs[0]
         preparation = self._preparer.take(frame, state)
@@ -101,7 +101,7 @@ class GlobalGroupAggregateKernel(Kernel):
         after = partials.merged(preparation.before, frame, at)
         return partials.kernel.taken_in(preparation, state, partials.keys, after, distinct, now, ttl)
 
-    def _merged(self, frame: pl.DataFrame, state: Frames) -> Prepared:
+    def _merge_partials(self, frame: pl.DataFrame, state: Frames) -> Preparation:
         kernel, groups = self.partials.kernel, state[0]
         codes, first, places = kernel.by_group(frame, groups, self.partials.keys)
         rows = np.ones(len(first), np.int64)
@@ -116,7 +116,7 @@ class GlobalGroupAggregateKernel(Kernel):
         for i, (values, state_rows) in enumerate(zip(kernel.values, state[1:], strict=False)):
             owner, pairs = self.partials.pairs(i, frame)
             changes.append(values.merged(pairs, codes[owner], state_rows, born))
-        return kernel.prepared(frame, state, batch, before, born, changes)
+        return kernel.prepare_groups(frame, state, batch, before, born, changes)
 
 
 def final_call(call: AggCall, position: int) -> AggCall:
@@ -202,10 +202,10 @@ class IncrementalGroupAggregateKernel(Kernel):
         if kernel.need_retraction:
             out.append(pl.Series(ROWS, self.partials.rows(np.zeros(count, np.int64), frame, codes)))
         for number, (values, users) in enumerate(self.final.kernel.value_plan):
-            out.append(self._passed(number, values, users[0][0], frame, codes, count))
-        return Step(framed(out, count), upserts, deletes)
+            out.append(self._extreme_values(number, values, users[0][0], frame, codes, count))
+        return Step(frame_of(out, count), upserts, deletes)
 
-    def _passed(
+    def _extreme_values(
         self, number: int, values: Values, call: int, frame: pl.DataFrame, codes: Ints, count: int
     ) -> pl.Series:
         """The values of a MIN or MAX, which the global phase keeps."""
@@ -213,7 +213,7 @@ class IncrementalGroupAggregateKernel(Kernel):
         table, position = next((n, f) for n, (_, users) in enumerate(plan) for i, f in users if i == call)
         owner, pairs = self.partials.pairs(table, frame)
         entries = pl.DataFrame([pairs["v"], pairs[f"count{position}"].alias("count0")])
-        return packed(codes[owner], entries, count, list_name(number), self.final.list_type(values))
+        return pack_lists(codes[owner], entries, count, list_name(number), self.final.list_type(values))
 
 
 def _final_parts(number: int, function: str, parts: dict[str, pl.Series], fold: Fold) -> list[pl.Series]:

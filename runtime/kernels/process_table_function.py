@@ -38,14 +38,14 @@ from stateplan.runtime.kernel import (
 )
 from stateplan.runtime.kernels.common.key_ids import (
     Ints,
-    framed,
+    frame_of,
     ids_of,
     positions,
     ranks,
     stable_order,
-    stamped,
+    with_stamps,
 )
-from stateplan.runtime.transforms.process_calls import Emitted, ProcessCall, Run
+from stateplan.runtime.transforms.process_calls import Emission, ProcessCall, Run
 
 _NAME, _AT, _DUE = "@timer", "@unnamed", "@due"
 _NUMBER, _LAST, _COUNT = "@arrival", "@last", "@waiting"
@@ -87,7 +87,7 @@ class ProcessTableKernel(Kernel):
         return tuple(_Values(state, self.call) for state in self._states)
 
     @cached_property
-    def _ordered(self) -> tuple[int, ...]:
+    def _ordered_inputs(self) -> tuple[int, ...]:
         """The inputs with ORDER BY."""
         return tuple(i for i, table in enumerate(self.call.tables) if table.order)
 
@@ -105,7 +105,7 @@ class ProcessTableKernel(Kernel):
             timer = own_columns({_NAME: pl.String(), _AT: pl.Int64(), _DUE: pl.Int64()})
             name = f"{prefix}.timers"
             out.append(StateTable(name, 0, key, (*key, _NAME, _AT), {**self.key, **timer}, due=_DUE, access=lasting))
-        for i in self._ordered:
+        for i in self._ordered_inputs:
             lasting = Access(lasting=True, input=i)
             fields = field_columns(self.call.tables[i].row, i)
             waiting = own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})
@@ -131,13 +131,13 @@ class ProcessTableKernel(Kernel):
         return len(self._states)
 
     def _waiting(self, place: int) -> int:
-        """The number of the table of rows that wait, of the input ``self._ordered[place]``."""
+        """The number of the table of rows that wait, of the input ``self._ordered_inputs[place]``."""
         return len(self._states) + self.call.process.timers + 2 * place
 
     def keys_of(self, frame: pl.DataFrame, of: int) -> pl.DataFrame:
         """The partitions of rows of an input, named as in the state."""
         pairs = zip(columns(self.call.tables[of].partition), self.key, strict=True)
-        return framed([frame[mine].alias(name) for mine, name in pairs], frame.height)
+        return frame_of([frame[mine].alias(name) for mine, name in pairs], frame.height)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """What is asked for in the first step: nothing, which brings what is due."""
@@ -147,18 +147,18 @@ class ProcessTableKernel(Kernel):
         """All that is kept of the partitions that have rows, or something that is due."""
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         key_frames = [self.keys_of(f, i) for i, f in enumerate(inputs) if f.height and not self.call.tables[i].order]
-        for place, i in enumerate(self._ordered):
+        for place, i in enumerate(self._ordered_inputs):
             waiting = state[self._waiting(place)]
             both = [f for f in (self.keys_of(inputs[i], i), self.keys_of(waiting, i)) if f.height]
             key_frames += both
             if both:
                 partition_keys = pl.concat(both, how="vertical_relaxed") if self.key else both[0]
                 own = dict(zip(self.key, columns(self.call.tables[i].partition), strict=True))
-                out[self._waiting(place) + 1] = _asked(partition_keys.rename(own))
+                out[self._waiting(place) + 1] = _unique_keys(partition_keys.rename(own))
         if self.call.process.timers and state[self._timers].height:
             key_frames.append(self.keys_of(state[self._timers], 0))
         if key_frames:
-            lookup_keys = _asked(pl.concat(key_frames, how="vertical_relaxed") if self.key else key_frames[0])
+            lookup_keys = _unique_keys(pl.concat(key_frames, how="vertical_relaxed") if self.key else key_frames[0])
             out[: len(self._states) + self.call.process.timers] = [lookup_keys] * (
                 len(self._states) + self.call.process.timers
             )
@@ -175,19 +175,19 @@ class ProcessTableKernel(Kernel):
         rows = list(inputs)
         late = [frame[:0] for frame in inputs]
         new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
-        for place, i in enumerate(self._ordered):
+        for place, i in enumerate(self._ordered_inputs):
             at = self._waiting(place)
             sorted_out = self._sorted_out(i, inputs[i], state[at], state[at + 1], watermark.before, new_watermark)
             rows[i] = sorted_out.due
             late[i] = sorted_out.late
             for n, (up, deleted_rows) in enumerate((sorted_out.waiting, sorted_out.arrived)):
-                upserts[at + n] = None if up is None else stamped(up, _NEVER_EXPIRES)
+                upserts[at + n] = None if up is None else with_stamps(up, _NEVER_EXPIRES)
                 deletes[at + n] = deleted_rows
         partitions = _Partitions(self, rows, state)
         run = Run(self.call, rows, now)
         values = [v.opened(state[n], partitions.states[n]) for n, v in enumerate(self._values)]
         timers = _Timers(state[self._timers], partitions.timers) if self.call.process.timers else None
-        emission = Emitted(self.call)
+        emission = Emission(self.call)
         session = _Session(self.call, values, timers)
         run.context.session = session
         old_watermark = None if watermark.before == NO_WATERMARK else watermark.before
@@ -239,11 +239,11 @@ class ProcessTableKernel(Kernel):
         late = left_out(frame, punctual)
         fresh, due_at = frame[on_time], times.gather(on_time)
         ids, (state_codes, mine, waiting_codes) = ids_of(
-            [framed([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)], key
+            [frame_of([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)], key
         )
         place = positions(state_codes, ids.count)
-        last = _gathered(arrival_state[_LAST], place)
-        count = _gathered(arrival_state[_COUNT], place)
+        last = _gather(arrival_state[_LAST], place)
+        count = _gather(arrival_state[_COUNT], place)
         numbers = last[mine] + ranks(mine) if len(mine) else mine
         fresh = fresh.select(names).hstack([pl.Series(_NUMBER, numbers, dtype=pl.Int64), due_at.alias(_DUE)])
         is_due = (due_at <= new_watermark).to_numpy() if new_watermark != NO_WATERMARK else np.zeros(fresh.height, bool)
@@ -260,7 +260,7 @@ class ProcessTableKernel(Kernel):
         total = last + np.bincount(mine, minlength=ids.count)
         is_touched = np.zeros(ids.count, bool)
         is_touched[mine] = is_touched[waiting_codes] = True
-        origin = [framed([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)]
+        origin = [frame_of([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)]
         partitions = pl.concat(origin)[ids.first] if key else pl.DataFrame(height=ids.count)
         remaining, empty_partitions = (
             np.flatnonzero(is_touched & (after > 0)),
@@ -275,7 +275,7 @@ class ProcessTableKernel(Kernel):
             (rest if rest.height else None, waiting.select([*key, _NUMBER]) if waiting.height else None),
             (
                 pl.DataFrame([*_rows_of(partitions, remaining), *counts]) if len(remaining) else None,
-                _deleted(partitions, empty_partitions),
+                _keys_to_delete(partitions, empty_partitions),
             ),
             late,
         )
@@ -302,12 +302,12 @@ class _SortedOut:
     late: pl.DataFrame
 
 
-def _asked(keys: pl.DataFrame) -> pl.DataFrame:
+def _unique_keys(keys: pl.DataFrame) -> pl.DataFrame:
     """A frame of keys to look up; with no columns, one of a row of something."""
     return keys if keys.width else pl.DataFrame({"@any": [0]})
 
 
-def _gathered(values: pl.Series, place: Ints) -> Ints:
+def _gather(values: pl.Series, place: Ints) -> Ints:
     """The values at places, 0 at -1."""
     return np.append(values.to_numpy(), 0)[place] if len(place) else place
 
@@ -316,7 +316,7 @@ def _rows_of(frame: pl.DataFrame, rows: Ints) -> list[pl.Series]:
     return frame[rows].get_columns() if frame.width else []
 
 
-def _deleted(keys: pl.DataFrame, rows: Ints) -> pl.DataFrame | None:
+def _keys_to_delete(keys: pl.DataFrame, rows: Ints) -> pl.DataFrame | None:
     """Identities to remove; of a table without a key a frame of one row of anything."""
     if not len(rows):
         return None
@@ -334,7 +334,7 @@ class _Partitions:
         names = list(kernel.key)
         frames = [kernel.keys_of(frame, i) for i, frame in enumerate(rows)]
         state_count = len(kernel.call.process.states) + kernel.call.process.timers
-        parts = [*frames, *(framed([f[n] for n in names], f.height) for f in state[:state_count])]
+        parts = [*frames, *(frame_of([f[n] for n in names], f.height) for f in state[:state_count])]
         ids, codes = ids_of(parts, names)
         self.count = ids.count
         self.keys = pl.concat(parts, how="vertical_relaxed")[ids.first] if names else pl.DataFrame(height=ids.count)
@@ -379,8 +379,8 @@ class _Values:
         self.columns = {n: StateColumn(t.polars(), n.removeprefix("@")) for n, t in self.fields}
         self.decoders = tuple(codec(t).decoder() or deepcopy for _, t in self.fields)
 
-    def opened(self, state: pl.DataFrame, codes: Ints) -> _Kept:
-        return _Kept(self, self._call, state, codes)
+    def opened(self, state: pl.DataFrame, codes: Ints) -> _StateValues:
+        return _StateValues(self, self._call, state, codes)
 
     def fresh(self) -> Any:
         """The value at the beginning."""
@@ -389,7 +389,7 @@ class _Values:
         return {} if self.declared.type.root == "MAP" else []
 
 
-class _Kept:
+class _StateValues:
     """The values of a state entry during a micro-batch.
 
     Args:
@@ -402,9 +402,9 @@ class _Kept:
         self._place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
         self._raw = [state[name].to_list() for name, _ in values.fields]
         self._now: dict[int, Any] = {}
-        self._written: set[int] = set()
+        self._written_partitions: set[int] = set()
 
-    def _stored(self, number: int) -> Any:
+    def _stored_value(self, number: int) -> Any:
         """The value that the state has, made anew; the one at the beginning where it has none."""
         at = self._place.get(number)
         if at is None:
@@ -418,7 +418,7 @@ class _Kept:
     def get(self, number: int) -> Any:
         """The value of a partition, which a call may change."""
         if number not in self._now:
-            self._now[number] = self._stored(number)
+            self._now[number] = self._stored_value(number)
         return self._now[number]
 
     def clear(self, number: int) -> None:
@@ -434,7 +434,7 @@ class _Kept:
             if value == initial:
                 if there:
                     deleted_numbers.append(number)
-            elif not there or value != self._stored(number):
+            elif not there or value != self._stored_value(number):
                 upserted_numbers.append(number)
         upserts = None
         if upserted_numbers:
@@ -449,8 +449,8 @@ class _Kept:
                 column_of(c, t, self._call.function).alias(n) for c, (n, t) in zip(cells, self._how.fields, strict=True)
             ]
             at = np.array(upserted_numbers, np.int64)
-            upserts = stamped(pl.DataFrame([*_rows_of(keys, at), *value_columns]), now)
-        deletes = _deleted(keys, np.array(deleted_numbers, np.int64))
+            upserts = with_stamps(pl.DataFrame([*_rows_of(keys, at), *value_columns]), now)
+        deletes = _keys_to_delete(keys, np.array(deleted_numbers, np.int64))
         return upserts, deletes
 
 
@@ -463,36 +463,39 @@ class _Timers:
     """
 
     def __init__(self, state: pl.DataFrame, codes: Ints) -> None:
-        self._stored: dict[tuple[int, str | None, int], int] = {}
-        self._named: dict[int, dict[str, int]] = {}
-        self._unnamed: dict[int, set[int]] = {}
+        self._stored_value: dict[tuple[int, str | None, int], int] = {}
+        self._named_timers: dict[int, dict[str, int]] = {}
+        self._unnamed_timers: dict[int, set[int]] = {}
         self._soon: list[tuple[int, str]] = []
         rows = zip(codes.tolist(), state[_NAME].to_list(), state[_AT].to_list(), state[_DUE].to_list(), strict=True)
         for number, name, at, due in rows:
-            self._stored[number, name, at] = due
+            self._stored_value[number, name, at] = due
             self.register(number, name, due)
 
     def register(self, number: int, name: str | None, time: int) -> None:
         if name is None:
-            self._unnamed.setdefault(number, set()).add(time)
+            self._unnamed_timers.setdefault(number, set()).add(time)
         else:
-            self._named.setdefault(number, {})[name] = time
+            self._named_timers.setdefault(number, {})[name] = time
         heapq.heappush(self._soon, (time, name or ""))
 
     def clear(self, number: int, timer: str | int) -> None:
         if isinstance(timer, str):
-            self._named.get(number, {}).pop(timer, None)
+            self._named_timers.get(number, {}).pop(timer, None)
         else:
-            self._unnamed.get(number, set()).discard(timer)
+            self._unnamed_timers.get(number, set()).discard(timer)
 
     def clear_all(self, number: int) -> None:
-        self._named.get(number, {}).clear()
-        self._unnamed.get(number, set()).clear()
+        self._named_timers.get(number, {}).clear()
+        self._unnamed_timers.get(number, set()).clear()
 
     def due(self, number: int, watermark: int) -> Iterator[tuple[str | None, int]]:
         """The timers of a partition that are due, those that are registered meanwhile included, one after the other:
         those without a name first. Each is removed before it is given."""
-        unnamed_timers, named_timers = self._unnamed.setdefault(number, set()), self._named.setdefault(number, {})
+        unnamed_timers, named_timers = (
+            self._unnamed_timers.setdefault(number, set()),
+            self._named_timers.setdefault(number, {}),
+        )
         has_fired = True
         while has_fired:
             has_fired = False
@@ -516,19 +519,21 @@ class _Timers:
     def changes(self, keys: pl.DataFrame) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""
         there: dict[tuple[int, str | None, int], int] = {}
-        for number, named_timers in self._named.items():
+        for number, named_timers in self._named_timers.items():
             there |= {(number, name, 0): time for name, time in named_timers.items()}
-        for number, unnamed_timers in self._unnamed.items():
+        for number, unnamed_timers in self._unnamed_timers.items():
             there |= {(number, None, time): time for time in unnamed_timers}
-        new_timers = [(timer, due) for timer, due in there.items() if self._stored.get(timer) != due]
-        removed_timers = [timer for timer in self._stored if timer not in there]
-        upserts = self._framed(keys, [t for t, _ in new_timers])
+        new_timers = [(timer, due) for timer, due in there.items() if self._stored_value.get(timer) != due]
+        removed_timers = [timer for timer in self._stored_value if timer not in there]
+        upserts = self._timer_frame(keys, [t for t, _ in new_timers])
         if upserts is not None:
-            upserts = stamped(upserts.hstack([pl.Series(_DUE, [d for _, d in new_timers], pl.Int64)]), _NEVER_EXPIRES)
-        return upserts, self._framed(keys, removed_timers)
+            upserts = with_stamps(
+                upserts.hstack([pl.Series(_DUE, [d for _, d in new_timers], pl.Int64)]), _NEVER_EXPIRES
+            )
+        return upserts, self._timer_frame(keys, removed_timers)
 
     @staticmethod
-    def _framed(keys: pl.DataFrame, timers: Sequence[tuple[int, str | None, int]]) -> pl.DataFrame | None:
+    def _timer_frame(keys: pl.DataFrame, timers: Sequence[tuple[int, str | None, int]]) -> pl.DataFrame | None:
         if not timers:
             return None
         at = np.array([number for number, _, _ in timers], np.int64)
@@ -543,11 +548,11 @@ class _Session:
         partition: the one whose turn it is.
     """
 
-    def __init__(self, call: ProcessCall, values: Sequence[_Kept], timers: _Timers | None) -> None:
+    def __init__(self, call: ProcessCall, values: Sequence[_StateValues], timers: _Timers | None) -> None:
         self._names = [s.name for s in call.process.states]
         self._values, self._timers = values, timers
         self.partition = 0
-        self._cleared: set[int] = set()
+        self._cleared_partitions: set[int] = set()
 
     def values(self) -> list[Any]:
         """The values of the states, for a call."""
@@ -555,9 +560,9 @@ class _Session:
 
     def settle(self) -> None:
         """Ends a call: states that it cleared are as at the beginning, whatever it did to their values."""
-        for n in self._cleared:
+        for n in self._cleared_partitions:
             self._values[n].clear(self.partition)
-        self._cleared.clear()
+        self._cleared_partitions.clear()
 
     def _own_timers(self) -> _Timers:
         if self._timers is None:
@@ -577,4 +582,4 @@ class _Session:
     def clear_state(self, name: str | None) -> None:
         if name is not None and name not in self._names:
             raise ValueError(f"the function has no state '{name}'")
-        self._cleared |= {n for n, own in enumerate(self._names) if name in (None, own)}
+        self._cleared_partitions |= {n for n, own in enumerate(self._names) if name in (None, own)}

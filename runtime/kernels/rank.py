@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
-from stateplan.common.small_frames import rows_at, rows_where, stacked
+from stateplan.common.small_frames import rows_at, rows_where, stack
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.ranking import (
     AppendFastStrategy,
@@ -28,7 +28,7 @@ from stateplan.runtime.kernel import Access, Frames, Kernel, StateTable, Step, o
 from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
-    framed,
+    frame_of,
     ids_of,
     key_ids,
     narrow,
@@ -37,7 +37,7 @@ from stateplan.runtime.kernels.common.key_ids import (
     replay,
     signs,
     stable_order,
-    stamped,
+    with_stamps,
 )
 from stateplan.runtime.kernels.common.topn import SEQUENCE, Change, TopN, in_turn, sequence_after
 
@@ -88,7 +88,7 @@ class FirstNKernel(TopN):
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
-        frame, state_rows = self._arrived(inputs[0]), state[0]
+        frame, state_rows = self._input_rows(inputs[0]), state[0]
         keys = pl.concat([narrow(state_rows, self._keys), narrow(frame, self._keys)])
         groups = key_ids(keys, self._keys).codes
         count = int(groups.max()) + 1 if len(groups) else 0
@@ -102,8 +102,8 @@ class FirstNKernel(TopN):
         last = accepted_rows[last[last >= 0]]
         upserts = None
         if len(last):
-            group_keys = framed([frame[k][last] for k in self._keys], len(last))
-            upserts = stamped(group_keys.hstack([pl.Series(_COUNT, numbers[last], dtype=pl.Int64)]), now)
+            group_keys = frame_of([frame[k][last] for k in self._keys], len(last))
+            upserts = with_stamps(group_keys.hstack([pl.Series(_COUNT, numbers[last], dtype=pl.Int64)]), now)
         output_rows = accepted_rows[numbers[accepted_rows] >= self._first]
         output = self._output(frame, [Change(output_rows, mine[output_rows], numbers[output_rows], RowKind.INSERT)])
         return Step(output, [upserts, *size_upserts], [None] * len(self.tables))
@@ -120,15 +120,15 @@ class Top1Kernel(TopN):
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
         state_rows = state[0]
-        frame = self._promising(state_rows, self._arrived(inputs[0]))
-        rows = stacked([state_rows[list(self._fields)], frame])
+        frame = self._promising(state_rows, self._input_rows(inputs[0]))
+        rows = stack([state_rows[list(self._fields)], frame])
         pool = self._pool(rows, state_rows.height, np.arange(rows.height))
         before = np.zeros(rows.height, np.int64)
         before[: state_rows.height] = 1
         after = np.where(pool.places == 1, 1, 0)
         new = np.flatnonzero(after)
         new = new[new >= state_rows.height]
-        upserts = stamped(rows[new], now) if len(new) else None
+        upserts = with_stamps(rows[new], now) if len(new) else None
         changes = self._by_place(pool, before, after, np.ones(pool.count, np.int64))
         return Step(self._output(rows, changes), [upserts], [None])
 
@@ -150,8 +150,8 @@ class AppendTopNKernel(TopN):
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
         state_rows = state[0]
-        frame = self._promising(state_rows, self._arrived(inputs[0]))
-        rows = stacked([state_rows[list(self._fields)], frame])
+        frame = self._promising(state_rows, self._input_rows(inputs[0]))
+        rows = stack([state_rows[list(self._fields)], frame])
         sequence = np.concatenate(
             [state_rows[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(state_rows)]
         )
@@ -170,7 +170,7 @@ class AppendTopNKernel(TopN):
             touched_ties[ties[leaves]] = True
         renewed_ties = stays & old & touched_ties[ties]
         rows_to_write = np.flatnonzero((stays & ~old) | renewed_ties)
-        upserts = self._written(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
+        upserts = self._row_upserts(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
         deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(leaves))
         return Step(self._output(rows, changes), [upserts, *size_upserts], [deletes, *[None] * len(size_upserts)])
 
@@ -204,14 +204,14 @@ class UpdateTopNKernel(TopN):
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
         state_rows = state[0]
-        frame = self._new_or_known(state_rows, self._arrived(inputs[0]))
-        rows = stacked([state_rows[list(self._fields)], frame])
+        frame = self._new_or_known(state_rows, self._input_rows(inputs[0]))
+        rows = stack([state_rows[list(self._fields)], frame])
         identity = self.tables[0].identity
         owners = key_ids(rows, identity).codes
         sequence = np.concatenate(
             [state_rows[SEQUENCE].to_numpy(), np.arange(frame.height) + sequence_after(state_rows)]
         )
-        sequence, last = self._settled(rows, owners, sequence)
+        sequence, last = self._order_since(rows, owners, sequence)
         pool = self._pool(rows, state_rows.height, sequence)
         old = np.arange(rows.height) < state_rows.height
         before = pool.places_among(old)
@@ -228,7 +228,7 @@ class UpdateTopNKernel(TopN):
         else:
             changes = self._by_owner(self._by_row(pool, before, after, ends), owners)
         rows_to_write = np.flatnonzero(stays & ~old)
-        upserts = self._written(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
+        upserts = self._row_upserts(rows_at(rows, rows_to_write), sequence[rows_to_write], now)
         present = np.zeros(int(owners.max(initial=-1)) + 1, bool)
         present[owners[stays]] = True
         deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(~present[owners[: state_rows.height]]))
@@ -245,7 +245,7 @@ class UpdateTopNKernel(TopN):
         needed_identities[codes[~hopeless]] = True
         return rows_where(new_rows, pl.Series(needed_identities[codes]))
 
-    def _settled(self, rows: pl.DataFrame, owners: Ints, sequence: Ints) -> tuple[Ints, Ints]:
+    def _order_since(self, rows: pl.DataFrame, owners: Ints, sequence: Ints) -> tuple[Ints, Ints]:
         """Per row since when its primary key has had its order without interruption, and the last row of each key."""
         ties = key_ids(rows, tuple(dict.fromkeys((*self.tables[0].identity, *self._sort_columns)))).codes
         turn = stable_order(owners)
@@ -316,7 +316,7 @@ class RetractTopNKernel(TopN):
             touched_ties[ties[state_rows.height :]] = True
             is_written |= stays & touched_ties[ties]
         rows_to_write = np.flatnonzero(is_written)
-        upserts = self._written(rows[rows_to_write], sequence[rows_to_write], now)
+        upserts = self._row_upserts(rows[rows_to_write], sequence[rows_to_write], now)
         deletes = self._identities(state_rows, self.tables[0], np.flatnonzero(old & ~stays))
         return Step(
             self._output(rows, changes),

@@ -21,7 +21,7 @@ from stateplan.runtime.kernel import (
 )
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, absent, ids_of, positions, present
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
-from stateplan.runtime.kernels.common.sessions import END, Placed, SessionKernel
+from stateplan.runtime.kernels.common.sessions import END, Placement, SessionKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.runtime.kernels.window_aggregate import Property, together, told_of_windows
 
@@ -95,7 +95,7 @@ class SessionAggregateKernel(SessionKernel):
         moved_sessions = known_sessions[np.flatnonzero(self.sessions.has_moved(known_sessions, placement))]
         parts = self._parts(frame, placement, state, moved_sessions, now)
         if parts.height:
-            result = self.inner.folded([parts], state[1:], now, [0])
+            result = self.inner.fold_batch([parts], state[1:], now, [0])
             upserts[1:], deletes[1:] = result.upserts, result.deletes
         sessions, (due, is_closed) = placement.sessions, self.sessions.closed(placement, watermark)
         output = self._output(sessions, is_closed, state[1], upserts[1], deletes[1])
@@ -110,7 +110,7 @@ class SessionAggregateKernel(SessionKernel):
     # ---- accumulators ------------------------------------------------------------------------------------------
 
     def _parts(
-        self, frame: pl.DataFrame, placement: Placed, state: Frames, moved_sessions: pl.DataFrame, now: int
+        self, frame: pl.DataFrame, placement: Placement, state: Frames, moved_sessions: pl.DataFrame, now: int
     ) -> pl.DataFrame:
         """Partial results: first those of sessions that have become part of others, then those of rows."""
         parts = pl.DataFrame(schema=self._partials.whole_schema())
@@ -127,7 +127,7 @@ class SessionAggregateKernel(SessionKernel):
         return parts
 
     def _matching(
-        self, groups: pl.DataFrame, known_sessions: pl.DataFrame, placement: Placed, moved_sessions: pl.DataFrame
+        self, groups: pl.DataFrame, known_sessions: pl.DataFrame, placement: Placement, moved_sessions: pl.DataFrame
     ) -> tuple[pl.DataFrame, Ints]:
         """The accumulators of sessions that have moved, in the order of their start, and the new start of each."""
         session = list(self._session)

@@ -25,7 +25,7 @@ from stateplan.runtime.kernel import (
     own_columns,
 )
 from stateplan.runtime.kernels.common.key_ids import Ints, ids_of, with_kind, within
-from stateplan.runtime.kernels.common.sessions import DUE, END, Placed, SessionKernel
+from stateplan.runtime.kernels.common.sessions import DUE, END, Placement, SessionKernel
 from stateplan.runtime.kernels.common.topn import SEQUENCE
 from stateplan.runtime.kernels.window_slices import timestamps, window_time
 
@@ -70,13 +70,13 @@ class SessionRowsKernel(SessionKernel):
         )
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        return [self._wanted([inputs[0]]), None]
+        return [self._lookup_keys([inputs[0]]), None]
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
         """Sessions of all keys of which rows have come, or something has become due."""
-        return [self._wanted([inputs[0], *state]), None]
+        return [self._lookup_keys([inputs[0], *state]), None]
 
-    def _wanted(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+    def _lookup_keys(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
         """Different keys; any row where there is no key."""
         key, parts = list(self.sessions.key), [frame for frame in frames if frame.height]
         if not parts:
@@ -116,7 +116,7 @@ class SessionRowsKernel(SessionKernel):
             (left_out(frame, placement.kept(frame)),),
         )
 
-    def _numbers(self, known_sessions: pl.DataFrame, placement: Placed) -> tuple[Ints, Ints]:
+    def _numbers(self, known_sessions: pl.DataFrame, placement: Placement) -> tuple[Ints, Ints]:
         """The numbers of the rows that are not late, and for each session the next number of its key."""
         of_rows, count = placement.keys[placement.of_rows], int(placement.keys.max(initial=-1)) + 1
         following = np.zeros(count, np.int64)
@@ -128,7 +128,7 @@ class SessionRowsKernel(SessionKernel):
         return numbers, following[placement.keys]
 
     def _rows(
-        self, frame: pl.DataFrame, waiting: pl.DataFrame, placement: Placed, numbers: Ints, now: int
+        self, frame: pl.DataFrame, waiting: pl.DataFrame, placement: Placement, numbers: Ints, now: int
     ) -> tuple[pl.DataFrame, Ints]:
         """The rows that wait, then the new ones, and which session each is in; -1 where it is gone."""
         if KIND in frame.columns:
@@ -142,9 +142,9 @@ class SessionRowsKernel(SessionKernel):
         if not waiting.height:
             return fresh, placement.of_rows
         rows = pl.concat([waiting.select(fresh.columns), fresh])
-        return rows, np.concatenate([self._found(waiting, placement), placement.of_rows])
+        return rows, np.concatenate([self._sessions_of_rows(waiting, placement), placement.of_rows])
 
-    def _found(self, waiting: pl.DataFrame, placement: Placed) -> Ints:
+    def _sessions_of_rows(self, waiting: pl.DataFrame, placement: Placement) -> Ints:
         """The session that each row that waits is in: the last one of its key that began before it; -1 for none."""
         _, (of_sessions, of_rows) = ids_of((placement.sessions, waiting), list(self.sessions.key))
         began = placement.sessions[self.sessions.start]
@@ -159,7 +159,7 @@ class SessionRowsKernel(SessionKernel):
         return sessions
 
     def _output(
-        self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placed, due: Ints, kinded: bool
+        self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placement, due: Ints, kinded: bool
     ) -> pl.DataFrame:
         """The rows ``over``, with their kinds where the input has kinds, or one of them is not an insertion."""
         numbers = rows[SEQUENCE].to_numpy()

@@ -37,9 +37,9 @@ from stateplan.runtime.kernels.common.key_ids import (
     ranks,
     replay,
     stable_order,
-    stamped,
     unchanged,
     with_kind,
+    with_stamps,
 )
 
 _PLACE = "n"
@@ -104,12 +104,12 @@ class SinkMaterializerKernel(_SinkKernel):
         places = [*self._keys, _PLACE]
         old = before[places][np.flatnonzero(changed_keys[lists.keys[: before.height]])]
         removed_places = absent(old, places, lists_now)
-        upserts = stamped(lists_now, now) if len(rows_to_write) else None
+        upserts = with_stamps(lists_now, now) if len(rows_to_write) else None
         deletes = old[removed_places] if len(removed_places) else None
-        return Step(_shown(rows, lists, final), [upserts], [deletes], lists.missed())
+        return Step(_output_rows(rows, lists, final), [upserts], [deletes], lists.missed())
 
 
-def _shown(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFrame:
+def _output_rows(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.DataFrame:
     """What the changes make the table show, per primary key in order of its last change.
 
     A row that comes is shown, also where it takes the place of one further up. A row that goes matters only when it is
@@ -294,7 +294,7 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
         pending = pl.concat([waiting.select(names), frame.with_columns(numbers).select(names)], rechunk=True)
         left = self._left(pending)
         if watermark.now > watermark.before:
-            return self._released(pending[left].drop(_NUMBER), waiting, shown_rows[list(self._fields)], now)
+            return self._release(pending[left].drop(_NUMBER), waiting, shown_rows[list(self._fields)], now)
         is_finished = np.ones(pending.height, bool)
         is_finished[left] = False
         finished_rows = waiting.select([*self._keys, _NUMBER]).filter(pl.Series(is_finished[: waiting.height]))
@@ -302,11 +302,11 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
         nothing = with_kind(frame[list(self._fields)][:0], np.zeros(0, np.int8))
         return Step(
             nothing,
-            [stamped(waiting_rows, now) if waiting_rows.height else None, None],
+            [with_stamps(waiting_rows, now) if waiting_rows.height else None, None],
             [finished_rows if finished_rows.height else None, None],
         )
 
-    def _released(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown_rows: pl.DataFrame, now: int) -> Step:
+    def _release(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown_rows: pl.DataFrame, now: int) -> Step:
         """All that waits, in order, over the rows the table shows."""
         lists, everything = self._lists(shown_rows, pending, np.zeros(shown_rows.height, np.int64))
         final = lists.after(np.ones(pending.height, bool))
@@ -333,7 +333,7 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
         finished_rows = waiting.select([*self._keys, _NUMBER])
         return Step(
             output,
-            [None, stamped(new_rows, now) if new_rows.height else None],
+            [None, with_stamps(new_rows, now) if new_rows.height else None],
             [finished_rows if finished_rows.height else None, removed_keys if removed_keys.height else None],
             lists.missed(),
         )

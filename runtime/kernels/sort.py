@@ -31,7 +31,7 @@ from stateplan.runtime.kernel import (
     lookup_frame,
     own_columns,
 )
-from stateplan.runtime.kernels.common.key_ids import ids_of, is_retraction, positions, replay, stamped
+from stateplan.runtime.kernels.common.key_ids import ids_of, is_retraction, positions, replay, with_stamps
 
 _NUMBER, _DUE, _LAST, _COUNT = "@arrival", "@due", "last", "@copies"
 
@@ -111,9 +111,11 @@ class RowtimeSortKernel(EventTimeKernel):
         rest = fresh.filter(~due)
         out = pl.concat([waiting[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
         upserts = [
-            stamped(rest, now) if rest.height else None,
-            stamped(pl.DataFrame({_LAST: [out[_DUE].max()]}, schema={_LAST: pl.Int64()}), now) if out.height else None,
-            stamped(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
+            with_stamps(rest, now) if rest.height else None,
+            with_stamps(pl.DataFrame({_LAST: [out[_DUE].max()]}, schema={_LAST: pl.Int64()}), now)
+            if out.height
+            else None,
+            with_stamps(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
         ]
         deletes = waiting[[_NUMBER]] if waiting.height else None
         late = left_out(frame, punctual)
@@ -165,7 +167,7 @@ class SortKernel(EventTimeKernel):
         upserts, deletes = counted_rows.filter(has_change & (counts > 0)), distinct.filter((counts == 0) & is_stored)
         return Step(
             distinct[:0],
-            [stamped(upserts, now) if upserts.height else None],
+            [with_stamps(upserts, now) if upserts.height else None],
             [deletes if deletes.height else None],
             missed_retractions,
         )

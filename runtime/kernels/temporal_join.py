@@ -95,7 +95,7 @@ class _TemporalJoin(Kernel):
                 ok &= left[name].eq_missing(left[column(a)])
         return ok
 
-    def numbered(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    def number_keys(self, left: pl.DataFrame, right: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
         """A number for the key of each left row and of each right row, equal for equal keys."""
         names = self.right_keys
         both = pl.concat([self.as_right(left), right.select(names)])
@@ -184,17 +184,17 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         stored_rows, counter, versions = state
-        new_rows, next_number = self._arrived(inputs[0], counter, now)
+        new_rows, next_number = self._numbered_rows(inputs[0], counter, now)
         all_versions = self._versions(inputs[1], versions, now)
         waiting = pl.concat([stored_rows.with_columns(pl.lit(True).alias("@old")), new_rows])
         has_advanced = watermark.now > watermark.before
         ready = (
             waiting[_TIME] <= watermark.now if has_advanced else pl.Series([False]).new_from_index(0, waiting.height)
         )
-        out = self._released(waiting.filter(ready).sort(_NUMBER), all_versions, now)
+        out = self._release(waiting.filter(ready).sort(_NUMBER), all_versions, now)
         waiting_rows = waiting.filter(~ready & ~pl.col("@old"))
         released_rows = waiting.filter(ready & pl.col("@old"))
-        left, right, forgotten = self.tables[0], *self._cleaned(all_versions, watermark, now, ttl[1])
+        left, right, forgotten = self.tables[0], *self._clean_versions(all_versions, watermark, now, ttl[1])
         insert_only = KIND not in inputs[0].columns and not self.upserts and not (waiting[_ROW_KIND] != 0).any()
         return Step(
             _output(out, insert_only),
@@ -202,7 +202,9 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
             [_some(released_rows.select(left.identity)), None, _some(forgotten)],
         )
 
-    def _arrived(self, rows: pl.DataFrame, counter: pl.DataFrame, now: int) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    def _numbered_rows(
+        self, rows: pl.DataFrame, counter: pl.DataFrame, now: int
+    ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """New left rows as rows of their table, numbered on, and the number to go on from."""
         first = counter[_NUMBER][0] if counter.height else 0
         waiting_rows = rows.select(
@@ -234,9 +236,9 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         both = both.with_columns(pl.col("@old").any().over(identity))
         return both.unique(subset=identity, keep="last", maintain_order=True)
 
-    def _released(self, rows: pl.DataFrame, versions: pl.DataFrame, now: int) -> pl.DataFrame:
+    def _release(self, rows: pl.DataFrame, versions: pl.DataFrame, now: int) -> pl.DataFrame:
         rows = rows.rename({_ROW_KIND: KIND})
-        number, of_version = self.numbered(rows, versions)
+        number, of_version = self.number_keys(rows, versions)
         agrees = self.agree(rows)
         row_times = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
         there = pl.DataFrame({_KEY: of_version, _TIME: versions[_TIME]}).with_row_index("@version").sort(_TIME)
@@ -248,13 +250,13 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         has_match = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
         return self.joined(rows, beside, has_match, now)
 
-    def _cleaned(
+    def _clean_versions(
         self, versions: pl.DataFrame, watermark: Watermark, now: int, ttl: int
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
         with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
         table = self.tables[2]
-        _, number = self.numbered(pl.DataFrame(schema=state_columns(self.left_type)), versions)
+        _, number = self.number_keys(pl.DataFrame(schema=state_columns(self.left_type)), versions)
         keyed_versions = versions.with_columns(number.alias(_KEY))
         new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         past = pl.col(_TIME).filter(pl.col(_TIME) <= new_watermark).max().over(_KEY)
@@ -292,7 +294,7 @@ class ProcessingTimeJoinKernel(_TemporalJoin):
         )
         there = latest_rows.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
         rows = inputs[0].with_columns(_kinds(inputs[0]).alias(KIND))
-        number, of_row = self.numbered(rows, there)
+        number, of_row = self.number_keys(rows, there)
         place = pl.DataFrame({_KEY: of_row}).with_row_index("@row")
         matches = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
         beside = there[matches.fill_null(0)] if there.height else there.clear(rows.height)

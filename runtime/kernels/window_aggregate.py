@@ -19,9 +19,9 @@ from stateplan.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
     WINDOWS,
-    Awaited,
     EventTimeKernel,
     Frames,
+    PendingWork,
     StateTable,
     Step,
     Watermark,
@@ -94,7 +94,7 @@ class WindowAggregateKernel(EventTimeKernel):
         return None if self.event_time else SliceAlarms(self.slicing)
 
     @property
-    def awaits(self) -> Awaited | None:
+    def awaits(self) -> PendingWork | None:
         return None if self.event_time else WINDOWS
 
     def waiting(self, state: Frames) -> int:
@@ -158,12 +158,12 @@ class WindowAggregateKernel(EventTimeKernel):
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         missed_retractions = 0
         if frame.height:
-            folding = self.inner.folded([frame], state, now, [0])
+            folding = self.inner.fold_batch([frame], state, now, [0])
             upserts, deletes, missed_retractions = folding.upserts, folding.deletes, folding.batch.missed
         new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         slices = self._slices(state[0], upserts[0], deletes[0], watermark.before, new_watermark)
         is_closed = slices.due <= new_watermark
-        pairs, after, stays = self._closed(slices, np.flatnonzero(is_closed), new_watermark)
+        pairs, after, stays = self._closed_windows(slices, np.flatnonzero(is_closed), new_watermark)
         output = self._output(slices, pairs, state, upserts, deletes, now)
         due = slices.due.copy()
         due[is_closed & stays] = self.slicing.due(after[is_closed & stays])
@@ -228,7 +228,7 @@ class WindowAggregateKernel(EventTimeKernel):
         rows = pl.concat([upserts[[*own, ACCESS_TIME]], rest[[*own, ACCESS_TIME]]])
         return _Slices(rows, ends, due, np.arange(rows.height) < upserts.height)
 
-    def _closed(self, slices: _Slices, rows: Ints, watermark: int) -> tuple[tuple[Ints, Ints], Ints, Bools]:
+    def _closed_windows(self, slices: _Slices, rows: Ints, watermark: int) -> tuple[tuple[Ints, Ints], Ints, Bools]:
         """The windows that close: slices and ends; per slice the end of its next window, and whether there is one."""
         after = slices.next.copy()
         stays = np.ones(len(after), bool)
@@ -260,9 +260,9 @@ class WindowAggregateKernel(EventTimeKernel):
         if not self.slicing.shares:
             order = np.argsort(ends, kind="stable")
             window_rows = slices.rows[rows[order]]
-            return self._told(self._kernel.results(window_rows[keys], window_rows), ends[order])
+            return self._with_window_columns(self._kernel.results(window_rows[keys], window_rows), ends[order])
         if not len(rows):
-            return self._told(self._kernel.results(slices.rows[:0][keys], slices.rows[:0]), ends)
+            return self._with_window_columns(self._kernel.results(slices.rows[:0][keys], slices.rows[:0]), ends)
         partials = self._partials
         assert partials is not None
         turn = -1 if self.slicing.kind == "HOP" and not self.in_order else 1
@@ -271,12 +271,12 @@ class WindowAggregateKernel(EventTimeKernel):
         frame = self._as_partials(partials, slices, state, upserts, deletes)[rows]
         frame = frame.with_columns(pl.Series(self._end, ends))
         empty = [pl.DataFrame(schema={**t.schema, ACCESS_TIME: pl.Int64()}) for t in self.inner.tables]
-        folding = self.inner.folded([frame], empty, now, [0])
+        folding = self.inner.fold_batch([frame], empty, now, [0])
         there = np.flatnonzero(folding.batch.rows != 0)
         results = self._kernel.results(folding.keys[there], folding.current[there])
-        return self._told(results, folding.keys[self._end].to_numpy()[there])
+        return self._with_window_columns(results, folding.keys[self._end].to_numpy()[there])
 
-    def _told(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
+    def _with_window_columns(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
         starts = self.slicing.window_starts(ends)
         return told_of_windows(results, len(self._keys) - 1, self.properties, starts, ends, self.slicing.zone)
 
@@ -328,13 +328,13 @@ class WindowAggregateKernel(EventTimeKernel):
         new_upserts: list[pl.DataFrame] = []
         if fresh is not None:
             owner = self._owners(key_frame, fresh)
-            new_upserts.append(self._marked(fresh, np.flatnonzero(stays[owner]), due, owner)[names])
+            new_upserts.append(self._with_due(fresh, np.flatnonzero(stays[owner]), due, owner)[names])
         dead = None
         if state.height:
             owner = self._owners(key_frame, state)
             over = ~stays[owner] & ((owner >= 0) | (state[_DUE].to_numpy() <= watermark))
             dead = state[np.flatnonzero(over)][identity] if over.any() else None
-            rest = self._marked(state, np.flatnonzero(stays[owner] & is_moved[owner]), due, owner)[names]
+            rest = self._with_due(state, np.flatnonzero(stays[owner] & is_moved[owner]), due, owner)[names]
             changes = [f[identity] for f in (fresh, old_deletes) if f is not None]
             if changes and rest.height:
                 rest = rest[absent(rest, identity, pl.concat(changes))]
@@ -345,7 +345,7 @@ class WindowAggregateKernel(EventTimeKernel):
         return dead
 
     @staticmethod
-    def _marked(values: pl.DataFrame, rows: Ints, due: Ints, owner: Ints) -> pl.DataFrame:
+    def _with_due(values: pl.DataFrame, rows: Ints, due: Ints, owner: Ints) -> pl.DataFrame:
         return values[rows].with_columns(pl.Series(_DUE, due[owner[rows]], dtype=pl.Int64))
 
     def _owners(self, key_frame: pl.DataFrame, rows: pl.DataFrame) -> Ints:

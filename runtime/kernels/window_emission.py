@@ -19,9 +19,9 @@ from stateplan.runtime.kernel import (
     ACCESS_TIME,
     WINDOWS,
     Alarms,
-    Awaited,
     EventTimeKernel,
     Frames,
+    PendingWork,
     StateTable,
     Step,
     Watermark,
@@ -122,7 +122,7 @@ class WindowEmissionKernel(EventTimeKernel):
         return EmissionAlarms(delays, slices) if delays or slices is not None else None
 
     @property
-    def awaits(self) -> Awaited | None:
+    def awaits(self) -> PendingWork | None:
         return WINDOWS if self.by_clock else None
 
     @property
@@ -188,7 +188,7 @@ class WindowEmissionKernel(EventTimeKernel):
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         missed_retractions, keys, current = 0, rows[:0][self._keys], None
         if rows.height:
-            result = self.inner.folded([rows], state[1:], now, [0])
+            result = self.inner.fold_batch([rows], state[1:], now, [0])
             upserts[1:], deletes[1:], missed_retractions = result.upserts, result.deletes, result.batch.missed
             keys = result.keys
             there = np.flatnonzero(result.batch.rows != 0)
@@ -202,7 +202,7 @@ class WindowEmissionKernel(EventTimeKernel):
         forgotten = due + self.emission.lateness <= watermark.now
         emits = ends_now | (rings <= now) | (forgotten & (rings < _NEVER))
         rings = np.where(emits | ends_now, _NEVER, rings)
-        output, values, emission_flags = self._emitted(windows, emits, state[0])
+        output, values, emission_flags = self._emit(windows, emits, state[0])
         is_stored = windows.place >= 0
         write = np.flatnonzero(~forgotten & (windows.touched | emits))
         if len(write):
@@ -253,7 +253,7 @@ class WindowEmissionKernel(EventTimeKernel):
                 rings = np.where(windows.touched & mine, np.minimum(rings, at), rings)
         return rings
 
-    def _emitted(self, windows: _Windows, emits: Bools, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Ints]:
+    def _emit(self, windows: _Windows, emits: Bools, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Ints]:
         """The changes; and per window the values that are emitted last, and whether there are any."""
         window_places, group_places = windows.place, windows.there
         names, width = list(self._values), len(self._keys)

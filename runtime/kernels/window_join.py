@@ -32,15 +32,15 @@ from stateplan.runtime.kernel import (
 from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
-    framed,
+    frame_of,
     ids_of,
     insertions,
     nulls,
     stable_order,
-    stamped,
     state_columns,
     truth,
     unmatched,
+    with_stamps,
     within,
 )
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
@@ -107,7 +107,7 @@ class WindowJoinKernel(EventTimeKernel):
         late: list[pl.DataFrame] = []
         row_count = 0
         for side, frame in enumerate(inputs):
-            fresh = self._arrived(side, frame, first + row_count)
+            fresh = self._numbered_rows(side, frame, first + row_count)
             on_time = (fresh[_DUE] > watermark.before).to_numpy()
             row_count += frame.height
             late.append(left_out(fresh, on_time))
@@ -119,14 +119,14 @@ class WindowJoinKernel(EventTimeKernel):
                 f for f in (waiting_rows[fresh.columns], fresh if not stays.height else fresh.filter(due)) if f.height
             ]
             sides.append(pl.concat(due_rows) if due_rows else fresh[:0])
-            upserts.append(stamped(stays, now) if stays.height else None)
+            upserts.append(with_stamps(stays, now) if stays.height else None)
             deletes.append(waiting_rows[[_NUMBER]] if waiting_rows.height else None)
         number = pl.DataFrame({_NUMBER: [first + row_count]}, schema={_NUMBER: pl.Int64()})
         output = self._output(sides[0], sides[1], now)
-        upserts.append(stamped(number, now) if row_count else None)
+        upserts.append(with_stamps(number, now) if row_count else None)
         return Step(output, upserts, [*deletes, None], late_rows=late)
 
-    def _arrived(self, side: int, frame: pl.DataFrame, number: int) -> pl.DataFrame:
+    def _numbered_rows(self, side: int, frame: pl.DataFrame, number: int) -> pl.DataFrame:
         """The rows with the columns of the state."""
         frame = insertions(frame, "WindowJoin")
         ends = local_times(frame[column(self.ends[side])], self.slicing.zone)
@@ -173,7 +173,7 @@ class WindowJoinKernel(EventTimeKernel):
         for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
             mine = np.flatnonzero(~unmatched(frame, keys, self.spec.filter_nulls))
             rows.append(mine)
-            key_frame = framed(
+            key_frame = frame_of(
                 [*(frame[k].alias(n) for k, n in zip(keys, names, strict=True)), frame[_END]], frame.height
             )
             key_frames.append(key_frame if len(mine) == frame.height else key_frame[mine])
@@ -190,7 +190,7 @@ class WindowJoinKernel(EventTimeKernel):
             is_lone = bool(len(rows)) and rows[0] < 0
             for name, dtype in state_columns(row).items():
                 series.append(nulls(name, dtype, len(rows)) if is_lone else frame[name][rows])
-        return framed([s.alias(column(i)) for i, s in enumerate(series)], len(lefts))
+        return frame_of([s.alias(column(i)) for i, s in enumerate(series)], len(lefts))
 
 
 def _among(frame: pl.DataFrame, rows: Ints) -> Bools:

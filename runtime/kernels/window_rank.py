@@ -24,7 +24,7 @@ from stateplan.runtime.kernel import (
     left_out,
     own_columns,
 )
-from stateplan.runtime.kernels.common.key_ids import insertions, stamped
+from stateplan.runtime.kernels.common.key_ids import insertions, with_stamps
 from stateplan.runtime.kernels.common.topn import SEQUENCE, TopN, sequence_after
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
 
@@ -80,7 +80,7 @@ class WindowRankKernel(TopN, EventTimeKernel):
             output = output.with_columns(pl.Series(column(output.width), pool.places[out], dtype=pl.Int64))
         return Step(
             output,
-            [stamped(rows[new], now) if len(new) else None],
+            [with_stamps(rows[new], now) if len(new) else None],
             [rows[removed_rows][list(self.tables[0].identity)] if len(removed_rows) else None],
             late_rows=(left_out(frame, punctual),),
         )

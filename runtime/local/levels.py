@@ -63,7 +63,7 @@ class LocalLevels:
             WorkerError: with the coded error.
         """
         parts = read_splits(self.micro_batch, source, splits, list)
-        return self._checked(blob for some in parts for blob in some)
+        return self._check_blobs(blob for some in parts for blob in some)
 
     def play(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Runs a micro-batch through all levels of operators; what reaches the sinks.
@@ -85,11 +85,11 @@ class LocalLevels:
                     later.append(blob)
             for slot, input_blobs in sorted(mine.items()):
                 task = step_operator(self.micro_batch, *self.slots[slot], input_blobs, self.stores[slot], self.cache)
-                later.extend(self._checked(task))
+                later.extend(self._check_blobs(task))
             waiting = later
         return waiting
 
-    def _checked(self, blobs: Iterable[Blob]) -> list[Blob]:
+    def _check_blobs(self, blobs: Iterable[Blob]) -> list[Blob]:
         out = []
         self._check()
         for blob in blobs:

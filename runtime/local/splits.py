@@ -46,7 +46,7 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
     files = {i: _packs(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, FileSource)}
     ranges = any(isinstance(s.reader, RangeSource) and s.reader.total for s in graph.sources)
     splits_by_source = {
-        i: _planned(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)
+        i: _plan_splits(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)
     }
     lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in splits_by_source.values()]
     count = max((len(times or ()), int(ranges), *lengths))
@@ -96,7 +96,7 @@ def _packs(source: FileSource) -> list[list[FileEntry]]:
     return packs
 
 
-def _planned(source: OffsetSource[S]) -> list[list[S]]:
+def _plan_splits(source: OffsetSource[S]) -> list[list[S]]:
     """The splits of each micro-batch of a bounded source that plans them itself."""
     batches = []
     start = source.initial_offset()

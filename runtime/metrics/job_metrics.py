@@ -130,7 +130,7 @@ class JobMetrics:
             self._log = MetricsLog(checkpoint.folder / FOLDER)
             self._folder = checkpoint.folder
         self._totals = StateTotals(states, base)
-        self._unsettled: BatchMetrics | None = None
+        self._open_batch: BatchMetrics | None = None
 
     def _base(self, checkpoint: Checkpoint) -> Mapping[str, StateSize] | None:
         """The state that the run finds; None when the records do not say."""
@@ -189,20 +189,20 @@ class JobMetrics:
         self.recent.append(record)
         self.batches += 1
         self.running = None
-        self._unsettled = record
+        self._open_batch = record
         self._write(lambda log: log.append(record))
         return record
 
     def settle(self, query: Any) -> None:
         """Adds Spark's phases to the last record, once Spark knows them."""
-        record = self._unsettled
+        record = self._open_batch
         progress = None if record is None or query is None else query.lastProgress
         if record is None or progress is None or progress.batchId < record.batch:
             return
         with self._lock:
-            if self._unsettled is not record:
+            if self._open_batch is not record:
                 return  # another thread was here
-            self._unsettled = None
+            self._open_batch = None
             if progress.batchId == record.batch:
                 record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
                 self._write(lambda log: log.annotate(record.batch, record.spark))
@@ -220,7 +220,7 @@ class JobMetrics:
     def view(self) -> JobView:
         """The job as it is now. May be called in any thread."""
         running = self.running
-        recent, totals = tuple(self.recent), self._copied()
+        recent, totals = tuple(self.recent), self._copy_figures()
         now = time.time_ns() // 1_000_000
         return JobView(self.info, now, Holder.me(), recent, totals, self.batches, running and running[:2])
 
@@ -229,9 +229,9 @@ class JobMetrics:
         thread."""
         with self._lock:
             running = self.running
-            return self._copied(), self.counters.current(running[0]) if running else {}
+            return self._copy_figures(), self.counters.current(running[0]) if running else {}
 
-    def _copied(self) -> Figures:
+    def _copy_figures(self) -> Figures:
         with self._lock:
             return add_all({}, self.total)
 

@@ -37,7 +37,7 @@ class LiveFigures:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._attempt: Attempt | None = None
-        self._added: Figures = {}
+        self._figures: Figures = {}
         self._so_far: Figures = {}
         self._due = 0.0
 
@@ -45,7 +45,7 @@ class LiveFigures:
         """The operator has these figures more, in place of what :meth:`replace` said of it."""
         self._begin(attempt)
         self._so_far.pop(uid, None)
-        add_figures(self._added.setdefault(uid, {}), figures)
+        add_figures(self._figures.setdefault(uid, {}), figures)
         self._leave()
 
     def replace(self, attempt: Attempt, uid: str, figures: dict[str, float]) -> None:
@@ -56,7 +56,7 @@ class LiveFigures:
 
     def _begin(self, attempt: Attempt) -> None:
         if self._attempt != attempt:
-            self._attempt, self._added, self._so_far = attempt, {}, {}
+            self._attempt, self._figures, self._so_far = attempt, {}, {}
             self._due = time.monotonic() + EVERY
 
     def _leave(self) -> None:
@@ -66,7 +66,7 @@ class LiveFigures:
         path = os.path.join(self._folder, "-".join(map(str, self._attempt)))
         with contextlib.suppress(OSError):  # the disk is full, or the job has ended
             with open(f"{path}.tmp", "w", encoding="ascii") as out:
-                json.dump([self._added, self._so_far], out)
+                json.dump([self._figures, self._so_far], out)
             os.replace(f"{path}.tmp", path)
 
 

@@ -85,7 +85,7 @@ class _Collector:
 
     def __init__(self, look: Callable[[], JobView | None], is_filtered: bool = False) -> None:
         self._look = look
-        self._filtered = is_filtered
+        self._is_filtered = is_filtered
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: what there is depends on the job."""
@@ -95,7 +95,7 @@ class _Collector:
         view = self._look()
         if view is not None:
             for family in _metrics(view):
-                if self._filtered:
+                if self._is_filtered:
                     family.samples = [s._replace(labels=_plain(s.labels)) for s in family.samples]
                 if family.samples:
                     yield family

@@ -1,4 +1,4 @@
-"""What the records of a checkpoint tell of the uses of its states."""
+"""How the states of a checkpoint were used, from its records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StateUses:
 
     @staticmethod
     def of(records: Sequence[BatchMetrics]) -> StateUses:
-        """Of all records that there are."""
+        """The uses in all records."""
         ages: Ages = {}
         for record in records:
             add_ages(ages, record.ages)

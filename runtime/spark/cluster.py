@@ -77,7 +77,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
     ours = probe.digest(PACKAGE)
     with _shipping:
         if application not in _shipped and any(facts["digest"] != ours for facts in executors):
-            spark.sparkContext.addPyFile(str(_packed()))
+            spark.sparkContext.addPyFile(str(_package_zip()))
             _shipped.add(application)
     if local:
         _met.add(application)
@@ -152,7 +152,7 @@ def _in_time(spark: SparkSession, job: Callable[[], T], options: Mapping[str, st
     thread.start()
     while thread.is_alive():
         thread.join(0.2)
-        if _taken(spark, group):
+        if _has_started(spark, group):
             since = time.monotonic()
         elapsed = time.monotonic() - since
         if not has_said and elapsed > _PATIENCE:
@@ -167,7 +167,7 @@ def _in_time(spark: SparkSession, job: Callable[[], T], options: Mapping[str, st
     return results[0]
 
 
-def _taken(spark: SparkSession, group: str) -> bool:
+def _has_started(spark: SparkSession, group: str) -> bool:
     """Whether an executor runs a task of a job now."""
     tracker = spark.sparkContext.statusTracker()
     stages = [s for job in tracker.getJobIdsForGroup(group) for s in (tracker.getJobInfo(job) or _NO_JOB).stageIds]
@@ -217,10 +217,10 @@ def _executor_log(spark: SparkSession) -> list[str]:
     if host is None:
         return []
     try:
-        state = json.loads(_fetched(f"http://{host[1]}:8080/json/"))
+        state = json.loads(_fetch(f"http://{host[1]}:8080/json/"))
         for worker in state["workers"]:
             for number in range(3):
-                log = _fetched(
+                log = _fetch(
                     f"{worker['webuiaddress']}/log/?appId={application}&executorId={number}&logType=stderr"
                     "&byteLength=20000"
                 )
@@ -232,12 +232,12 @@ def _executor_log(spark: SparkSession) -> list[str]:
     return []
 
 
-def _fetched(url: str) -> str:
+def _fetch(url: str) -> str:
     with urllib.request.urlopen(url, timeout=3) as answer:
         return str(answer.read().decode("utf-8", "replace"))
 
 
-def _packed() -> Path:
+def _package_zip() -> Path:
     """stateplan as an archive that Python imports from, with its bytecode."""
     from importlib.util import find_spec
 

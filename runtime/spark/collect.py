@@ -28,7 +28,7 @@ def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[
     """
     running = None
     if not large and tweaks.works("collect-async", _probe_rows, frame.sparkSession):
-        running = _started(frame, tweaks)
+        running = _start_collect(frame, tweaks)
     if running is not None:
         rows = running.get()
         report_blobs = [rows.get(n).getBinary(0) for n in range(rows.size())]
@@ -48,7 +48,7 @@ def _probe_rows(spark: SparkSession) -> None:
         raise ValueError("an empty row has bytes")
 
 
-def _started(frame: DataFrame, tweaks: Tweaks) -> Any:
+def _start_collect(frame: DataFrame, tweaks: Tweaks) -> Any:
     """Starts the job of a micro-batch; None if Spark lacks one of the methods."""
     from py4j.protocol import Py4JJavaError, Py4JNetworkError
 

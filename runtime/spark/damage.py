@@ -293,7 +293,7 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, log_text: str) -> 
     return full_error(folder)
 
 
-def explained(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
+def explain(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
     """The error for a failed query: the coded error in Spark's message, a full disk, a damaged file of the checkpoint,
     RUN019 where Spark is gone, or RUN001 with the most specific line of the message.
 

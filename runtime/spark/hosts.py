@@ -68,7 +68,7 @@ class Silence:
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._missed: dict[str, int] = {}
+        self._misses: dict[str, int] = {}
 
     def gone(self, polled_hosts: Iterable[str], answering_hosts: Iterable[str]) -> set[str]:
         """The hosts that are gone, after each of ``polled_hosts`` was asked once more.
@@ -77,10 +77,10 @@ class Silence:
         hosts answers, the driver's own network is at fault, and none is gone.
         """
         hosts, here = set(polled_hosts), set(answering_hosts)
-        self._missed = {host: self._missed[host] + 1 for host in hosts - here if host in self._missed} | dict.fromkeys(
+        self._misses = {host: self._misses[host] + 1 for host in hosts - here if host in self._misses} | dict.fromkeys(
             here, 0
         )
-        late = {host for host, misses in self._missed.items() if misses >= self._threshold}
+        late = {host for host, misses in self._misses.items() if misses >= self._threshold}
         return set() if len(hosts) > 1 and not here else late
 
 
@@ -158,7 +158,7 @@ class _Executors:
         )
         if not backend_class.isInstance(self._backend):
             raise TypeError(f"its scheduler is a {self._backend.getClass().getName()}")
-        self._lost("")
+        self._loss_reason("")
 
     def ended(self) -> bool:
         """Whether this Spark has ended, or its process."""
@@ -191,7 +191,7 @@ class _Executors:
         killing = threading.Thread(target=self._kill, args=(executor,), daemon=True)
         killing.start()
         killing.join(_KILL)
-        self._backend.removeExecutor(executor, self._lost(reason, host))
+        self._backend.removeExecutor(executor, self._loss_reason(reason, host))
 
     def _kill(self, executor: str) -> None:
         from py4j.protocol import Py4JError
@@ -201,7 +201,7 @@ class _Executors:
         except Py4JError as failure:
             _log.info("the cluster was not told of executor %s: %s", executor, failure)
 
-    def _lost(self, reason: str, host: str | None = None) -> Any:
+    def _loss_reason(self, reason: str, host: str | None = None) -> Any:
         """The reason for Spark. It names the host, so that Spark reads nothing that other executors have left there."""
         return self._jvm.org.apache.spark.scheduler.ExecutorProcessLost(
             reason, self._jvm.scala.Option.apply(host), False

@@ -1,4 +1,4 @@
-"""A JVM of Spark that is gone: killed for want of memory, say. This process can start another one.
+"""The loss of Spark's JVM, for example because memory ran out. This process can start another JVM.
 
 Code: RUN019.
 """
@@ -21,13 +21,13 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
     """The error for jobs whose Spark this process had started and that has ended by itself; None while it runs.
 
     Args:
-        wait: so many seconds for its end, of which its connections tell first.
+        wait: the longest wait for the end of the process, in seconds. Its connections break first.
     """
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
 
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark tells nobody
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark has no public access
     if process is None:
         return None
     try:

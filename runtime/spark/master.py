@@ -70,7 +70,7 @@ def check_master(master: str) -> None:
         else:
             return
     if last_failure is not None:
-        raise unreached(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
+        raise master_error(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
 
 
 def _places(master: str) -> list[tuple[str, int]]:
@@ -122,13 +122,13 @@ def site(file: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def unreached(master: str, kind: str, what: str) -> RunError:
+def master_error(master: str, kind: str, what: str) -> RunError:
     """RUN093 for a master."""
     return RunError("RUN093", master=master, why=REASONS[kind], what=what[:300])
 
 
 @contextmanager
-def watched(master: str, options: Mapping[str, str], log: Path) -> Iterator[None]:
+def watch_log(master: str, options: Mapping[str, str], log: Path) -> Iterator[None]:
     """Ends a start of Spark that waits for its master: Spark waits for long after it has given up.
 
     Args:
@@ -155,7 +155,7 @@ def watched(master: str, options: Mapping[str, str], log: Path) -> Iterator[None
             if late or _GIVEN_UP in log_text:
                 strange = "TransportChannelHandler" in log_text or "frame length" in log_text
                 what = f"no answer within {time.monotonic() - since:.0f} s"
-                given_up.append(unreached(master, OTHER if strange and not late else SILENT, what))
+                given_up.append(master_error(master, OTHER if strange and not late else SILENT, what))
                 process.kill()
                 return
 

@@ -53,7 +53,7 @@ _folders: list[JointScratch] = []
 """Of the run cache of this process, where executors have folders of their own."""
 
 
-class Shipped:
+class Shipment:
     """A job graph on its way to the workers.
 
     Args:
@@ -71,7 +71,7 @@ class Shipped:
     def graph(self) -> JobGraph:
         """The graph with the TTLs and the watermarks of the micro-batch of this task; decoded at most once in this
         process."""
-        graph = self._planned()
+        graph = self._plan_graph()
         ttls, marks = local_property(TTLS) or "", local_property(WATERMARKS) or ""
         if not ttls and not marks:
             return graph
@@ -84,7 +84,7 @@ class Shipped:
             _live[key] = with_watermarks(graph, marks) if marks else graph
         return _live[key]
 
-    def _planned(self) -> JobGraph:
+    def _plan_graph(self) -> JobGraph:
         """The graph as the plan has it."""
         if self.key not in _graphs:
             _graphs.clear()
@@ -97,7 +97,7 @@ class Shipped:
 
         if self.key not in _slots:
             _slots.clear()
-            _slots[self.key] = unslot(self._planned())
+            _slots[self.key] = unslot(self._plan_graph())
         return _slots[self.key]
 
     def cache(self) -> RunCache:
@@ -182,7 +182,7 @@ class SparkRunStore:
 class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
     """Runs every operator of one level and passes on what is for later ones."""
 
-    def __init__(self, shipped: Shipped, level: int, counters: TaskCounters) -> None:
+    def __init__(self, shipped: Shipment, level: int, counters: TaskCounters) -> None:
         self.shipped = shipped
         self.level = level
         self.counters = counters
@@ -216,7 +216,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
         pass
 
 
-def _micro_batch(shipment: Shipped, counters: TaskCounters) -> MicroBatch:
+def _micro_batch(shipment: Shipment, counters: TaskCounters) -> MicroBatch:
     """The micro-batch of this task. Where its number is not known it drops and rewrites state: doing so once more does
     no harm."""
     from stateplan.runtime.worker import MicroBatch
@@ -225,7 +225,7 @@ def _micro_batch(shipment: Shipped, counters: TaskCounters) -> MicroBatch:
     return MicroBatch(graph, number, graph.touches_state and number in (None, graph.first_batch), counters)
 
 
-def _source_reader(shipment: Shipped, index: int, counters: TaskCounters, level: int = 1) -> Task:
+def _source_reader(shipment: Shipment, index: int, counters: TaskCounters, level: int = 1) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.source_tasks import read_source
 
@@ -235,7 +235,7 @@ def _source_reader(shipment: Shipped, index: int, counters: TaskCounters, level:
     return run
 
 
-def _closing_reader(shipment: Shipped, counters: TaskCounters) -> Task:
+def _closing_reader(shipment: Shipment, counters: TaskCounters) -> Task:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.delivery import closing_marks, send_marks
         from stateplan.runtime.exchange import blob_batch
@@ -273,7 +273,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
 
 def build(
     graph: JobGraph,
-    shipment: Shipped,
+    shipment: Shipment,
     source_frames: Callable[[int], DataFrame],
     sinks: SinkDriver,
     counters: TaskCounters,

@@ -29,7 +29,7 @@ from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.jvm_loss import forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
-from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, unreached, watched
+from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
 from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import worker_python
 
@@ -243,7 +243,7 @@ def is_ours(spark: SparkSession) -> bool:
 
 def _child(spark: SparkSession) -> SparkSession:
     own = spark.newSession()
-    has, parent_settings = _given(own), _given(spark)
+    has, parent_settings = _set_options(own), _set_options(spark)
     for key, value in parent_settings.items():
         if has.get(key) != value and spark.conf.isModifiable(key):
             own.conf.set(key, value)
@@ -258,7 +258,7 @@ def _child(spark: SparkSession) -> SparkSession:
     return own
 
 
-def _given(spark: SparkSession) -> dict[str, str]:
+def _set_options(spark: SparkSession) -> dict[str, str]:
     """The settings of a session, in one call of the JVM. PySpark takes two for each of them, tens of milliseconds."""
     text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)  # noqa: SLF001 - PySpark asks for one setting at a time
     return dict(setting.split(" -> ", 1) for setting in text.split(_BETWEEN) if setting)
@@ -328,7 +328,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         if python is None and os.name == "posix":
             python = tweaks.attempt("worker-python", worker_python, python_path)
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
-    settings_by_tweak = _tuned(tweaks)
+    settings_by_tweak = _tweak_settings(tweaks)
     name = options.get("pipeline.name", "stateplan")
     whole = {**{k: v for tweak_settings in settings_by_tweak.values() for k, v in tweak_settings.items()}, **settings}
     builder = SparkSession.builder.appName(name).master(master)
@@ -343,7 +343,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         check_master(master)
     with quietly() as log, environment("PYSPARK_PYTHON", python or sys.executable):
         try:
-            with contextlib.nullcontext() if local else watched(master, options, log):
+            with contextlib.nullcontext() if local else watch_log(master, options, log):
                 spark = _yielding(start)
         except RunError:
             forget_dead_jvm()
@@ -422,7 +422,7 @@ def _not_started(
     text = text_of(failure)
     kind = None if is_local(master) else kind_of(failure)
     if kind is not None:
-        return unreached(master, kind, reason(text))
+        return master_error(master, kind, reason(text))
     cause = reason(text) if module_of(failure) == "py4j" else text
     lines = log.read_text(errors="replace").strip().splitlines()
     package_keys = [key for key in _FETCHED if settings.get(key)]
@@ -458,7 +458,7 @@ def _installed_in() -> Path:
     return Path(spec.origin).parent.parent
 
 
-def _tuned(tweaks: Tweaks) -> dict[str, Mapping[str, str]]:
+def _tweak_settings(tweaks: Tweaks) -> dict[str, Mapping[str, str]]:
     """The settings of the tweaks that are settings."""
     return {name: tweak.settings for name, tweak in TWEAKS.items() if tweak.settings and tweaks.on(name)}
 

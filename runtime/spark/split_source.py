@@ -54,16 +54,16 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self.tasks = tasks
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names
-        return self._coded(self.source.initial_offset)
+        return self._with_coded_errors(self.source.initial_offset)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        return self._coded(lambda: self.source.latest_offset(start))
+        return self._with_coded_errors(lambda: self.source.latest_offset(start))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """A bounded source says itself when it has ended."""
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        splits = [] if start == end else self._coded(lambda: self.source.plan(start, end))
+        splits = [] if start == end else self._with_coded_errors(lambda: self.source.plan(start, end))
         tasks = max(1, min(self.tasks, len(splits)))
         edges = [len(splits) * i // tasks for i in range(tasks + 1)]
         numbered_splits = list(enumerate(json.dumps(split.to_json()) for split in splits))
@@ -77,9 +77,9 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         yield pa.record_batch([pa.array(texts, pa.string()), pa.array(places, pa.string())], ["split", "seq"])
 
     def commit(self, end: Offset) -> None:
-        self._coded(lambda: self.source.committed(end))
+        self._with_coded_errors(lambda: self.source.committed(end))
 
-    def _coded(self, call: Callable[[], T]) -> T:
+    def _with_coded_errors(self, call: Callable[[], T]) -> T:
         """What the source answers; its errors in the form that the driver finds again in Spark's."""
         try:
             with holding(self.roots):

@@ -55,11 +55,11 @@ class RunCache:
         self._reserve = reserve
         # A process with little address space, or little disk, cannot keep all files mapped.
         self._most_mapped = min(_address_space() // 4, limit // 4 if limit is not None else 1 << 62)
-        self._mapped: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
+        self._mapped_runs: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
         self._mapped_bytes = 0
-        self._held: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
+        self._runs_in_memory: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
         self._held_bytes = 0
-        self._unseen = limit or 0  # bytes written since the folder was last measured
+        self._unmeasured_bytes = limit or 0  # bytes written since the folder was last measured
         self._visits: dict[str, int] = {}
 
     def of(self, owner: str) -> OwnedCache:
@@ -68,7 +68,7 @@ class RunCache:
 
     def open(self, run: str, path: Path | None, fetch: Callable[[], bytes]) -> Rows:
         """The run with id ``run``: from this process, else from its file, else from ``fetch``."""
-        for cache in (self._mapped, self._held):
+        for cache in (self._mapped_runs, self._runs_in_memory):
             if run in cache:
                 cache.move_to_end(run)
                 return cache[run][0]
@@ -116,26 +116,28 @@ class RunCache:
         if self._limit is not None:
             with contextlib.suppress(OSError):
                 os.utime(path)
-        self._mapped[run] = rows, size
+        self._mapped_runs[run] = rows, size
         self._mapped_bytes += size
-        while len(self._mapped) > 1 and (self._mapped_bytes > self._most_mapped or len(self._mapped) > _OPEN_RUNS):
-            self._mapped_bytes -= self._mapped.popitem(last=False)[1][1]
+        while len(self._mapped_runs) > 1 and (
+            self._mapped_bytes > self._most_mapped or len(self._mapped_runs) > _OPEN_RUNS
+        ):
+            self._mapped_bytes -= self._mapped_runs.popitem(last=False)[1][1]
         return rows
 
     def _hold(self, run: str, data: bytes) -> Rows:
         rows = Rows(_decode(pa.py_buffer(data)))
         if len(data) <= self._memory:
-            self._held[run] = rows, len(data)
+            self._runs_in_memory[run] = rows, len(data)
             self._held_bytes += len(data)
             while self._held_bytes > self._memory:
-                self._held_bytes -= self._held.popitem(last=False)[1][1]
+                self._held_bytes -= self._runs_in_memory.popitem(last=False)[1][1]
         return rows
 
     def _forget(self, run: str) -> None:
-        if run in self._mapped:
-            self._mapped_bytes -= self._mapped.pop(run)[1]
-        if run in self._held:
-            self._held_bytes -= self._held.pop(run)[1]
+        if run in self._mapped_runs:
+            self._mapped_bytes -= self._mapped_runs.pop(run)[1]
+        if run in self._runs_in_memory:
+            self._held_bytes -= self._runs_in_memory.pop(run)[1]
 
     def _make_room(self, size: int) -> None:
         """Raises OSError when ``size`` bytes more are too many for the disk; keeps to the limit."""
@@ -145,9 +147,9 @@ class RunCache:
             raise OSError(28, "No space left on device")
         if self._limit is None:
             return
-        self._unseen += size
-        if self._unseen * 16 > self._limit:
-            self._unseen = 0
+        self._unmeasured_bytes += size
+        if self._unmeasured_bytes * 16 > self._limit:
+            self._unmeasured_bytes = 0
             self._evict(self._limit - size)
 
     def _evict(self, most: int) -> None:

@@ -59,7 +59,7 @@ class PartStore(Protocol):
 
 
 @dataclass
-class Moved:
+class MergeFigures:
     """What has been done to keep a table in order.
 
     Attributes:
@@ -89,7 +89,7 @@ class RunList:
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:
         self.table = table
         self.parts = list(parts)
-        self.moved = Moved()
+        self.moved = MergeFigures()
         self._store = store
         self._added_rows = self._added_bytes = 0
 
@@ -129,7 +129,7 @@ class RunList:
     def append(self, frame: pl.DataFrame) -> None:
         """Adds a run, the newest one."""
         number = self._next_number()
-        fresh = self._stored(frame, number, 0, LAST_PREFIX)
+        fresh = self._store_rows(frame, number, 0, LAST_PREFIX)
         self.parts += fresh
         self._added_rows += frame.height
         self._added_bytes += sum(p.size for p in fresh)
@@ -284,9 +284,9 @@ class RunList:
             self._store.drop(before)
             at, low = at - 1, before.low
             del self.parts[at]
-        self.parts[at:at] = self._stored(frame, run, low, high)
+        self.parts[at:at] = self._store_rows(frame, run, low, high)
 
-    def _stored(self, frame: pl.DataFrame, run: int, low: int, high: int) -> list[RunInfo]:
+    def _store_rows(self, frame: pl.DataFrame, run: int, low: int, high: int) -> list[RunInfo]:
         """Stores the rows of a range as parts of bounded size."""
         count = max(1, round(frame.estimated_size() / PART_BYTES))
         out: list[RunInfo] = []

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from stateplan.common.small_frames import rows_at, rows_where, stacked
+from stateplan.common.small_frames import rows_at, rows_where, stack
 from stateplan.common.values.nanoseconds import portable_frame, stored_dtype, with_counts
 from stateplan.runtime.hashing import Hashes, hash_rows
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
@@ -198,7 +198,7 @@ def build_run(
         parts.append(deletes.with_columns(*rest, *times)[order])
     if not parts:
         return None
-    frame = stacked(parts)
+    frame = stack(parts)
     hashes = hash_rows(frame, table.lookup)
     flags = np.zeros(frame.height, bool)
     if dead:
@@ -252,7 +252,7 @@ def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now:
             hits.append(rows_at(part.frame, index))
     if not hits:
         return pl.DataFrame(schema=state_schema(table))
-    first_hits = hits[0] if len(hits) == 1 else _first_of_each(stacked(aligned(hits)), _identity(table))
+    first_hits = hits[0] if len(hits) == 1 else _first_of_each(stack(aligned(hits)), _identity(table))
     extra = [WRITTEN] if WRITTEN in first_hits.columns else []
     return live_rows(first_hits, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
 

@@ -95,9 +95,9 @@ class Parts:
                 chunks.append(chunk)
             data = b"".join(chunks) if len(chunks) > 1 else chunks[0]
             if len(data) != info.size:
-                raise self._damaged(table, info, f"it has {len(data)} bytes", f"{info.size} bytes")
+                raise self._damage_error(table, info, f"it has {len(data)} bytes", f"{info.size} bytes")
             if zlib.crc32(data) != info.check:
-                raise self._damaged(table, info, f"its bytes have the CRC-32 {zlib.crc32(data)}", str(info.check))
+                raise self._damage_error(table, info, f"its bytes have the CRC-32 {zlib.crc32(data)}", str(info.check))
             return data
 
         self.loads += 1
@@ -110,7 +110,7 @@ class Parts:
             if not rows.checked:
                 rows.frame = in_memory(rows.frame, table)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
-            raise self._damaged(table, info, str(cause)) from cause
+            raise self._damage_error(table, info, str(cause)) from cause
         return rows
 
     def load(self, table: StateTable, info: RunInfo) -> Rows:
@@ -130,10 +130,12 @@ class Parts:
         if not info.whole:
             rows = rows.ranged(info.low, info.high)
         if len(rows) != info.rows:
-            raise self._damaged(table, info, f"it has {len(rows)} rows", f"{info.rows} rows")
+            raise self._damage_error(table, info, f"it has {len(rows)} rows", f"{info.rows} rows")
         return rows
 
-    def _damaged(self, table: StateTable, info: RunInfo, why: str, expectation: str | None = None) -> CheckpointError:
+    def _damage_error(
+        self, table: StateTable, info: RunInfo, why: str, expectation: str | None = None
+    ) -> CheckpointError:
         return CheckpointError(
             "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expectation, hint=_RESTORE
         )

@@ -67,7 +67,7 @@ class InputFields:
 
 
 @dataclass(frozen=True)
-class Written:
+class TableWrite:
     """What a step writes to one table: as in :class:`Step`, and by which clock the rest of it has expired.
 
     Attributes:
@@ -83,7 +83,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Taken:
+class StepOutcome:
     """A step that was taken: what the kernel gave, what is to be written, and where the time went.
 
     Attributes:
@@ -91,7 +91,7 @@ class Taken:
     """
 
     step: Step
-    written: list[Written]
+    written: list[TableWrite]
     ages: dict[tuple[int, Use], dict[int, int]]
     lookup_ms: float
     kernel_ms: float
@@ -120,7 +120,7 @@ def take_step(
     fields: InputFields,
     find: Finder,
     find_due: DueFinder,
-) -> Taken:
+) -> StepOutcome:
     """Runs a micro-batch through ``kernel``.
 
     Args:
@@ -154,7 +154,7 @@ def take_step(
     computed_at = time.perf_counter()
     table_writes = list(accesses.settled(kernel.tables, step))
     ages = accesses.ages(kernel.tables, step)
-    return Taken(
+    return StepOutcome(
         step,
         table_writes,
         ages,
@@ -244,7 +244,7 @@ class _Accesses:
         match_times = [_times_of_met(rows, frame, self._key_columns(table, n)) for n, frame in others]
         return np.concatenate([times[:0], *match_times])
 
-    def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[Written]:
+    def settled(self, tables: Sequence[StateTable], step: Step) -> Iterator[TableWrite]:
         """What is to be written after a step of the kernel."""
         for table, upserts, deletes in zip(tables, step.upserts, step.deletes, strict=True):
             config = self._configs[table.slot]
@@ -253,25 +253,25 @@ class _Accesses:
                 if table.access.lasting:
                     upserts = _lasting(upserts, config)
                 elif config.by_event_time:
-                    upserts = self._stamped(table, config, upserts)
+                    upserts = self._with_access_times(table, config, upserts)
             if config.reads_refresh or config.finds_expired:
                 upserts, deletes = self._after_reads(table, config, upserts, deletes, now, ttl)
-            yield Written(table, upserts, deletes, now, ttl)
+            yield TableWrite(table, upserts, deletes, now, ttl)
 
-    def _stamped(self, table: StateTable, config: TtlConfig, upserts: pl.DataFrame) -> pl.DataFrame:
+    def _with_access_times(self, table: StateTable, config: TtlConfig, upserts: pl.DataFrame) -> pl.DataFrame:
         """The rows that the kernel wrote, accessed at the event time of the rows that wrote them."""
         access, own = table.access, self._own(table)
         count = upserts.height
         times, has_time = np.zeros(count, np.int64), np.zeros(count, bool)
         others = config.reads_refresh or access.shared
-        mine = self._matched(upserts, own, self._entry_columns(table, own), access.once and not config.reads_refresh)
+        mine = self._match_rows(upserts, own, self._entry_columns(table, own), access.once and not config.reads_refresh)
         by_rows = (mine >= 0) & (self._time(own) is not None)
         for number in range(len(self._inputs)):
             if number == own:
                 if (of := self._time(own)) is not None:
                     times[by_rows], has_time = of[mine[by_rows]], has_time | by_rows
                 continue
-            theirs = self._matched(upserts, number, self._key_columns(table, number))
+            theirs = self._match_rows(upserts, number, self._key_columns(table, number))
             at = self._time(number)
             is_match = (theirs >= 0) & (others | (mine < 0))
             if at is not None and is_match.any():
@@ -352,7 +352,7 @@ class _Accesses:
                 pairs = self._entry_columns(table, own)
             else:
                 pairs = self._entry_columns(table, own, table.lookup)
-            by = self._matched(rows, number, pairs)
+            by = self._match_rows(rows, number, pairs)
             has_match |= by >= 0
             at = self._time(number)
             if config.by_event_time and at is not None:
@@ -384,7 +384,9 @@ class _Accesses:
             return []
         return [(mine, its) for mine, its in zip(keys[self._own(table)], keys[number], strict=True)]
 
-    def _matched(self, rows: pl.DataFrame, number: int, pairs: Sequence[tuple[str, str]], first: bool = False) -> Ints:
+    def _match_rows(
+        self, rows: pl.DataFrame, number: int, pairs: Sequence[tuple[str, str]], first: bool = False
+    ) -> Ints:
         """Per row of state, the last (or first) row of an input that agrees with it; -1 for none."""
         return _match(rows, self._inputs[number], pairs, first)
 

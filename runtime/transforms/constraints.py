@@ -29,11 +29,11 @@ _MAPS = ("MAP", "MULTISET")
 
 @dataclass(frozen=True)
 class _Finding:
-    """Rows whose value at ``path`` is not what ``declared`` demands; ``null`` tells which demand it is."""
+    """Rows whose value at ``path`` is not what ``data_type`` demands; ``null`` tells which demand it is."""
 
     rows: Bools
     path: str
-    declared: LogicalType
+    data_type: LogicalType
     null: bool
     values: pl.Series | None = None
 
@@ -83,7 +83,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
         series = [frame[column(i)] for i in range(len(self.fields))]
         alive = np.ones(frame.height, bool)
         errors: list[tuple[int, _Finding]] = []
-        for finding in self._found(series):
+        for finding in self._findings(series):
             rows = finding.rows & alive
             if not rows.any():
                 continue
@@ -96,14 +96,14 @@ class ConstraintTransform(FrozenDataclass, Transform):
         out = frame
         if self.lengths == "TRIM_PAD":
             columns = [
-                self._fitted(s, data_type, top=True) for s, (_, data_type) in zip(series, self.fields, strict=True)
+                self._fit_length(s, data_type, top=True) for s, (_, data_type) in zip(series, self.fields, strict=True)
             ]
             out = frame.with_columns(s.alias(column(i)) for i, s in enumerate(columns))
         return out if alive.all() else out.filter(pl.Series(alive))
 
     # what is wrong
 
-    def _found(self, series: Sequence[pl.Series]) -> Iterator[_Finding]:
+    def _findings(self, series: Sequence[pl.Series]) -> Iterator[_Finding]:
         """What is wrong with columns, in the order in which it counts: NULLs, texts, bytes, then what is inside."""
         columns = [(s, data_type, name) for s, (name, data_type) in zip(series, self.fields, strict=True)]
         for s, data_type, name in columns:
@@ -164,29 +164,29 @@ class ConstraintTransform(FrozenDataclass, Transform):
                     for at in np.flatnonzero(finding.rows)[::-1]:
                         lengths[int(origin[at])] = finding.values[int(at)]
                     values = pl.Series(lengths, dtype=pl.UInt32)
-                yield _Finding(rows, finding.path, finding.declared, finding.null, values)
+                yield _Finding(rows, finding.path, finding.data_type, finding.null, values)
 
     def _error(self, row: int, finding: _Finding) -> DataError:
         where = f"the column '{finding.path}' of '{self.table}'"
         if finding.null:
-            return DataError("DATA202", where=where, declared=finding.declared.summary())
+            return DataError("DATA202", where=where, declared=finding.data_type.summary())
         assert finding.values is not None
-        what, unit = ("bytes", "bytes") if finding.declared.root in _BYTES else ("a text", "characters")
-        type_text = finding.declared.as_nullable().summary()
+        what, unit = ("bytes", "bytes") if finding.data_type.root in _BYTES else ("a text", "characters")
+        type_text = finding.data_type.as_nullable().summary()
         return DataError(
             "DATA203",
             where=where,
             declared=type_text,
             what=what,
             values=finding.values[row],
-            size=finding.declared.length,
+            size=finding.data_type.length,
             unit=unit,
-            wording="exactly" if finding.declared.root in _FIXED else "at most",
+            wording="exactly" if finding.data_type.root in _FIXED else "at most",
         )
 
     # what is made to fit
 
-    def _fitted(self, series: pl.Series, data_type: LogicalType, top: bool = False) -> pl.Series:
+    def _fit_length(self, series: pl.Series, data_type: LogicalType, top: bool = False) -> pl.Series:
         limit = _limit(data_type)
         if limit is not None:
             has_fixed_length = data_type.root in _FIXED
@@ -202,7 +202,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
             return pl.Series([None if v is None else v.ljust(limit, b"\0") for v in cut.to_list()], dtype=pl.Binary)
         if data_type.root != "ROW" or self.nested == "IGNORE" or not any(map(self._demands, self._parts(data_type))):
             return series
-        parts = [self._fitted(series.struct.field(f.name), f.type).alias(f.name) for f in data_type.fields]
+        parts = [self._fit_length(series.struct.field(f.name), f.type).alias(f.name) for f in data_type.fields]
         rows = pl.DataFrame(parts).to_struct()
         if not series.null_count():
             return rows

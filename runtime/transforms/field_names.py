@@ -26,14 +26,14 @@ class FieldNamesTransform(FrozenDataclass, Transform):
     types: tuple[LogicalType, ...]
 
     @cached_property
-    def _wanted(self) -> dict[str, pl.DataType]:
+    def _target_types(self) -> dict[str, pl.DataType]:
         return {column(i): t.polars() for i, t in enumerate(self.types) if has_fields(t)}
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         schema = frame.schema
         return frame.with_columns(
             by_position(pl.col(name), schema[name], target).alias(name)
-            for name, target in self._wanted.items()
+            for name, target in self._target_types.items()
             if schema[name] != target
         )
 

@@ -167,7 +167,7 @@ class Run:
         return arrow.to_pandas() if self.call.function.vector == "pandas" else arrow
 
 
-class Emitted:
+class Emission:
     """The rows that a micro-batch yields.
 
     Raises:
@@ -242,7 +242,7 @@ class ProcessRowsTransform(FrozenDataclass, Transform):
         """The rows that the function yields. Raises DataError DATA310, DATA311, DATA313."""
         run = Run(self.call, [frame], now)
         run.context.session, run.context.watermark = _NO_PARTITION, watermark
-        emission = Emitted(self.call)
+        emission = Emission(self.call)
         for source, time, arguments, shown_arguments in run.calls(0, np.arange(frame.height)):
             run.context.millis = time
             emission.add(run.called("eval", arguments, shown_arguments), 0, time, (0, source))

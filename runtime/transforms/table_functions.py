@@ -61,7 +61,7 @@ class CorrelateTransform(Transform):
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """Raises as :class:`CalcTransform` does, and DataError DATA310, DATA311 for the function."""
         width = len(self.input_type.fields)
-        rows, results = self._given(frame, now)
+        rows, results = self._function_rows(frame, now)
         if self.condition is not None and results.height:
             refs = tuple(InputRef(f.type, i) for i, f in enumerate(self.call.type.fields))
             number = InputRef(_NUMBER, len(refs))
@@ -86,12 +86,12 @@ class CorrelateTransform(Transform):
         kind = [left[KIND]] if KIND in frame.columns else []
         return pl.DataFrame([*fields, *kind])
 
-    def _given(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
+    def _function_rows(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The function's rows, and per row the row of the input it is for."""
         if self.call.name == REPLICATE_ROWS:
-            return self._replicated(frame, now)
+            return self._replicate_rows(frame, now)
         if self.call.internal_name is not None:
-            return self._unnested(frame, now)
+            return self._collection_elements(frame, now)
         fields = self.call.type.fields
         function = self.call.function
         if function is None:
@@ -120,7 +120,7 @@ class CorrelateTransform(Transform):
         values = CalcTransform(self.call.operands, None, self.time_zone, self.operator, names)
         return values(frame.drop(KIND, strict=False), now)
 
-    def _replicated(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
+    def _replicate_rows(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The arguments but the first, as often as that says (Flink's ``ReplicateRowsFunction``)."""
         values = self._values(frame, now)
         rows = np.repeat(np.arange(frame.height), np.maximum(values[column(0)].fill_null(0).to_numpy(), 0))
@@ -129,7 +129,7 @@ class CorrelateTransform(Transform):
             [repeated_values[column(1 + i)].alias(column(i)) for i in range(len(self.call.type.fields))]
         )
 
-    def _unnested(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
+    def _collection_elements(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
         """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for; a ROW that
         is NULL is passed over."""
         fields = self.call.type.fields

@@ -57,7 +57,7 @@ class Queries:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[int] = []
-        whole, every = lookups._Asked.rows_of, lookups._Asked.rows
+        whole, every = lookups._Query.rows_of, lookups._Query.rows
 
         def rows_of(asked: Any, keys: pl.DataFrame) -> pl.DataFrame:
             self.asked.append(keys.height)
@@ -68,8 +68,8 @@ class Queries:
                 self.asked.append(-1)
             return every(asked, end, parameters)
 
-        monkeypatch.setattr(lookups._Asked, "rows_of", rows_of)
-        monkeypatch.setattr(lookups._Asked, "rows", rows)
+        monkeypatch.setattr(lookups._Query, "rows_of", rows_of)
+        monkeypatch.setattr(lookups._Query, "rows", rows)
 
 
 @pytest.fixture

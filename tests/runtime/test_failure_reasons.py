@@ -359,7 +359,7 @@ def test_a_master_that_is_silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     began = time.monotonic()
     with (
         pytest.raises(RunError, match="it does not answer") as raised,
-        master.watched("spark://a:1", {"slot.request.timeout": limit}, log),
+        master.watch_log("spark://a:1", {"slot.request.timeout": limit}, log),
     ):
         process.wait(60)
         raise Py4JNetworkError("Answer from Java side is empty")

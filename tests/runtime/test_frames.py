@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.common import small_frames as frames
-from stateplan.common.small_frames import rows_at, rows_where, stacked, without
+from stateplan.common.small_frames import rows_at, rows_where, stack, without
 
 VALUES = st.tuples(
     st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
@@ -48,7 +48,7 @@ def test_rows_where(rows: list[tuple[object, ...]], data: st.DataObject, small: 
 
 @given(st.lists(st.lists(VALUES, max_size=4), min_size=1, max_size=12))
 def test_stacked(parts: list[list[tuple[object, ...]]]) -> None:
-    assert stacked([frame_of(rows) for rows in parts]).equals(frame_of([row for rows in parts for row in rows]))
+    assert stack([frame_of(rows) for rows in parts]).equals(frame_of([row for rows in parts for row in rows]))
 
 
 def test_rows_of_a_frame_without_columns() -> None:

@@ -20,7 +20,7 @@ from stateplan.common.readable import ago
 from stateplan.plans.state import CheckpointReader
 from stateplan.plans.state.keys import parse_keys, row_filters
 from stateplan.plans.state.show import StateFigures, WhatIf, report, to_json
-from stateplan.runtime.checkpoint.live_ttl import Asked, Setting, StateTtl, editing
+from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl, TtlRequest, editing
 from stateplan.runtime.inspect.inspection import TableState
 from stateplan.runtime.inspect.state_figures import Aged, TableFigures
 from stateplan.runtime.inspect.stored_tables import stored_tables
@@ -257,7 +257,7 @@ def test_live_ttls_hold_from_their_micro_batch_on(tmp_path: Path) -> None:
     uid = left.operator.entry.uid
     settings = (Setting(3_600_000, 0, "plan", 0), Setting(60_000, 2, "live", 0))
     with editing(folder) as record:
-        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, Asked(5_000, 0))
+        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, TtlRequest(5_000, 0))
     assert [CheckpointReader.read(folder, batch=n).states[0].config.ttl for n in (0, 1, 2)] == [3_600_000] * 2 + [
         60_000
     ]
@@ -279,7 +279,7 @@ def test_the_report(tmp_path: Path) -> None:
     uid = CheckpointReader.read(folder).states[0].operator.entry.uid
     with editing(folder) as record:
         settings = (Setting(3_600_000, 0, "plan", 0), Setting(60_000, 1, "live", 0))
-        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, Asked(5_000, 0))
+        record[uid, 0] = StateTtl(uid, 0, "join.left", 3_600_000, settings, TtlRequest(5_000, 0))
     reader = CheckpointReader.read(folder)
     left, right, near, other = reader.states
     # of 10 rows 4 have expired, 5 will have in an hour, 7 in a day; under another TTL 6, 6, 6, under a third 1, 1, 1

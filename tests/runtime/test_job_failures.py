@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.runtime.spark.damage import explain_full_disk, explained
+from stateplan.runtime.spark.damage import explain, explain_full_disk
 
 NOWHERE = SparkCheckpoint(Path("nowhere"))
 
@@ -23,7 +23,7 @@ NOWHERE = SparkCheckpoint(Path("nowhere"))
 )
 def test_a_python_worker_that_was_killed(cause: str) -> None:
     text = f"Job aborted due to stage failure: Task 0 in stage 3.0 failed 2 times\nCaused by: {cause}"
-    error = explained(Exception(text), NOWHERE, ())
+    error = explain(Exception(text), NOWHERE, ())
     assert error.code == "RUN001"
     assert error.message.startswith("the job failed: a Python worker died (")
     assert "continue from its checkpoint" in str(error.hint)
@@ -38,7 +38,7 @@ def test_a_python_worker_that_was_killed(cause: str) -> None:
     ],
 )
 def test_a_full_disk(tmp_path: Path, text: str) -> None:
-    error = explained(Exception(f"Job aborted\n{text.format(tmp_path / 'out')}"), SparkCheckpoint(tmp_path), ())
+    error = explain(Exception(f"Job aborted\n{text.format(tmp_path / 'out')}"), SparkCheckpoint(tmp_path), ())
     assert error.code == "RUN031"
     assert f"the disk of {tmp_path} is full" in error.message
     assert "continues from its checkpoint" in str(error.hint)
@@ -50,11 +50,11 @@ def test_a_full_disk_of_an_earlier_job_explains_nothing(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_something_else_that_is_closed() -> None:
-    error = explained(Exception("Caused by: java.io.IOException: Stream closed\n\tat org.apache.hadoop.X"), NOWHERE, ())
+    error = explain(Exception("Caused by: java.io.IOException: Stream closed\n\tat org.apache.hadoop.X"), NOWHERE, ())
     assert error.message == "the job failed: Caused by: java.io.IOException: Stream closed"
 
 
 def test_an_error_in_python_is_its_own_explanation() -> None:
     text = "Traceback\nZeroDivisionError: division by zero\nCaused by: x"
-    error = explained(Exception(text), NOWHERE, ())
+    error = explain(Exception(text), NOWHERE, ())
     assert error.message == "the job failed: ZeroDivisionError: division by zero"

@@ -12,7 +12,7 @@ import pytest
 from stateplan.common.errors import CheckpointError
 from stateplan.common.ttl import TtlConfig, UpdateType
 from stateplan.runtime.batch_ttls import with_ttls
-from stateplan.runtime.checkpoint.live_ttl import Asked, LiveTtls, editing, read_ttls
+from stateplan.runtime.checkpoint.live_ttl import LiveTtls, TtlRequest, editing, read_ttls
 from stateplan.runtime.checkpoint.locks import locked
 from stateplan.runtime.jobgraph import JobGraph
 from tests.runtime.state_jobs import job
@@ -39,7 +39,7 @@ def start(
 
 def ask(folder: Path, ttl: int, index: int = 0) -> None:
     with editing(folder) as record:
-        record["u1", index] = replace(record["u1", index], asked=Asked(ttl, 7))
+        record["u1", index] = replace(record["u1", index], asked=TtlRequest(ttl, 7))
 
 
 def ttls(live: LiveTtls, text: str | None) -> tuple[int, ...] | None:

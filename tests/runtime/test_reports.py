@@ -15,7 +15,7 @@ from stateplan.common.errors import RunError, find_encoded
 from stateplan.runtime.sinks import SINK_SCHEMA, Report, reports
 from stateplan.runtime.spark.collect import run_batch
 from stateplan.runtime.spark.tweaks import Tweaks
-from stateplan.runtime.worker import coded
+from stateplan.runtime.worker import with_coded_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ def test_each_comes_once_in_the_order_of_the_tasks(spark: SparkSession, tasks: i
 
 @pytest.mark.parametrize("large", [False, True])
 def test_the_error_of_a_task_is_found_in_what_spark_says(spark: SparkSession, large: bool) -> None:
-    @coded
+    @with_coded_errors
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
         raise RunError.with_text("RUN999", "a task of mine failed", expected="nothing else")

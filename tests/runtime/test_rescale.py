@@ -13,7 +13,7 @@ from stateplan.runtime.checkpoint.rescale import (
     Rescale,
     check_parallelism,
     last_of_job,
-    planned,
+    plan_rescale,
     wanted_parallelism,
 )
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -72,7 +72,7 @@ def test_what_is_left_to_do(
     planned_with: list[int], committed: int, wanted: int | None, after: int | None, expected: object, tmp_path: Path
 ) -> None:
     folder = log(tmp_path, planned_with, committed)
-    assert planned(SparkCheckpoint(folder), wanted) == (after, expected)
+    assert plan_rescale(SparkCheckpoint(folder), wanted) == (after, expected)
     assert SparkCheckpoint(folder).last_done == committed - 1
 
 

@@ -134,7 +134,7 @@ def test_little_address_space_limits_what_is_mapped(tmp_path: Path, monkeypatch:
     shared = RunCache(str(tmp_path))
     for n in range(10):
         shared.of("here").add(f"r{n}", data(n))
-    assert len(shared._mapped) == 4
+    assert len(shared._mapped_runs) == 4
     assert shared._mapped_bytes <= 4 * one
     assert shared.of("here").load("r0", lambda: b"").frame["k"][0] == 0
 

@@ -15,7 +15,7 @@ import pytest
 from stateplan.common.errors import OptionError
 from stateplan.runtime.spark import collect, hosts, session, tweaks
 from stateplan.runtime.spark.local_spark import adapt, adapt_query
-from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tuned
+from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings
 from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
 from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, results
 
@@ -57,7 +57,7 @@ def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
     made = Tweaks({}, said.append)
     _of_this_machine(made, lasting=False)
     made.attempt("worker-python", session.worker_python, "")
-    for name, settings in _tuned(made).items():
+    for name, settings in _tweak_settings(made).items():
         made.works(name, _probe_settings, spark, settings)
     adapt(spark, made)
     adapt_query(spark, made)

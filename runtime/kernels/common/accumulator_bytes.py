@@ -63,7 +63,7 @@ def classes_of(methods: Iterable[Any], body: Any, fresh: Any) -> Classes:
         fresh: an accumulator that it has just made; the classes of what is in it count.
     """
     classes: dict[str, type] = {}
-    for cls in (*_in(fresh, 0), *(c for m in (*methods, *_own_methods(body)) for c in _referred(m))):
+    for cls in (*_in(fresh, 0), *(c for m in (*methods, *_own_methods(body)) for c in _references(m))):
         for one in cls.__mro__:
             if _can_be_kept(one):
                 classes.setdefault(class_name(one), one)
@@ -76,7 +76,7 @@ def _own_methods(body: Any) -> Iterator[Any]:
             yield from vars(cls).values()
 
 
-def _referred(method: Any) -> Iterator[type]:
+def _references(method: Any) -> Iterator[type]:
     code = inspect.unwrap(getattr(method, "__func__", method))
     scope = getattr(code, "__globals__", None)
     if scope is None or str(scope.get("__name__", "")).partition(".")[0] == "stateplan":
@@ -150,7 +150,7 @@ def _attributes(value: Any) -> dict[str, Any]:
     return attributes
 
 
-def restored(value: Any, state: Any) -> Any:
+def restore_state(value: Any, state: Any) -> Any:
     """``value`` with what its class has said is its state; by default its attributes."""
     own = getattr(type(value), "__setstate__", None)
     if own is not None:
@@ -193,7 +193,7 @@ class _Writer:
     def __init__(self, classes: Callable[[], Classes], plain: frozenset[type]) -> None:
         self._classes = classes
         self._plain = plain
-        self._seen: dict[int, int] = {}
+        self._places_by_id: dict[int, int] = {}
         self._alive: list[Any] = []
 
     def json(self, value: Any) -> Any:
@@ -208,10 +208,10 @@ class _Writer:
             return [kind.__name__, *self._items(value)]
         if kind is Row:
             return ["row", list(value.as_dict()), value.get_row_kind().name, *self._items(tuple(value))]
-        number = self._seen.get(id(value))
+        number = self._places_by_id.get(id(value))
         if number is not None:
             return ["same", number]
-        self._seen[id(value)] = len(self._seen)
+        self._places_by_id[id(value)] = len(self._places_by_id)
         self._alive.append(value)
         write = _KINDS.get(kind)
         return self._object(value, kind) if write is None else write(self, value)
@@ -243,7 +243,7 @@ class _Writer:
     def _counter(self, value: Counter[Any]) -> Any:
         return ["Counter", *self._pairs(value)]
 
-    def _ordered(self, value: OrderedDict[Any, Any]) -> Any:
+    def _ordered_dict(self, value: OrderedDict[Any, Any]) -> Any:
         return ["OrderedDict", *self._pairs(value)]
 
     def _default(self, value: defaultdict[Any, Any]) -> Any:
@@ -283,7 +283,7 @@ _KINDS: dict[type, Callable[[_Writer, Any], Any]] = {
     bytearray: _Writer._bytearray,  # noqa: SLF001
     deque: _Writer._deque,  # noqa: SLF001
     Counter: _Writer._counter,  # noqa: SLF001
-    OrderedDict: _Writer._ordered,  # noqa: SLF001
+    OrderedDict: _Writer._ordered_dict,  # noqa: SLF001
     defaultdict: _Writer._default,  # noqa: SLF001
 }
 
@@ -436,9 +436,9 @@ class _Reader:
         return items
 
     def _dict(self, rest: list[Any]) -> Any:
-        return self._filled({}, rest)
+        return self._filled_mapping({}, rest)
 
-    def _filled(self, mapping: Any, rest: list[Any]) -> Any:
+    def _filled_mapping(self, mapping: Any, rest: list[Any]) -> Any:
         self._there.append(mapping)
         for key, item in self._pairs(rest):
             dict.__setitem__(mapping, key, item)
@@ -461,16 +461,16 @@ class _Reader:
         return items
 
     def _counter(self, rest: list[Any]) -> Any:
-        return self._filled(Counter(), rest)
+        return self._filled_mapping(Counter(), rest)
 
-    def _ordered(self, rest: list[Any]) -> Any:
+    def _ordered_dict(self, rest: list[Any]) -> Any:
         mapping: OrderedDict[Any, Any] = OrderedDict()
         self._there.append(mapping)
         mapping.update(self._pairs(rest))
         return mapping
 
     def _default(self, rest: list[Any]) -> Any:
-        return self._filled(defaultdict(None if rest[0] is None else FACTORIES[rest[0]]), rest[1:])
+        return self._filled_mapping(defaultdict(None if rest[0] is None else FACTORIES[rest[0]]), rest[1:])
 
     def _class(self, name: Any) -> type:
         cls = self._classes().get(name)
@@ -499,7 +499,7 @@ class _Reader:
                 list.extend(instance, self._values(items))
             elif base is set:
                 set.update(instance, self._values(items))
-        return restored(instance, self.value(rest[2]))
+        return restore_state(instance, self.value(rest[2]))
 
     def _numpy(self, rest: list[Any]) -> Any:
         import numpy as np
@@ -540,7 +540,7 @@ _TAGS: dict[str, Callable[[_Reader, list[Any]], Any]] = {
     "bytearray": _Reader._bytearray,  # noqa: SLF001
     "deque": _Reader._deque,  # noqa: SLF001
     "Counter": _Reader._counter,  # noqa: SLF001
-    "OrderedDict": _Reader._ordered,  # noqa: SLF001
+    "OrderedDict": _Reader._ordered_dict,  # noqa: SLF001
     "defaultdict": _Reader._default,  # noqa: SLF001
     "enum": _Reader._enum,  # noqa: SLF001
     "object": _Reader._object,  # noqa: SLF001

@@ -61,7 +61,7 @@ class Changes:
         return out
 
 
-def aligned(values: pl.Series, rows: Ints) -> pl.Series:
+def align(values: pl.Series, rows: Ints) -> pl.Series:
     """``values`` at ``rows``, NULL where a row is -1."""
     if not (rows < 0).any():
         return values[rows]
@@ -78,12 +78,12 @@ def best_of_each(codes: Ints, values: pl.Series, groups: int, largest: bool) -> 
         (np.maximum if largest else np.minimum).at(best, codes, physical)
         hits = np.flatnonzero(best[codes] == physical)
         place[codes[hits]] = hits
-        return aligned(values, place)
+        return align(values, place)
     value = pl.col("v")
     largest_value = value.nan_max() if dtype.is_float() else value.max()
     frame = pl.DataFrame([pl.Series("g", codes), values.alias("v")])
     best_rows = frame.group_by("g").agg(largest_value if largest else value.min())
-    return aligned(best_rows["v"], positions(best_rows["g"].to_numpy(), groups))
+    return align(best_rows["v"], positions(best_rows["g"].to_numpy(), groups))
 
 
 class Accumulator(ABC):
@@ -174,7 +174,7 @@ class Count(Fold):
         return [pl.Series(self._count, before[self._count].to_numpy() + changes.counts())]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        return [added(before[self._count], parts[self._count], changes.codes)]
+        return [add_up(before[self._count], parts[self._count], changes.codes)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._count]
@@ -230,7 +230,7 @@ class Total(Fold):
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         rows = np.flatnonzero(parts[self._sum].is_not_null().to_numpy())
         some = replace(changes, codes=changes.codes[rows], values=parts[self._sum][rows])
-        return [self.update(before, some)[0], added(before[self._count], parts[self._count], changes.codes)]
+        return [self.update(before, some)[0], add_up(before[self._count], parts[self._count], changes.codes)]
 
     def _decimal(self, old: pl.Series, changes: Changes) -> pl.Series:
         scale = self._dtype.scale if isinstance(self._dtype, pl.Decimal) else 0
@@ -242,7 +242,7 @@ class Total(Fold):
             step = pl.select(pl.when(pl.Series(changes.signs < 0)).then(-step).otherwise(step)).to_series()
         sums = pl.DataFrame([pl.Series("g", changes.codes), step.alias("v")]).group_by("g").agg(pl.col("v").sum())
         place = positions(sums["g"].to_numpy(), changes.groups)
-        total = aligned(sums["v"], place)
+        total = align(sums["v"], place)
         start = (
             old
             if self._average
@@ -262,7 +262,7 @@ class Total(Fold):
                 total = 0
             total += sign * value
             totals[group] = total if abs(total) < _DECIMAL_LIMIT else None
-        return _unscaled(pl.Series(totals, dtype=pl.Int128), scale)
+        return _unscaled_sums(pl.Series(totals, dtype=pl.Int128), scale)
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         total, count = state[self._sum], state[self._count].to_numpy()
@@ -270,10 +270,10 @@ class Total(Fold):
             return total
         none = count == 0
         if self._average:
-            total = self._divided(total, np.where(none, 1, count))
-        return _nulled(total, none)
+            total = self._quotient(total, np.where(none, 1, count))
+        return _with_nulls(total, none)
 
-    def _divided(self, total: pl.Series, count: Ints) -> pl.Series:
+    def _quotient(self, total: pl.Series, count: Ints) -> pl.Series:
         if isinstance(self._dtype, pl.Decimal) and isinstance(self._result, pl.Decimal):
             return _decimal_average(total, count, self._dtype.scale, self._result.scale)
         with np.errstate(all="ignore"):
@@ -325,7 +325,7 @@ class Extreme(Fold):
         return self.update(before, replace(changes, codes=changes.codes[rows], values=parts[self._best][rows]))
 
     def _with_nan(self, old: pl.Series, codes: Ints, values: pl.Series, groups: int) -> pl.Series:
-        start = aligned(values, firsts(codes, groups))
+        start = align(values, firsts(codes, groups))
         sticks = pl.Series(truth(old.is_nan()) | (old.is_null().to_numpy() & truth(start.is_nan())))
         numbers = np.flatnonzero(~values.is_nan().to_numpy())
         best = better(old, best_of_each(codes[numbers], values[numbers], groups, self._largest), self._largest)
@@ -359,7 +359,7 @@ class TrackedExtreme(Accumulator):
             growth: per group, values that came less values that went.
         """
         size = np.where(best.is_null().to_numpy(), 0, before[self._size].to_numpy() + growth)
-        return [_nulled(best, size <= 0).alias(self.best), pl.Series(self._size, size)]
+        return [_with_nulls(best, size <= 0).alias(self.best), pl.Series(self._size, size)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self.best]
@@ -397,14 +397,14 @@ class SingleValue(Fold):
         )
         left = rows.group_by("g", "v").agg(pl.col("n").sum()).filter(pl.col("n") > 0)
         place = positions(left["g"].to_numpy(), changes.groups)
-        value = aligned(left["v"].alias(old.name), np.where(count == 1, place, -1))
+        value = align(left["v"].alias(old.name), np.where(count == 1, place, -1))
         return [value, pl.Series(self._count, count)]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._value]
 
 
-def added(old: pl.Series, parts: pl.Series, codes: Ints) -> pl.Series:
+def add_up(old: pl.Series, parts: pl.Series, codes: Ints) -> pl.Series:
     """``old`` plus the whole numbers of its partial results."""
     total = old.to_numpy().copy()
     np.add.at(total, codes, parts.to_numpy())
@@ -418,14 +418,14 @@ def better(old: pl.Series, new: pl.Series, largest: bool) -> pl.Series:
     return new.zip_with(wins, old).alias(old.name)
 
 
-def _nulled(values: pl.Series, none: Bools) -> pl.Series:
+def _with_nulls(values: pl.Series, none: Bools) -> pl.Series:
     """``values``, NULL where ``none``."""
     if not none.any():
         return values
-    return aligned(values, np.where(none, -1, np.arange(len(values))))
+    return align(values, np.where(none, -1, np.arange(len(values))))
 
 
-def _unscaled(values: pl.Series, scale: int) -> pl.Series:
+def _unscaled_sums(values: pl.Series, scale: int) -> pl.Series:
     """DECIMAL(38, scale) of unscaled whole numbers (Int128)."""
     whole = values.cast(pl.Decimal(38, 0))
     if scale == 0:
@@ -445,4 +445,4 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     fits = whole < pl.Series([_DECIMAL_LIMIT // 10**shift], dtype=pl.Int128)
     quotient = whole.zip_with(fits, nulls("", pl.Int128(), len(whole))) * ten + fraction
     negative = (sums < 0) != (number < 0)
-    return _unscaled((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)
+    return _unscaled_sums((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)

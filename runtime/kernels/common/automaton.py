@@ -150,15 +150,15 @@ class Automaton(FrozenDataclass):
     within: int = 0
 
     @cached_property
-    def _compiled(self) -> tuple[list[_State], int]:
+    def _state_table(self) -> tuple[list[_State], int]:
         """The states, the final one first, and the number of the one that matches begin with."""
         states = [_State()]
         sink = _FINAL
         for position in range(len(self.variables) - 1, -1, -1):
-            sink = self._converted(states, position, sink)
+            sink = self._first_state(states, position, sink)
         return states, sink
 
-    def _converted(self, states: list[_State], position: int, sink: int) -> int:
+    def _first_state(self, states: list[_State], position: int, sink: int) -> int:
         """The first state of a variable; ``sink`` is the first one of the next."""
         variable = self.variables[position]
         optional, low, target = variable.low == 0, max(variable.low, 1), sink
@@ -182,12 +182,12 @@ class Automaton(FrozenDataclass):
     @cached_property
     def start(self) -> Partial:
         """A match that has not begun."""
-        return Partial(START, self._compiled[1], (0,) * len(self.variables))
+        return Partial(START, self._state_table[1], (0,) * len(self.variables))
 
     @cached_property
     def openers(self) -> tuple[int, ...]:
         """The variables that the first row of a match may be of, and those that it must not be of."""
-        states, at = self._compiled
+        states, at = self._state_table
         variables: list[int] = []
         while True:
             variables += states[at].unless
@@ -200,7 +200,7 @@ class Automaton(FrozenDataclass):
 
     def step(self, partial: Partial, number: int, holds: Holds) -> Iterator[Partial]:
         """What becomes of a match with the row ``number``; a final state is a match that is complete."""
-        states, _ = self._compiled
+        states, _ = self._state_table
         first, at, counts = partial
         outcomes: dict[int, bool] = {}
 
@@ -228,7 +228,7 @@ class Automaton(FrozenDataclass):
 
     def _ends(self, at: int, meets: Callable[[int], bool]) -> bool:
         """Whether a match in this state is complete as it is."""
-        states, _ = self._compiled
+        states, _ = self._state_table
         while True:
             state = states[at]
             if state.proceed is None or any(meets(v) for v in state.unless):
@@ -257,14 +257,17 @@ class Matcher:
         return len(self.partials) == 1 and not self.complete.items
 
     def process(self, number: int, holds: Holds) -> list[Partial]:
-        """The matches that the row ``number`` completes, in order. Raises RunError RUN066, as :meth:`_emitted`."""
+        """The matches that the row ``number`` completes, in order.
+
+        Raises RunError RUN066, as :meth:`_matches_in_order`.
+        """
         left, complete = _Queue(), _Queue()
         for partial in self.partials:
             for after in self._automaton.step(partial, number, holds):
                 (left if after.state != _FINAL else complete).add(after)
         for match in complete.items:
             self.complete.add(match)
-        return self._emitted(left)
+        return self._matches_in_order(left)
 
     def expire(self, is_expired: Callable[[int], bool]) -> list[Partial]:
         """Drops the matches whose first row is too old; the matches that waited for them, in order. Raises as
@@ -272,9 +275,9 @@ class Matcher:
         left = [p for p in self.partials if p.first == START or not is_expired(p.first)]
         if len(left) == len(self.partials):
             return []
-        return self._emitted(_Queue(left))
+        return self._matches_in_order(_Queue(left))
 
-    def _emitted(self, left: _Queue) -> list[Partial]:
+    def _matches_in_order(self, left: _Queue) -> list[Partial]:
         """The complete matches that no match began before, each without those that it skips.
 
         Raises:

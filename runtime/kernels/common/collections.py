@@ -18,17 +18,17 @@ import polars as pl
 
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, align
 from stateplan.runtime.kernels.common.key_ids import Ints, firsts, key_ids, nulls, positions, ranks, stable_order
 from stateplan.runtime.kernels.common.lists import (
     STEP,
     VALUE,
     WRITTEN,
     elements,
-    exploded,
-    packed,
-    played,
-    unexpired,
+    explode_lists,
+    live_entries,
+    pack_lists,
+    play_changes,
 )
 
 
@@ -48,8 +48,8 @@ class First(Fold):
         old = before[self._value]
         if self.last:
             place = positions(changes.codes, changes.groups)
-            return [aligned(changes.column, place).alias(old.name).zip_with(pl.Series(place >= 0), old)]
-        return [old.zip_with(old.is_not_null(), aligned(changes.column, firsts(changes.codes, changes.groups)))]
+            return [align(changes.column, place).alias(old.name).zip_with(pl.Series(place >= 0), old)]
+        return [old.zip_with(old.is_not_null(), align(changes.column, firsts(changes.codes, changes.groups)))]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         return state[self._value]
@@ -61,7 +61,7 @@ class Last(First):
     last = True
 
 
-class Listed(Fold):
+class ValueList(Fold):
     """Values in order of arrival. Retracting takes away the first equal one; what is not there is not retracted."""
 
     ordered: ClassVar[bool] = True
@@ -82,19 +82,19 @@ class Listed(Fold):
             return [old]
         groups = np.unique(changes.codes)
         number = positions(groups, changes.groups)
-        owners, frame = exploded(old[groups])
-        owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
+        owners, frame = explode_lists(old[groups])
+        owners, frame = live_entries(owners, frame, changes.now, changes.ttl)
         new = elements(changes.column.cast(self._element), changes.now)
         both = pl.concat([frame, new])
         codes = np.concatenate([owners, number[changes.codes]])
         if changes.signs is not None:
             change = np.concatenate([np.ones(len(owners), np.int64), changes.signs])
-            left = played(codes, both[VALUE], change)
+            left = play_changes(codes, both[VALUE], change)
             if self.rewrites:
                 both = both.with_columns(_rewritten(both, codes, change, left, changes.now))
             both, codes = both[left], codes[left]
-        lists = packed(codes, both, len(groups), old.name, self._dtype)
-        return [lists if len(groups) == changes.groups else _replaced(old, groups, lists)]
+        lists = pack_lists(codes, both, len(groups), old.name, self._dtype)
+        return [lists if len(groups) == changes.groups else _replace_lists(old, groups, lists)]
 
     @property
     def parts(self) -> Mapping[str, pl.DataType]:
@@ -104,17 +104,17 @@ class Listed(Fold):
         """The values and their steps: what is retracted may have come before."""
         steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         frame = pl.DataFrame([changes.column.cast(self._element).alias(VALUE), pl.Series(STEP, steps)])
-        return [packed(changes.codes, frame, changes.groups, self._list, self.parts[self._list])]
+        return [pack_lists(changes.codes, frame, changes.groups, self._list, self.parts[self._list])]
 
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
-        owners, frame = exploded(state[self._list])
+        owners, frame = explode_lists(state[self._list])
         steps = pl.Series(STEP, np.ones(len(owners), np.int64))
         entries = pl.DataFrame([frame[VALUE], steps]) if len(owners) else pl.DataFrame()
         others = [state[n] for n in self.columns if n != self._list]
-        return [packed(owners, entries, state.height, self._list, self.parts[self._list]), *others]
+        return [pack_lists(owners, entries, state.height, self._list, self.parts[self._list]), *others]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        owners, frame = exploded(parts[self._list])
+        owners, frame = explode_lists(parts[self._list])
         if not len(owners):
             return [before[n] for n in self.columns]
         steps = frame[STEP].to_numpy()
@@ -140,13 +140,13 @@ def _rewritten(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: 
     return pl.Series(WRITTEN, np.where(has_removal[codes], now, frame[WRITTEN].to_numpy()))
 
 
-def _replaced(old: pl.Series, rows: Ints, new: pl.Series) -> pl.Series:
+def _replace_lists(old: pl.Series, rows: Ints, new: pl.Series) -> pl.Series:
     place = np.arange(len(old))
     place[rows] = len(old) + np.arange(len(rows))
     return pl.concat([old, new])[place]
 
 
-class FirstOf(Listed):
+class FirstOf(ValueList):
     """FIRST_VALUE of what may be retracted."""
 
     rewrites = False
@@ -155,7 +155,7 @@ class FirstOf(Listed):
         return state[self._list].list.first().struct.field(VALUE)
 
 
-class LastOf(Listed):
+class LastOf(ValueList):
     """LAST_VALUE of what may be retracted."""
 
     rewrites = False
@@ -164,7 +164,7 @@ class LastOf(Listed):
         return state[self._list].list.last().struct.field(VALUE)
 
 
-class Arrays(Listed):
+class Arrays(ValueList):
     """ARRAY_AGG: all values, NULLs too; NULL for none."""
 
     merges = True
@@ -206,7 +206,7 @@ class Text(Fold, KeepsSecond):
             .agg(pl.col("v").str.join(""))
         )
         place = positions(texts["g"].to_numpy(), changes.groups)
-        text_of_changes = aligned(texts["v"], place)
+        text_of_changes = align(texts["v"], place)
         head = pl.Series(text.is_null().to_numpy() & (place >= 0))
         first = np.zeros(len(order), bool)
         _, starts = np.unique(changes.codes[order], return_index=True)
@@ -244,10 +244,10 @@ def _last(old: pl.Series, changes: Changes) -> pl.Series:
     if changes.second is None:
         return old
     place = positions(changes.codes, changes.groups)
-    return aligned(changes.second, place).alias(old.name).zip_with(pl.Series(place >= 0), old)
+    return align(changes.second, place).alias(old.name).zip_with(pl.Series(place >= 0), old)
 
 
-class ListedText(Listed, KeepsSecond):
+class ListedText(ValueList, KeepsSecond):
     """LISTAGG of what may be retracted: the values, joined with the separator that came last."""
 
     arguments: ClassVar[int] = 2
@@ -279,7 +279,7 @@ class ListedText(Listed, KeepsSecond):
         return frame.select(pl.when(pl.col("v").is_not_null()).then(pl.col("v").list.join(pl.col("s"))))["v"]
 
 
-class JsonArray(Listed):
+class JsonArray(ValueList):
     """JSON_ARRAYAGG ... NULL ON NULL: JSON texts."""
 
     merges = True
@@ -297,7 +297,7 @@ class JsonArrayAbsent(JsonArray):
     sees_nulls = False
 
 
-class Collected(Fold):
+class ValueCounts(Fold):
     """COLLECT: each value with the number of its rows."""
 
     merges = True
@@ -313,8 +313,8 @@ class Collected(Fold):
         old = before[self._map]
         if not len(changes.codes):
             return [old]
-        owners, frame = exploded(old)
-        owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
+        owners, frame = explode_lists(old)
+        owners, frame = live_entries(owners, frame, changes.now, changes.ttl)
         steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         new = elements(changes.column, changes.now).insert_column(1, pl.Series("n", steps))
         both = pl.concat([frame.select("v", "n", "t"), new]).insert_column(
@@ -329,10 +329,10 @@ class Collected(Fold):
         remaining = remaining[np.argsort(ids.first[remaining])]
         rows = ids.first[remaining]
         frame = both[rows].with_columns(pl.Series("n", count[remaining]), pl.Series(WRITTEN, write_times[remaining]))
-        return [packed(both["g"].to_numpy()[rows], frame.drop("g"), changes.groups, old.name, old.dtype)]
+        return [pack_lists(both["g"].to_numpy()[rows], frame.drop("g"), changes.groups, old.name, old.dtype)]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        owners, frame = exploded(parts[self._map])
+        owners, frame = explode_lists(parts[self._map])
         if not len(owners):
             return [before[self._map]]
         return self.update(
@@ -380,8 +380,8 @@ class JsonObject(Fold):
             raise DataError("DATA302.object_key", what="a key that is NULL")
         second = changes.second
         assert second is not None
-        owners, frame = exploded(old)
-        owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
+        owners, frame = explode_lists(old)
+        owners, frame = live_entries(owners, frame, changes.now, changes.ttl)
         new = elements(second, changes.now).insert_column(0, changes.column.cast(pl.String).alias("k"))
         both = pl.concat([frame, new])
         codes = np.concatenate([owners, changes.codes])
@@ -391,7 +391,7 @@ class JsonObject(Fold):
             rows = np.flatnonzero((both[VALUE].is_not_null()).to_numpy() | (change < 0))
             both, codes, change = both[rows], codes[rows], change[rows]
         left = self._left(codes, both["k"], change)
-        return [packed(codes[left], both[left], changes.groups, old.name, old.dtype)]
+        return [pack_lists(codes[left], both[left], changes.groups, old.name, old.dtype)]
 
     @property
     def parts(self) -> Mapping[str, pl.DataType]:
@@ -402,20 +402,20 @@ class JsonObject(Fold):
         second = changes.second
         assert second is not None
         steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
-        return [self._packed(changes.codes, changes.column.cast(pl.String), second, steps, changes.groups)]
+        return [self._pack_objects(changes.codes, changes.column.cast(pl.String), second, steps, changes.groups)]
 
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
-        owners, frame = exploded(state[self._map])
+        owners, frame = explode_lists(state[self._map])
         if not len(owners):
             return [nulls(self._map, self.parts[self._map], state.height)]
-        return [self._packed(owners, frame["k"], frame[VALUE], np.ones(len(owners), np.int64), state.height)]
+        return [self._pack_objects(owners, frame["k"], frame[VALUE], np.ones(len(owners), np.int64), state.height)]
 
-    def _packed(self, codes: Ints, keys: pl.Series, values: pl.Series, steps: Ints, groups: int) -> pl.Series:
+    def _pack_objects(self, codes: Ints, keys: pl.Series, values: pl.Series, steps: Ints, groups: int) -> pl.Series:
         frame = pl.DataFrame([keys.alias("k"), values.alias(VALUE), pl.Series(STEP, steps)])
-        return packed(codes, frame, groups, self._map, self.parts[self._map])
+        return pack_lists(codes, frame, groups, self._map, self.parts[self._map])
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        owners, frame = exploded(parts[self._map])
+        owners, frame = explode_lists(parts[self._map])
         if not len(owners):
             return [before[self._map]]
         steps = frame[STEP].to_numpy()
@@ -444,7 +444,7 @@ class JsonObject(Fold):
         return np.flatnonzero(last & (change > 0))
 
     def value(self, state: pl.DataFrame) -> pl.Series:
-        owners, frame = exploded(state[self._map])
+        owners, frame = explode_lists(state[self._map])
         if not frame.height:
             return pl.Series("x", ["{}"]).new_from_index(0, state.height)
         names = pl.Series([json.dumps(k, ensure_ascii=False) for k in frame["k"].to_list()], dtype=pl.String)
@@ -456,7 +456,7 @@ class JsonObject(Fold):
             .agg(pl.col("p").str.join(","))
         )
         place = positions(objects["g"].to_numpy(), state.height)
-        text = aligned(objects["p"], place) if objects.height else nulls("x", pl.String(), state.height)
+        text = align(objects["p"], place) if objects.height else nulls("x", pl.String(), state.height)
         return "{" + text.fill_null("") + "}"
 
 

@@ -24,7 +24,6 @@ from stateplan.runtime.kernels.common.accumulators import (
 from stateplan.runtime.kernels.common.collections import (
     Arrays,
     ArraysOfValues,
-    Collected,
     First,
     FirstOf,
     JsonArray,
@@ -35,6 +34,7 @@ from stateplan.runtime.kernels.common.collections import (
     LastOf,
     ListedText,
     Text,
+    ValueCounts,
 )
 from stateplan.runtime.kernels.common.percentiles import Percentiles
 from stateplan.runtime.kernels.common.statistics import SquaredDifferences
@@ -54,7 +54,7 @@ ACCUMULATORS: dict[str, tuple[_Make, _Make]] = {
     "LAST_VALUE": (Last, LastOf),
     "LISTAGG": (Text, ListedText),
     "ARRAY_AGG": (Arrays, Arrays),
-    "COLLECT": (Collected, Collected),
+    "COLLECT": (ValueCounts, ValueCounts),
     "PERCENTILE": (Percentiles, Percentiles),
     WELFORD: (SquaredDifferences, SquaredDifferences),
     "JSON_ARRAYAGG_NULL_ON_NULL": (JsonArray, JsonArray),

@@ -42,7 +42,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """What is known of a batch once its state is there.
 
     Attributes:
@@ -76,23 +76,23 @@ class Preparer:
         prepare: sorts out an input with its state.
     """
 
-    def __init__(self, prepare: Callable[[pl.DataFrame, Sequence[pl.DataFrame]], Prepared]) -> None:
+    def __init__(self, prepare: Callable[[pl.DataFrame, Sequence[pl.DataFrame]], Preparation]) -> None:
         self._prepare = prepare
-        self._last: Prepared | None = None
+        self._last: Preparation | None = None
 
-    def ahead(self, frame: pl.DataFrame, state: Frames) -> Prepared:
+    def ahead(self, frame: pl.DataFrame, state: Frames) -> Preparation:
         """The batch, which :meth:`take` will be asked for next."""
         self._last = self._prepare(frame, state)
         return self._last
 
-    def take(self, frame: pl.DataFrame, state: Frames) -> Prepared:
+    def take(self, frame: pl.DataFrame, state: Frames) -> Preparation:
         """The batch."""
         last, self._last = self._last, None
         return last if last is not None and last.is_of(frame, state) else self._prepare(frame, state)
 
 
 @dataclass(frozen=True)
-class Folded:
+class GroupResult:
     """A batch taken into the state.
 
     Attributes:

@@ -21,7 +21,7 @@ from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.specs import JoinSpec
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernel import Frames, Step
-from stateplan.runtime.kernels.common.join_state import CountedRows, PlainRows, Side, completed
+from stateplan.runtime.kernels.common.join_state import CountedRows, PlainRows, Side, with_before_images
 from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
@@ -146,7 +146,7 @@ class MatchingJoin(FrozenDataclass):
         return self.spec.join_type in ("SEMI", "ANTI")
 
     def step(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
-        inputs = completed(self.sides, inputs, state, ttl, self.spec.filter_nulls)
+        inputs = with_before_images(self.sides, inputs, state, ttl, self.spec.filter_nulls)
         side_rows = [
             CountedRows(side, rows) if side.counted else PlainRows(side, rows)
             for side, rows in zip(self.sides, state, strict=True)
@@ -154,7 +154,7 @@ class MatchingJoin(FrozenDataclass):
         left = self._meet(0, inputs[0], side_rows[0], side_rows[1], now)
         right = self._meet(1, inputs[1], side_rows[1], side_rows[0], now)
         if left.lone is not None and right.going is not None:
-            left.lone, right.going = _cancelled(left.lone, right.going, self.sides[0].fields)
+            left.lone, right.going = _cancel_out(left.lone, right.going, self.sides[0].fields)
         parts = [
             *self._answers(1, left.going),
             left.joined,
@@ -178,7 +178,7 @@ class MatchingJoin(FrozenDataclass):
         side = self.sides[number]
         joinable_rows = joinable(side, frame, self.spec.filter_nulls)
         pairs = self._pairs(number, frame, joinable_rows, other.rows, now)
-        matches = _weighed(pairs, other, frame.height)
+        matches = _weights(pairs, other, frame.height)
         out = _Outcome()
         remaining = netted_rows(frame, side)
         keep = np.ones(frame.height, bool)
@@ -232,12 +232,12 @@ class MatchingJoin(FrozenDataclass):
         """The pairs that meet the further condition."""
         if self._condition is None or not len(pairs.own):
             return pairs
-        candidates = self._joined(number, frame, others, pairs)
+        candidates = self._joined_rows(number, frame, others, pairs)
         counter = pl.Series(f"c{candidates.width}", np.arange(candidates.height))
         rows = self._condition(candidates.hstack([counter]), now)["c0"].to_numpy()
         return _Pairs(pairs.own[rows], pairs.other[rows])
 
-    def _joined(self, number: int, frame: pl.DataFrame, others: pl.DataFrame, pairs: _Pairs) -> pl.DataFrame:
+    def _joined_rows(self, number: int, frame: pl.DataFrame, others: pl.DataFrame, pairs: _Pairs) -> pl.DataFrame:
         """The fields of left ++ right of every pair, in any order of columns."""
         first = self.sides[number].in_output(frame, kind=False)[pairs.own]
         return first.hstack(self.sides[1 - number].in_output(others, kind=False)[pairs.other])
@@ -292,7 +292,7 @@ class MatchingJoin(FrozenDataclass):
         if other.copies is not None and len(own):
             times = other.copies[others]
             own, others = np.repeat(own, times), np.repeat(others, times)
-        joined_rows = with_kind(self._joined(number, frame, other.rows, _Pairs(own, others)), kinds[own])
+        joined_rows = with_kind(self._joined_rows(number, frame, other.rows, _Pairs(own, others)), kinds[own])
         if side.counted:
             rows = np.flatnonzero(keep & (matches == 0))
             lone = with_kind(frame[side.fields][rows], kinds[rows])
@@ -332,7 +332,7 @@ def _copy_named(series: Sequence[pl.Series]) -> pl.DataFrame:
     return pl.DataFrame([s.alias(n) for s, n in zip(series, columns(len(series)), strict=True)])
 
 
-def _weighed(pairs: _Pairs, other: Rows, height: int) -> Ints:
+def _weights(pairs: _Pairs, other: Rows, height: int) -> Ints:
     """Per row of a batch, the number of its matches."""
     if other.copies is None:
         return np.bincount(pairs.own, minlength=height)
@@ -371,7 +371,7 @@ def _rows(side_rows: Rows, entries: Ints, kinds: Kinds) -> pl.DataFrame | None:
     return with_kind(side_rows.rows[entries], kinds)
 
 
-def _cancelled(
+def _cancel_out(
     additions: pl.DataFrame, removals: pl.DataFrame, fields: list[str]
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """Rows that come and rows that go, less what is in both."""

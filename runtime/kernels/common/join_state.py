@@ -32,8 +32,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     positions,
     replay,
     signs,
-    stamped,
     unmatched,
+    with_stamps,
 )
 from stateplan.runtime.kernels.common.upserts import with_old_rows, without_old_rows
 
@@ -245,7 +245,7 @@ def side_of(
     )
 
 
-def completed(
+def with_before_images(
     sides: Sequence[Side], frames: Frames, state: Frames, ttl: Sequence[int], filter_nulls: Sequence[bool]
 ) -> list[pl.DataFrame]:
     """The changes of each side with the old rows of updates, where these matter and do not come along."""
@@ -291,7 +291,7 @@ class PlainRows:
         if self._change is None:
             return None, None
         upserts = self._change.upserts
-        return stamped(upserts, now) if upserts.height else None, self._change.deletes
+        return with_stamps(upserts, now) if upserts.height else None, self._change.deletes
 
 
 class CountedRows:
@@ -388,7 +388,7 @@ class CountedRows:
         numbers = [pl.Series(_MATCHES, self.matches[rows], dtype=pl.Int64)]
         if self.copies is not None:
             numbers.append(pl.Series(_COPIES, self.copies[rows], dtype=pl.Int64))
-        return stamped(self.rows[rows].hstack(numbers), now), self._deletes
+        return with_stamps(self.rows[rows].hstack(numbers), now), self._deletes
 
 
 def without(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:

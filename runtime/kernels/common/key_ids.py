@@ -16,7 +16,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import RunError
-from stateplan.common.small_frames import rows_at, stacked, without
+from stateplan.common.small_frames import rows_at, stack, without
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import ACCESS_TIME
 
@@ -89,7 +89,7 @@ def integers(series: pl.Series) -> tuple[Ints, int, int] | None:
     return physical.fill_null(high + 1).to_numpy(), low, high + 1
 
 
-def _packed(frame: pl.DataFrame, columns: Sequence[str], room: int) -> Words | None:
+def _pack_words(frame: pl.DataFrame, columns: Sequence[str], room: int) -> Words | None:
     """One word below 2**room per row that tells the keys apart, or None when they do not fit."""
     word: Words | None = None
     for name in columns:
@@ -117,7 +117,7 @@ def _table(values: Ints, low: int, span: int) -> KeyIds:
     return KeyIds(first[used], numbers[offsets])
 
 
-def _sorted(words: Words) -> KeyIds:
+def _sort_ids(words: Words) -> KeyIds:
     """Numbers for words, of which the row number takes the lower bits."""
     n = len(words)
     bits = np.uint64(n.bit_length())
@@ -138,7 +138,7 @@ def _same(frame: pl.DataFrame, columns: Sequence[str], ids: KeyIds) -> bool:
     return len(rows) == 0 or all(equal(frame[name][rows], frame[name][twins]).all() for name in columns)
 
 
-def _compared(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
+def _compare_rows(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
     """Numbers found by comparing keys: slower, needs no luck with hashes."""
     groups = (
         frame.select(columns)
@@ -165,17 +165,17 @@ def key_ids(frame: pl.DataFrame, columns: Sequence[str]) -> KeyIds:
         if numbers is not None and numbers[2] - numbers[1] < _DENSE_SPAN * n:
             return _table(numbers[0], numbers[1], numbers[2] - numbers[1] + 1)
     room = 64 - n.bit_length()
-    words = _packed(frame, columns, room)
+    words = _pack_words(frame, columns, room)
     if words is not None:
-        return _sorted(words)
+        return _sort_ids(words)
     hashes = frame[list(columns)].hash_rows().to_numpy() >> np.uint64(64 - room)
-    ids = _sorted(hashes)
-    return ids if _same(frame, columns, ids) else _compared(frame, columns)
+    ids = _sort_ids(hashes)
+    return ids if _same(frame, columns, ids) else _compare_rows(frame, columns)
 
 
 def _stacked_ids(parts: Sequence[pl.DataFrame], columns: Sequence[str]) -> KeyIds:
     if columns:
-        return key_ids(stacked([p[list(columns)] for p in parts]), columns)
+        return key_ids(stack([p[list(columns)] for p in parts]), columns)
     total = sum(p.height for p in parts)
     return KeyIds(np.zeros(min(total, 1), np.int64), np.zeros(total, np.int64))
 
@@ -287,7 +287,7 @@ def signs(frame: pl.DataFrame) -> Ints | None:
     return None if flags is None else np.where(flags, np.int64(-1), np.int64(1))
 
 
-def stamped(frame: pl.DataFrame, now: int | Ints) -> pl.DataFrame:
+def with_stamps(frame: pl.DataFrame, now: int | Ints) -> pl.DataFrame:
     """The frame with its rows last accessed ``now`` (one time, or one per row)."""
     return frame.hstack([pl.Series(ACCESS_TIME, np.full(frame.height, now, np.int64))])
 
@@ -307,7 +307,7 @@ def nulls(name: str, dtype: pl.DataType, length: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, length)
 
 
-def framed(series: Sequence[pl.Series], height: int) -> pl.DataFrame:
+def frame_of(series: Sequence[pl.Series], height: int) -> pl.DataFrame:
     """A frame of ``height`` rows, also of no columns."""
     return pl.DataFrame(series) if series else pl.DataFrame(height=height)
 

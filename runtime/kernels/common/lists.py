@@ -13,14 +13,14 @@ VALUE, WRITTEN, STEP = "v", "t", "n"
 """Fields of an element: the value, when it was written (ms), and in partial results +1 or -1."""
 
 
-def exploded(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
+def explode_lists(lists: pl.Series) -> tuple[Ints, pl.DataFrame]:
     """The elements (structs) of all lists in order, as columns, and the row that each is of; NULL is an empty list."""
     lengths = lists.list.len().fill_null(0).cast(pl.Int64).to_numpy()
     owners = np.repeat(np.arange(len(lists)), lengths)
     return owners, lists.filter(pl.Series(lengths > 0)).explode().struct.unnest()
 
 
-def packed(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.DataType) -> pl.Series:
+def pack_lists(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: pl.DataType) -> pl.Series:
     """Lists of structs of the rows of ``frame``, one per number 0 .. count - 1, in the rows' order; empty ones NULL."""
     if not len(owners):
         return pl.Series(name, [None], dtype=dtype).new_from_index(0, count)
@@ -43,14 +43,14 @@ def elements(values: pl.Series, now: int) -> pl.DataFrame:
     return pl.DataFrame([values.alias(VALUE), pl.Series(WRITTEN, np.full(len(values), now, np.int64))])
 
 
-def appended(lists: pl.Series, owners: Ints, frame: pl.DataFrame) -> pl.Series:
+def append_lists(lists: pl.Series, owners: Ints, frame: pl.DataFrame) -> pl.Series:
     """The lists with further elements."""
-    old, rows = exploded(lists)
+    old, rows = explode_lists(lists)
     both = np.concatenate([old, owners])
-    return packed(both, pl.concat([rows, frame.select(rows.columns)]), len(lists), lists.name, lists.dtype)
+    return pack_lists(both, pl.concat([rows, frame.select(rows.columns)]), len(lists), lists.name, lists.dtype)
 
 
-def played(owners: Ints, values: pl.Series, change: Ints) -> Ints:
+def play_changes(owners: Ints, values: pl.Series, change: Ints) -> Ints:
     """Which rows are left of lists that are added to and removed from, in order of arrival: removing takes the first
     equal element, and does nothing when there is none.
 
@@ -63,7 +63,7 @@ def played(owners: Ints, values: pl.Series, change: Ints) -> Ints:
     return additions[ranks(ids.codes[additions], backwards=True) < left[ids.codes[additions]]]
 
 
-def unexpired(owners: Ints, frame: pl.DataFrame, now: int, ttl: int) -> tuple[Ints, pl.DataFrame]:
+def live_entries(owners: Ints, frame: pl.DataFrame, now: int, ttl: int) -> tuple[Ints, pl.DataFrame]:
     """The elements that are alive."""
     if ttl <= 0 or not frame.height:
         return owners, frame

@@ -22,7 +22,7 @@ from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, aligned
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, align
 from stateplan.runtime.kernels.common.functions import ACCUMULATORS, accumulator
 from stateplan.runtime.kernels.common.key_ids import Ints, nulls
 from stateplan.runtime.kernels.common.match_scalars import Inexact, Scalar, compiled, total
@@ -273,7 +273,7 @@ class Columns:
     def _no_row(self) -> pl.DataFrame:
         return pl.DataFrame([nulls(s.name, s.dtype, 1) for s in self._rows[:0].get_columns()])
 
-    def gathered(self, number: int, rows: Ints) -> pl.Series:
+    def gather_rows(self, number: int, rows: Ints) -> pl.Series:
         """Of several rows. Raises what the expression raises."""
         series = self.series(number)
         if series is None:
@@ -281,7 +281,7 @@ class Columns:
         if not (rows < 0).any():
             return series[rows]
         missing = pl.Series(series.name, [self.value(number, -1)], dtype=series.dtype)
-        return aligned(pl.concat([series, missing]), np.where(rows < 0, len(series), rows))
+        return align(pl.concat([series, missing]), np.where(rows < 0, len(series), rows))
 
 
 @dataclass(frozen=True)
@@ -363,11 +363,11 @@ class Measures(_Expressions):
         if isinstance(leaf, Value):
             place = leaf.place
             at = starts + place.offset if place.first else starts + rows - 1 - place.offset
-            return columns.gathered(leaf.number, np.where(rows > place.offset, at, -1))
+            return columns.gather_rows(leaf.number, np.where(rows > place.offset, at, -1))
         codes = np.repeat(np.arange(len(begins)), rows)
         within = np.arange(len(codes)) - np.repeat(np.cumsum(rows) - rows, rows)
         every = np.repeat(starts, rows) + within
-        return leaf.of([columns.gathered(n, every) for n in leaf.numbers], codes, len(begins))
+        return leaf.of([columns.gather_rows(n, every) for n in leaf.numbers], codes, len(begins))
 
 
 @dataclass(frozen=True)
@@ -410,12 +410,12 @@ class Condition(FrozenDataclass):
         types = [leaf.type for leaf in self._inner.leaves]
         return compiled(self._inner.rests[0], types)
 
-    def over(self, rows: pl.DataFrame, now: int) -> Evaluated:
+    def over(self, rows: pl.DataFrame, now: int) -> EvaluatedCondition:
         """It, over all rows of a micro-batch."""
-        return Evaluated(self, self._inner.columns(rows, now), rows, now)
+        return EvaluatedCondition(self, self._inner.columns(rows, now), rows, now)
 
 
-class Evaluated:
+class EvaluatedCondition:
     """A condition over rows: which of them meet it, given the rows that were matched before.
 
     Args:

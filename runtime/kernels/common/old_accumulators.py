@@ -25,7 +25,7 @@ from stateplan.runtime.kernels.common.accumulator_bytes import (
     Classes,
     UnreadableError,
     blank,
-    restored,
+    restore_state,
 )
 
 MARK = b"\x80"
@@ -100,17 +100,17 @@ class _Maker:
     def __init__(self, names: dict[type, str], classes: Callable[[], Classes]) -> None:
         self._names = names
         self._classes = classes
-        self._made: dict[int, Any] = {}
+        self._values_by_id: dict[int, Any] = {}
 
     def value(self, content: Any) -> Any:
-        if id(content) in self._made:
-            return self._made[id(content)]
+        if id(content) in self._values_by_id:
+            return self._values_by_id[id(content)]
         kind = type(content)
         if kind is tuple or kind is frozenset:
             return kind(map(self.value, content))
         if kind in (list, set, dict):
             value: Any = kind()
-            self._made[id(content)] = value
+            self._values_by_id[id(content)] = value
             if kind is dict:
                 value.update((self.value(k), self.value(v)) for k, v in content.items())
             else:
@@ -130,8 +130,8 @@ class _Maker:
         if name in _PLAIN:
             value = _PLAIN[name](*arguments)
             if isinstance(value, (deque, dict)):
-                self._made[id(content)] = value
-            value = self._made[id(content)] = self._with_content(value, content)
+                self._values_by_id[id(content)] = value
+            value = self._values_by_id[id(content)] = self._with_content(value, content)
             return value
         return self._object(content, name, arguments)
 
@@ -167,7 +167,7 @@ class _Maker:
         if arguments and not issubclass(cls, tuple):
             raise UnreadableError(f"it calls {name[:100]}")
         value = blank(cls, arguments)
-        self._made[id(content)] = value
+        self._values_by_id[id(content)] = value
         if content.__dict__["items"]:
             list.extend(value, map(self.value, content.__dict__["items"]))
         for key, item in content.__dict__["pairs"]:
@@ -175,7 +175,7 @@ class _Maker:
         state = self.value(content.__dict__["state"])
         if isinstance(state, tuple) and len(state) == 2 and not hasattr(cls, "__setstate__"):
             state = {**(state[0] or {}), **(state[1] or {})}
-        return restored(value, state) if state is not None else value
+        return restore_state(value, state) if state is not None else value
 
 
 class _Type:

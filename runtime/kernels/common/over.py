@@ -20,11 +20,11 @@ from stateplan.runtime.kernels.common.key_ids import (
     Bools,
     Ints,
     absent,
-    framed,
+    frame_of,
     ids_of,
     narrow,
     positions,
-    stamped,
+    with_stamps,
 )
 from stateplan.runtime.kernels.common.over_frames import Frame, Walk, distinct_of_frames
 from stateplan.runtime.kernels.common.running_values import FrameRows, RunningValue, running_value
@@ -41,7 +41,7 @@ ALWAYS = 2**62
 
 
 @dataclass(frozen=True)
-class Played:
+class Playback:
     """What became of the partitions with new rows.
 
     Attributes:
@@ -103,7 +103,7 @@ class OverKernel(KeyedKernel):
         ]
 
     @cached_property
-    def _kept(self) -> dict[str, pl.DataType]:
+    def _call_columns(self) -> dict[str, pl.DataType]:
         """The columns of all calls."""
         return {n: t for run in self.runs for n, t in run.columns.items()}
 
@@ -122,7 +122,7 @@ class OverKernel(KeyedKernel):
     @cached_property
     def _initial(self) -> pl.DataFrame:
         values = {n: v for run in self.runs for n, v in run.initial.items()}
-        return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in self._kept.items()})
+        return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in self._call_columns.items()})
 
     def _partition_table(self, due: str | None = None) -> StateTable:
         column_types = {k: self._columns[k] for k in self._keys}
@@ -152,7 +152,7 @@ class OverKernel(KeyedKernel):
 
     # the aggregates
 
-    def _aggregated(
+    def _aggregate(
         self, walk: Walk, before: pl.DataFrame, values: Sequence[pl.DataFrame], born: Ints
     ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
         """(output rows, columns of the calls after, per table of values the new ones).
@@ -195,7 +195,7 @@ class OverKernel(KeyedKernel):
             out.append(value.cast(call.type.polars()))
             after += [s.alias(n) for s, n in zip(new_state, run.columns, strict=True)]
         results = [s.alias(column(width + i)) for i, s in enumerate(out)]
-        return walk.frame[list(self._fields)][walk.asked].hstack(results), framed(after, walk.parts)
+        return walk.frame[list(self._fields)][walk.asked].hstack(results), frame_of(after, walk.parts)
 
     def _first_of(self, walk: Walk, name: str, value_rows: pl.DataFrame, born: Ints) -> Bools:
         """The rows whose value their partition did not have before."""
@@ -241,7 +241,7 @@ class OverKernel(KeyedKernel):
         values: Sequence[pl.DataFrame],
         now: int,
         peers: bool = False,
-    ) -> Played:
+    ) -> Playback:
         """Takes new rows into the aggregates of their partitions.
 
         Args:
@@ -271,14 +271,16 @@ class OverKernel(KeyedKernel):
         if BORN in self._own:
             born = np.append(partitions[BORN].to_numpy(), now)[place]
         before = self._before(partitions, place)
-        out, after, fresh = self._aggregated(walk, before, values, born)
-        return Played(out, narrow(rows, self._keys)[first], place, after, walk, fresh, number[mine])
+        out, after, fresh = self._aggregate(walk, before, values, born)
+        return Playback(out, narrow(rows, self._keys)[first], place, after, walk, fresh, number[mine])
 
     def _before(self, partitions: pl.DataFrame, place: Ints) -> pl.DataFrame:
         """The columns of the calls, per partition."""
-        if not self._kept:
+        if not self._call_columns:
             return pl.DataFrame(height=len(place))
-        return pl.concat([partitions[list(self._kept)], self._initial])[np.where(place < 0, partitions.height, place)]
+        return pl.concat([partitions[list(self._call_columns)], self._initial])[
+            np.where(place < 0, partitions.height, place)
+        ]
 
     def _rows_written(
         self, walk: Walk, stamps: Ints, is_cleared: Bools | None = None
@@ -295,9 +297,9 @@ class OverKernel(KeyedKernel):
         write = np.flatnonzero(there & stays & (~walk.held | (was != stamps)))
         rows = walk.frame[[*self._fields, NUMBER, AT]][write]
         removed_rows = np.flatnonzero(there & walk.held & ~stays)
-        return stamped(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][removed_rows]
+        return with_stamps(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][removed_rows]
 
-    def _reached(self, stored_rows: pl.DataFrame, partitions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _rows_in_reach(self, stored_rows: pl.DataFrame, partitions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of partitions that are there, and the identities of the others."""
         ids, (there, mine) = ids_of((partitions, stored_rows), self._keys)
         alive = positions(there, ids.count)[mine] >= 0
@@ -320,7 +322,7 @@ def wide(keys: pl.DataFrame, state_values: pl.DataFrame, own: Mapping[str, Ints]
         *state_values.get_columns(),
         *(pl.Series(n, v, dtype=pl.Int64) for n, v in own.items()),
     ]
-    return framed(series, keys.height)
+    return frame_of(series, keys.height)
 
 
 def joined(some: pl.DataFrame | None, more: pl.DataFrame, upserts: pl.DataFrame | None) -> pl.DataFrame | None:

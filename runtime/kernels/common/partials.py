@@ -27,12 +27,12 @@ from stateplan.runtime.kernels.common.accumulators import (
     Fold,
     KeepsSecond,
     TrackedExtreme,
-    added,
-    aligned,
+    add_up,
+    align,
 )
 from stateplan.runtime.kernels.common.functions import is_distinct
-from stateplan.runtime.kernels.common.key_ids import Ints, framed, ids_of, key_ids, narrow, positions, signs
-from stateplan.runtime.kernels.common.lists import exploded, packed
+from stateplan.runtime.kernels.common.key_ids import Ints, frame_of, ids_of, key_ids, narrow, positions, signs
+from stateplan.runtime.kernels.common.lists import explode_lists, pack_lists
 from stateplan.runtime.kernels.common.values import VALUE, Values
 from stateplan.runtime.kernels.group_aggregate import (
     BORN,
@@ -101,7 +101,7 @@ class Partials(FrozenDataclass):
         return pl.List(pl.Struct(self._fields(values)))
 
     @cached_property
-    def separated(self) -> list[int]:
+    def separate_calls(self) -> list[int]:
         """The DISTINCT calls of two arguments, the second of which is in the partial result: LISTAGG's separator,
         PERCENTILE's percentage."""
         calls = enumerate(self.kernel.agg_calls)
@@ -115,7 +115,7 @@ class Partials(FrozenDataclass):
             out[ROWS] = pl.Int64()
         types = self.kernel.input_type.fields
         calls = self.kernel.agg_calls
-        out |= {second_name(i): types[calls[i].arg_list[1]].type.polars() for i in self.separated}
+        out |= {second_name(i): types[calls[i].arg_list[1]].type.polars() for i in self.separate_calls}
         return out | {list_name(i): self.list_type(values) for i, values in enumerate(self.kernel.values)}
 
     def whole_schema(self) -> dict[str, pl.DataType]:
@@ -133,18 +133,18 @@ class Partials(FrozenDataclass):
 
     def rows(self, before: Ints, frame: pl.DataFrame, codes: Ints) -> Ints:
         """Rows per group after the partial results ``frame``."""
-        return added(pl.Series(ROWS, before), frame[ROWS], codes).to_numpy()
+        return add_up(pl.Series(ROWS, before), frame[ROWS], codes).to_numpy()
 
     def distinct_changes(self, number: int, changes: Changes, frame: pl.DataFrame, codes: Ints) -> Changes:
         """``changes`` with the second arguments of call ``number`` in the partial results ``frame``."""
-        if number not in self.separated:
+        if number not in self.separate_calls:
             return changes
-        last = aligned(frame[second_name(number)], positions(codes, changes.groups))
+        last = align(frame[second_name(number)], positions(codes, changes.groups))
         return replace(changes, second=last[changes.codes])
 
     def seconds(self, state: pl.DataFrame) -> list[pl.Series]:
         """The second arguments in rows of the group aggregate's state."""
-        named_functions = ((second_name(i), self.kernel.accumulators[i]) for i in self.separated)
+        named_functions = ((second_name(i), self.kernel.accumulators[i]) for i in self.separate_calls)
         return [
             k.second_of(state).cast(self.schema[n]).alias(n) for n, k in named_functions if isinstance(k, KeepsSecond)
         ]
@@ -178,7 +178,7 @@ class Partials(FrozenDataclass):
     def packed_values(self, number: int, owners: Ints, frame: pl.DataFrame, count: int) -> pl.Series:
         """The values of a table, each of one of ``count`` rows, as the column of these rows."""
         values = self.kernel.values[number]
-        return packed(owners, frame, count, list_name(number), self.list_type(values))
+        return pack_lists(owners, frame, count, list_name(number), self.list_type(values))
 
     def pairs(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
         """The values of a table in the partial results ``frame``: the row of each, and key, value and counts."""
@@ -191,7 +191,7 @@ class Partials(FrozenDataclass):
         return cache[1][number]
 
     def _pairs_of(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
-        owners, entries = exploded(frame[list_name(number)])
+        owners, entries = explode_lists(frame[list_name(number)])
         if not len(owners):
             entries = pl.DataFrame(schema=self._fields(self.kernel.values[number]))
         return owners, pl.DataFrame([*(frame[k][owners] for k in self.keys), *entries.get_columns()])
@@ -228,7 +228,7 @@ class LocalTransform(FrozenDataclass, Transform):
         number[ids.codes[first]] = np.arange(ids.count)
         codes = number[ids.codes]
         step = signs(frame)
-        key = framed([frame[k][first].alias(p) for k, p in zip(own, self.partials.keys, strict=True)], ids.count)
+        key = frame_of([frame[k][first].alias(p) for k, p in zip(own, self.partials.keys, strict=True)], ids.count)
         cached_changes: dict[Seen, Changes] = {}
         out: list[pl.Series] = []
         for i, fold in self.partials.folds:
@@ -239,14 +239,14 @@ class LocalTransform(FrozenDataclass, Transform):
             if step is not None:
                 np.add.at(rows, codes, step)
             out.append(pl.Series(ROWS, rows))
-        for i in self.partials.separated:
+        for i in self.partials.separate_calls:
             values = frame[column(kernel.agg_calls[i].arg_list[1])]
-            out.append(aligned(values, positions(codes, ids.count)).alias(second_name(i)))
-        whole = framed([frame[column(i)] for i in range(len(kernel.input_type.fields) - len(own))], frame.height)
+            out.append(align(values, positions(codes, ids.count)).alias(second_name(i)))
+        whole = frame_of([frame[column(i)] for i in range(len(kernel.input_type.fields) - len(own))], frame.height)
         whole = whole.hstack([frame[k].alias(p) for k, p in zip(own, self.partials.keys, strict=True)])
         for i, table in enumerate(kernel.values):
             out.append(self._list(i, table, whole, codes, step, ids.count))
-        return key.hstack(out) if key.width else framed(out, ids.count)
+        return key.hstack(out) if key.width else frame_of(out, ids.count)
 
     def _list(
         self, number: int, values: Values, frame: pl.DataFrame, codes: Ints, step: Ints | None, count: int
@@ -258,4 +258,4 @@ class LocalTransform(FrozenDataclass, Transform):
         counts = [pl.Series(n, changes.new[i]).cast(values.table.schema[n]) for i, n in enumerate(flags)]
         entries = narrow(changes.pairs, [VALUE]).hstack(counts)
         there = np.flatnonzero(np.logical_or.reduce([n != 0 for n in changes.new]))
-        return packed(changes.groups[there], entries[there], count, list_name(number), dtype)
+        return pack_lists(changes.groups[there], entries[there], count, list_name(number), dtype)

@@ -13,9 +13,9 @@ import polars as pl
 
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, aligned
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, align
 from stateplan.runtime.kernels.common.key_ids import Ints, firsts, positions
-from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, exploded, packed, unexpired
+from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, explode_lists, live_entries, pack_lists
 from stateplan.runtime.kernels.common.over_frames import first_after
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class Percentiles(Fold, KeepsSecond):
         rows = np.flatnonzero(changes.column.is_not_null().to_numpy() & (counts > 0).to_numpy())
         values = changes.column[rows].cast(pl.Float64).to_numpy()
         return [
-            self._counted(
+            self._value_counts(
                 before[self._values], changes.codes[rows], values, (counts.to_numpy() * steps)[rows], changes
             ),
             percentages,
@@ -77,26 +77,26 @@ class Percentiles(Fold, KeepsSecond):
         first_rows = np.where(place >= 0, came[place], -1) if len(came) else place
         if not isinstance(second.dtype, pl.List):
             second = second.cast(pl.Float64).reshape((-1, 1)).arr.to_list()
-        percentages = aligned(second.cast(_PERCENTAGES), first_rows)
+        percentages = align(second.cast(_PERCENTAGES), first_rows)
         numbers = percentages.drop_nulls().explode().drop_nulls()
         wrong = numbers.filter((numbers < 0) | (numbers.is_not_nan() & (numbers > 1)))
         if len(wrong):
             raise DataError("DATA303", value=wrong[0])
         return percentages.zip_with(pl.Series(missing), old_percentages).alias(old_percentages.name)
 
-    def _counted(self, old: pl.Series, codes: Ints, values: Floats, steps: Ints, changes: Changes) -> pl.Series:
+    def _value_counts(self, old: pl.Series, codes: Ints, values: Floats, steps: Ints, changes: Changes) -> pl.Series:
         """The lists of values after ``steps`` rows more of each of ``values``."""
         if not len(codes):
             return old
-        owners, frame = exploded(old)
-        owners, frame = unexpired(owners, frame, changes.now, changes.ttl)
+        owners, frame = explode_lists(old)
+        owners, frame = live_entries(owners, frame, changes.now, changes.ttl)
         write_times = np.full(len(codes), changes.now, np.int64)
         if frame.height:
             codes = np.concatenate([owners, codes])
             values = np.concatenate([frame[VALUE].to_numpy(), values])
             steps = np.concatenate([frame[_COUNT].to_numpy(), steps])
             write_times = np.concatenate([frame[WRITTEN].to_numpy(), write_times])
-        ranks = _ordered(values)
+        ranks = _in_order(values)
         order = np.lexsort((ranks, codes))
         codes, ranks = codes[order], ranks[order]
         begins = np.flatnonzero(np.r_[True, (np.diff(codes) != 0) | (np.diff(ranks) != 0)])
@@ -108,26 +108,26 @@ class Percentiles(Fold, KeepsSecond):
             {VALUE: values[order[places]], _COUNT: counts[remaining], WRITTEN: latest[remaining]},
             schema={VALUE: pl.Float64, _COUNT: pl.Int64, WRITTEN: pl.Int64},
         )
-        return packed(codes[places], rows, changes.groups, old.name, old.dtype)
+        return pack_lists(codes[places], rows, changes.groups, old.name, old.dtype)
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        owners, frame = exploded(parts[self._values])
+        owners, frame = explode_lists(parts[self._values])
         percentages = before[self._percentages]
         has_percentages = np.flatnonzero(parts[self._percentages].is_not_null().to_numpy())
         if len(has_percentages):
             place = firsts(changes.codes[has_percentages], changes.groups)
-            part_percentages = aligned(parts[self._percentages][has_percentages], place)
+            part_percentages = align(parts[self._percentages][has_percentages], place)
             percentages = percentages.zip_with(percentages.is_not_null(), part_percentages).alias(percentages.name)
         if not len(owners):
             return [before[self._values], percentages]
         values, steps = frame[VALUE].to_numpy(), frame[_COUNT].to_numpy()
-        return [self._counted(before[self._values], changes.codes[owners], values, steps, changes), percentages]
+        return [self._value_counts(before[self._values], changes.codes[owners], values, steps, changes), percentages]
 
     def second_of(self, state: pl.DataFrame) -> pl.Series:
         return state[self._percentages].list.first() if self._single else state[self._percentages]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
-        owners, frame = exploded(state[self._values])
+        owners, frame = explode_lists(state[self._values])
         percentages = state[self._percentages]
         lengths = percentages.list.len().fill_null(0).cast(pl.Int64).to_numpy()
         value_counts = pl.DataFrame([pl.Series("g", owners), frame[_COUNT]]) if len(owners) else _NOTHING
@@ -140,10 +140,10 @@ class Percentiles(Fold, KeepsSecond):
         mine = np.flatnonzero(there[rows])
         results = np.full(len(rows), np.nan)
         if len(mine):
-            results[mine] = _interpolated(value_counts, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
+            results[mine] = _interpolate(value_counts, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
         lists = pl.DataFrame([pl.Series("g", rows), pl.Series("v", results)]).group_by("g", maintain_order=True)
         result_lists = lists.agg(pl.col("v"))
-        out = aligned(result_lists["v"], positions(result_lists["g"].to_numpy(), state.height))
+        out = align(result_lists["v"], positions(result_lists["g"].to_numpy(), state.height))
         empty = there & (lengths == 0)
         if empty.any():
             out = pl.Series([[]], dtype=_PERCENTAGES).new_from_index(0, len(out)).zip_with(pl.Series(empty), out)
@@ -154,13 +154,13 @@ class Percentiles(Fold, KeepsSecond):
 _NOTHING = pl.DataFrame(schema={"g": pl.Int64, _COUNT: pl.Int64})
 
 
-def _ordered(values: Floats) -> Ints:
+def _in_order(values: Floats) -> Ints:
     """Whole numbers in the order of ``Double.compare``; all NaN are one."""
     bits: Ints = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
 
 
-def _interpolated(value_counts: pl.DataFrame, values: Floats, totals: Ints, groups: Ints, fractions: Floats) -> Floats:
+def _interpolate(value_counts: pl.DataFrame, values: Floats, totals: Ints, groups: Ints, fractions: Floats) -> Floats:
     """The percentiles asked for.
 
     Args:

@@ -23,7 +23,7 @@ from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.user import UserFunction
 from stateplan.functions.values import column_of, plain_value, vector_columns
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, Total, TotalOrZero, aligned
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, Total, TotalOrZero, align
 from stateplan.runtime.kernels.common.functions import accumulator
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, positions, ranks, within
 from stateplan.runtime.kernels.common.over_frames import Walk
@@ -181,7 +181,7 @@ class RunningSum(RunningValue):
         count = _sums_of_steps(walk, signs, before[self._count].to_numpy())
         value = level[walk.outputs]
         if not self._zero:
-            value = aligned(value, np.where(count[walk.outputs] == 0, -1, np.arange(len(value))))
+            value = align(value, np.where(count[walk.outputs] == 0, -1, np.arange(len(value))))
         return value, [level[walk.ends].alias(self._sum), pl.Series(self._count, count[walk.ends])]
 
     def _floats(self, walk: Walk, steps: pl.Series, signs: Ints, start: pl.Series) -> pl.Series:
@@ -189,16 +189,16 @@ class RunningSum(RunningValue):
         increments = pl.select(
             pl.when(pl.Series(signs > 0)).then(steps).when(pl.Series(signs < 0)).then(-steps).otherwise(-0.0)
         ).to_series()
-        return self._cumulated(walk, increments.cast(self._dtype), start)
+        return self._running_total(walk, increments.cast(self._dtype), start)
 
     def _decimals(self, walk: Walk, steps: pl.Series, signs: Ints, start: pl.Series) -> pl.Series:
         nothing = pl.lit(Decimal(0), dtype=self._dtype)
         increments = pl.select(
             pl.when(pl.Series(signs > 0)).then(steps).when(pl.Series(signs < 0)).then(-steps).otherwise(nothing)
         ).to_series()
-        return self._cumulated(walk, increments.cast(self._dtype), start)
+        return self._running_total(walk, increments.cast(self._dtype), start)
 
-    def _cumulated(self, walk: Walk, increments: pl.Series, start: pl.Series) -> pl.Series:
+    def _running_total(self, walk: Walk, increments: pl.Series, start: pl.Series) -> pl.Series:
         increments = pl.concat([increments, start.cast(increments.dtype).alias(increments.name)])
         place = np.arange(len(walk.rows))
         place[walk.begins] = len(walk.rows) + np.arange(walk.parts)
@@ -224,7 +224,7 @@ class RunningExtreme(RunningValue):
             return self._of_frames(frame_rows), []
         return self._of_all(before[self._best], frame_rows)
 
-    def _numbered(self, values: pl.Series) -> tuple[Ints, Ints]:
+    def _value_ranks(self, values: pl.Series) -> tuple[Ints, Ints]:
         """(rank per value, value per rank); better values have smaller ranks."""
         order = values.arg_sort(descending=self._largest, nulls_last=True).to_numpy().astype(np.int64)
         rank = np.empty(len(order), np.int64)
@@ -233,7 +233,7 @@ class RunningExtreme(RunningValue):
 
     def _of_frames(self, frame_rows: FrameRows) -> pl.Series:
         walk = frame_rows.walk
-        rank, order = self._numbered(frame_rows.column)
+        rank, order = self._value_ranks(frame_rows.column)
         nothing = len(rank)
         levels = [np.where(frame_rows.rows, rank, nothing)]
         sizes = walk.highs - walk.lows
@@ -247,12 +247,12 @@ class RunningExtreme(RunningValue):
         for k, level in enumerate(levels):
             rows = np.flatnonzero(power == k)
             best[rows] = np.minimum(level[walk.lows[rows]], level[walk.highs[rows] - 2**k])
-        return aligned(frame_rows.column, np.append(order, -1)[best])
+        return align(frame_rows.column, np.append(order, -1)[best])
 
     def _of_all(self, start: pl.Series, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = frame_rows.walk
         values = pl.concat([start.alias("v"), frame_rows.column.alias("v")])
-        rank, order = self._numbered(values)
+        rank, order = self._value_ranks(values)
         nothing = len(rank)
         there = start.is_not_null().to_numpy()
         steps = np.where(frame_rows.live, rank[walk.parts + walk.rows], nothing)
@@ -266,7 +266,7 @@ class RunningExtreme(RunningValue):
         if odd.any():
             sticks = self._sticking(walk, frame_rows.live, odd, there)
             place = np.where(sticks >= 0, sticks, place)
-        level = aligned(values, place)
+        level = align(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._best)]
 
     @staticmethod
@@ -293,7 +293,7 @@ class RunningEdge(RunningValue):
     def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = frame_rows.walk
         if walk.bounded:
-            return aligned(frame_rows.column, self._of_frames(frame_rows)), []
+            return align(frame_rows.column, self._of_frames(frame_rows)), []
         start = before[self._value]
         values = pl.concat([start.alias("v"), frame_rows.column.alias("v")])
         place = np.where(frame_rows.live, walk.parts + walk.rows, -1)
@@ -309,7 +309,7 @@ class RunningEdge(RunningValue):
             first[walk.codes[some][::-1]] = some[::-1]
             mine = first[walk.codes]
             place = np.where(operations >= mine, np.append(place, -1)[mine], -1)
-        level = aligned(values, place)
+        level = align(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._value)]
 
     def _of_frames(self, frame_rows: FrameRows) -> Ints:
@@ -351,7 +351,7 @@ class RunningLag(RunningValue):
         owner = walk.owners[walk.asked]
         back = lengths[owner] + (walk.highs - 1 - rows[owner]) - offset
         place = np.where(back >= 0, order[np.maximum(begins[owner] + back, 0)], -1)
-        results = aligned(values, place).cast(self._result)
+        results = align(values, place).cast(self._result)
         if frame_rows.third is not None:
             default = frame_rows.third[walk.highs - 1].cast(self._result)
             results = results.zip_with(pl.Series(place >= 0), default)
@@ -362,7 +362,7 @@ class RunningLag(RunningValue):
             .group_by("g", maintain_order=True)
             .agg(pl.col("v"))
         )
-        lists = aligned(after["v"], positions(after["g"].to_numpy(), walk.parts)).cast(pl.List(self._dtype))
+        lists = align(after["v"], positions(after["g"].to_numpy(), walk.parts)).cast(pl.List(self._dtype))
         return results, [lists.fill_null(pl.Series([[]], dtype=lists.dtype)).alias(self._list)]
 
 

@@ -16,15 +16,15 @@ from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.runtime.kernel import (
     NO_WATERMARK,
     WINDOWS,
-    Awaited,
     EventTimeKernel,
+    PendingWork,
     StateColumn,
     StateTable,
     Transform,
     Watermark,
     own_columns,
 )
-from stateplan.runtime.kernels.common.key_ids import Bools, Ints, framed, ids_of, stamped
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, frame_of, ids_of, with_stamps
 from stateplan.runtime.kernels.window_slices import (
     SliceAlarms,
     Slicing,
@@ -67,7 +67,7 @@ class LocalTimeTransform(FrozenDataclass, Transform):
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """Where rows and known sessions come to be. A session is named by its position in ``sessions``.
 
     Attributes:
@@ -127,13 +127,13 @@ class Sessions(FrozenDataclass):
     def keys_of(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The keys of rows, named as in the state."""
         pairs = zip(columns(self.grouping), self.key, strict=True)
-        return framed([frame[name].alias(key) for name, key in pairs], frame.height)
+        return frame_of([frame[name].alias(key) for name, key in pairs], frame.height)
 
     def due(self, ends: Ints) -> Ints:
         """The watermark that closes a session with each of these ends."""
         return closing_instants(ends - 1, self.zone)
 
-    def placed(self, frame: pl.DataFrame, state_rows: pl.DataFrame, before: int) -> Placed:
+    def placed(self, frame: pl.DataFrame, state_rows: pl.DataFrame, before: int) -> Placement:
         """Puts rows into sessions.
 
         Args:
@@ -194,32 +194,32 @@ class Sessions(FrozenDataclass):
         )
         as_before[of_known[same]] = True
         as_before[of_kept] = False  # a row refreshes its session, wherever it is in it
-        return Placed(rows, of_kept, of_known, sessions, merged_spans["code"].to_numpy(), ~as_before)
+        return Placement(rows, of_kept, of_known, sessions, merged_spans["code"].to_numpy(), ~as_before)
 
-    def starts(self, placement: Placed, sessions: Ints) -> Ints:
+    def starts(self, placement: Placement, sessions: Ints) -> Ints:
         """The starts of sessions."""
         return placement.sessions[self.start].to_numpy()[sessions]
 
-    def has_moved(self, state_rows: pl.DataFrame, placement: Placed) -> Bools:
+    def has_moved(self, state_rows: pl.DataFrame, placement: Placement) -> Bools:
         """Which known sessions are part of one with another start."""
         differs: Bools = self.starts(placement, placement.of_known) != state_rows[self.start].to_numpy()
         return differs
 
-    def closed(self, placement: Placed, watermark: Watermark) -> tuple[Ints, Bools]:
+    def closed(self, placement: Placement, watermark: Watermark) -> tuple[Ints, Bools]:
         """The watermark that closes each session, and which are closed now."""
         due = self.due(placement.sessions[END].to_numpy())
         is_closed: Bools = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
         return due, is_closed
 
     def written(
-        self, placement: Placed, due: Ints, is_closed: Bools, now: int, more: Mapping[str, Ints] | None = None
+        self, placement: Placement, due: Ints, is_closed: Bools, now: int, more: Mapping[str, Ints] | None = None
     ) -> pl.DataFrame | None:
         """The rows of the state for sessions that have changed and are open; ``more`` are further columns of all."""
         stays = np.flatnonzero(placement.written & ~is_closed)
         if not len(stays):
             return None
         own = [pl.Series(name, values[stays]) for name, values in {DUE: due, **(more or {})}.items()]
-        return stamped(placement.sessions[stays].hstack(own), now)
+        return with_stamps(placement.sessions[stays].hstack(own), now)
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class SessionKernel(EventTimeKernel):
         return None if self.event_time else SliceAlarms(Slicing("TUMBLE", step, step, zone=self.sessions.zone))
 
     @property
-    def awaits(self) -> Awaited | None:
+    def awaits(self) -> PendingWork | None:
         return None if self.event_time else WINDOWS
 
 

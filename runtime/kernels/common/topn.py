@@ -31,8 +31,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     narrow,
     positions,
     ranks,
-    stamped,
     with_kind,
+    with_stamps,
 )
 
 SEQUENCE = "@arrival"
@@ -167,7 +167,7 @@ class TopN(KeyedKernel):
         if not len(fresh):
             return ends, [None]
         rows = narrow(new_rows, self._keys)[fresh].hstack([pl.Series(END, values[fresh], dtype=pl.Int64)])
-        return ends, [stamped(rows, now)]
+        return ends, [with_stamps(rows, now)]
 
     # -- the order ---------------------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class TopN(KeyedKernel):
 
     # -- the input ---------------------------------------------------------------------------------------------------
 
-    def _arrived(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _input_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of an input that retracts nothing.
 
         Raises:
@@ -342,11 +342,11 @@ class TopN(KeyedKernel):
             raise RunError("RUN065")
         return without(frame, KIND) if KIND in frame.columns else frame
 
-    def _written(self, rows: pl.DataFrame, sequence: Ints, now: int) -> pl.DataFrame | None:
+    def _row_upserts(self, rows: pl.DataFrame, sequence: Ints, now: int) -> pl.DataFrame | None:
         """Rows to keep, accessed now."""
         if not rows.height:
             return None
-        return stamped(rows.hstack([pl.Series(SEQUENCE, sequence, dtype=pl.Int64)]), now)
+        return with_stamps(rows.hstack([pl.Series(SEQUENCE, sequence, dtype=pl.Int64)]), now)
 
     @staticmethod
     def _identities(state_rows: pl.DataFrame, table: StateTable, rows: Ints) -> pl.DataFrame | None:

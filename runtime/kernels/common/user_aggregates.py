@@ -76,13 +76,13 @@ class UserFold(Fold):
         open_: dict[int, Any] = {}
         for group, sign, row in self._steps(changes, signs):
             if group not in open_:
-                open_[group] = self._opened(accumulators[group])
+                open_[group] = self._decode_accumulator(accumulators[group])
             accumulator = open_[group]
             new_accumulator = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
             if new_accumulator is not None:
                 open_[group] = new_accumulator
         for group, accumulator in open_.items():
-            accumulators[group] = self._closed(accumulator)
+            accumulators[group] = self._encode_accumulator(accumulator)
         return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
@@ -93,12 +93,12 @@ class UserFold(Fold):
             if part is None:  # no row of the mini-batch got past the call's filter
                 continue
             if group not in open_:
-                open_[group] = self._opened(accumulators[group])
-            new_accumulator = self._function.call(merge, (open_[group], [self._opened(part)]))
+                open_[group] = self._decode_accumulator(accumulators[group])
+            new_accumulator = self._function.call(merge, (open_[group], [self._decode_accumulator(part)]))
             if new_accumulator is not None:
                 open_[group] = new_accumulator
         for group, accumulator in open_.items():
-            accumulators[group] = self._closed(accumulator)
+            accumulators[group] = self._encode_accumulator(accumulator)
         return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
 
     def value(self, state: pl.DataFrame) -> pl.Series:
@@ -110,7 +110,7 @@ class UserFold(Fold):
 
     def opened(self, state: pl.DataFrame) -> list[Any]:
         """The accumulator of each row of state."""
-        return [self._opened(data) for data in state[self._column].to_list()]
+        return [self._decode_accumulator(data) for data in state[self._column].to_list()]
 
     def _steps(self, changes: Changes, signs: Ints) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
         """Calls to make: the group, +1 or -1, and the arguments; of functions on columns one for the rows of a group
@@ -134,7 +134,7 @@ class UserFold(Fold):
     def _fresh(self) -> Any:
         return self._function.fresh_accumulator()
 
-    def _opened(self, data: bytes | None) -> Any:
+    def _decode_accumulator(self, data: bytes | None) -> Any:
         """The accumulator; a new one without data. Raises CheckpointError CKPT009."""
         if data is None:
             return self._fresh()
@@ -145,7 +145,7 @@ class UserFold(Fold):
             hint = f"called by {self._function.operator}" if self._function.operator else None
             raise CheckpointError("CKPT009", name=self._function.name, reason=str(cause), hint=hint) from cause
 
-    def _closed(self, accumulator: Any) -> bytes:
+    def _encode_accumulator(self, accumulator: Any) -> bytes:
         try:
             content = accumulator.row() if isinstance(accumulator, RowAccumulator) else accumulator
             return encoded(content, self._known_classes)

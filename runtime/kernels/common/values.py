@@ -31,8 +31,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     ids_of,
     positions,
     stable_order,
-    stamped,
     truth,
+    with_stamps,
 )
 
 VALUE = "v"
@@ -208,7 +208,7 @@ class Values:
         pairs = self.pairs(frame, rows)
         if not self.retract and len(passes) == 1:
             return self._arrivals(pairs, rows, codes[rows], state)
-        first, mine, place, state_places = self._met(pairs, codes[rows], state, born)
+        first, mine, place, state_places = self._match_values(pairs, codes[rows], state, born)
         groups = codes[rows[first]]
         has_state = positions(place, len(first)) >= 0
         step = None if signs is None else signs[rows]
@@ -218,11 +218,11 @@ class Values:
             name = f"count{i}"
             before[place] = state[name].to_numpy()[state_places] if name in self.table.schema else 1
             old.append(before)
-            new.append(self._counted(before, mine, step, row_filter))
+            new.append(self._counts_after(before, mine, step, row_filter))
         came = np.zeros(len(first), bool)
         if self.order is not None:
             came[mine if step is None else mine[step > 0]] = True
-        return ValueChanges(_taken(pairs, first), groups, has_state, old, new, came, _Log(rows, mine, step, passes))
+        return ValueChanges(_take(pairs, first), groups, has_state, old, new, came, _Log(rows, mine, step, passes))
 
     def merged(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None) -> ValueChanges:
         """What partial results do to the values.
@@ -234,7 +234,7 @@ class Values:
         """
         if not self.retract and len(self.filters) == 1:
             return self._arrivals(pairs, np.arange(pairs.height), codes, state)
-        first, mine, place, state_places = self._met(pairs, codes, state, born)
+        first, mine, place, state_places = self._match_values(pairs, codes, state, born)
         groups = codes[first]
         has_state = positions(place, len(first)) >= 0
         old, new = [], []
@@ -254,9 +254,9 @@ class Values:
             if i == 0:
                 came[mine[step > 0]] = True
         log = _Log(first, np.arange(len(first)), None, [None] * len(self.filters))
-        return ValueChanges(_taken(pairs[list(self.table.identity)], first), groups, has_state, old, new, came, log)
+        return ValueChanges(_take(pairs[list(self.table.identity)], first), groups, has_state, old, new, came, log)
 
-    def _met(
+    def _match_values(
         self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None
     ) -> tuple[Ints, Ints, Ints, Bools]:
         """The first row of each different one of ``pairs``, the number of each pair among these, that of each row of
@@ -275,9 +275,9 @@ class Values:
         first = first_of_each(pairs, self.table.identity, state)
         none, one = np.zeros(len(first), np.int64), np.ones(len(first), np.int64)
         log = _Log(rows[first], np.arange(len(first)), None, [None])
-        return ValueChanges(_taken(pairs, first), codes[first], none > 0, [none], [one], none > 0, log)
+        return ValueChanges(_take(pairs, first), codes[first], none > 0, [none], [one], none > 0, log)
 
-    def _counted(self, before: Ints, codes: Ints, step: Ints | None, row_filter: Bools | None) -> Ints:
+    def _counts_after(self, before: Ints, codes: Ints, step: Ints | None, row_filter: Bools | None) -> Ints:
         if row_filter is not None:
             codes, step = codes[row_filter], None if step is None else step[row_filter]
         after = before.copy()
@@ -303,9 +303,9 @@ class Values:
             for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)
         ]
         removed_pairs = np.flatnonzero(changes.known & ~there)
-        upserts = _taken(changes.pairs, rows).hstack(counts)
+        upserts = _take(changes.pairs, rows).hstack(counts)
         return (
-            stamped(upserts, times[changes.groups[rows]]) if len(rows) else None,
+            with_stamps(upserts, times[changes.groups[rows]]) if len(rows) else None,
             changes.pairs[removed_pairs] if len(removed_pairs) else None,
         )
 
@@ -323,12 +323,12 @@ class Values:
         rows = np.flatnonzero(there)
         removed_pairs = np.flatnonzero(changes.known & ~there)
         return (
-            stamped(_taken(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
+            with_stamps(_take(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
             changes.pairs[removed_pairs] if len(removed_pairs) else None,
         )
 
 
-def _taken(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+def _take(frame: pl.DataFrame, rows: Ints) -> pl.DataFrame:
     return frame if len(rows) == frame.height else frame[rows]
 
 
@@ -345,7 +345,7 @@ def extremes(changes: ValueChanges, old: pl.Series, groups: int, largest: bool) 
     return best, has_lost_best & equal(best, old)
 
 
-def searched(
+def search_extremes(
     changes: ValueChanges,
     order: pl.DataFrame,
     keys: Sequence[str],

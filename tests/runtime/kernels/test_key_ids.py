@@ -94,9 +94,9 @@ def test_collisions_are_seen() -> None:
     frame = pl.DataFrame({"c0": ["a", "b", "a"]})
     wrong = module.KeyIds(np.array([0]), np.array([0, 0, 0]))
     assert not module._same(frame, ["c0"], wrong)
-    assert not module._same(frame, ["c0"], module._sorted(np.zeros(3, np.uint64)))
+    assert not module._same(frame, ["c0"], module._sort_ids(np.zeros(3, np.uint64)))
     assert module._same(frame, ["c0"], module.KeyIds(np.array([0, 1]), np.array([0, 1, 0])))
-    assert module._same(frame, ["c0"], module._sorted(np.array([7, 3, 7], np.uint64)))
+    assert module._same(frame, ["c0"], module._sort_ids(np.array([7, 3, 7], np.uint64)))
 
 
 @given(st.lists(CLOSE, max_size=20), st.lists(CLOSE, max_size=20))
