@@ -36,6 +36,20 @@ CONDITION = Call(BOOLEAN, (InputRef(INT, 2), Literal(INT.not_null(), 1)), "$>$1"
 CONDITIONS = st.sampled_from([(None, None), (CONDITION, lambda row: row[2] is not None and row[2] > 1)])
 
 
+def test_upserts_become_complete_changes() -> None:
+    """A deletion has the key alone: the state completes it."""
+    state = MemoryState(ChangelogNormalizeKernel(ROW, (0,), True))
+    arriving = [(INSERT, (1, "a", 1)), (INSERT, (2, "b", 2))]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1000, ttl=[0])) == arriving
+    arriving = [(UPDATE_AFTER, (1, "c", 3)), (DELETE, (2, None, None))]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1001, ttl=[0])) == [
+        (UPDATE_BEFORE, (1, "a", 1)),
+        (UPDATE_AFTER, (1, "c", 3)),
+        (DELETE, (2, "b", 2)),
+    ]
+    assert list(state.tables[0].values()) == [{"c0": 1, "c1": "c", "c2": 3, "@t": 1001}]
+
+
 @given(anything(ROWS, 40), KEYS, st.booleans(), CONDITIONS, st.sampled_from([0, 10]), CLOCK)
 def test_row_by_row_with_a_clock(changes, keys, update_before, condition, ttl, clock) -> None:
     state = MemoryState(ChangelogNormalizeKernel(ROW, keys, update_before, condition[0]))

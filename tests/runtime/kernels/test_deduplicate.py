@@ -25,6 +25,26 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
 KEYS = st.sampled_from([(0,), (1,), (0, 1), (1, 2), (2, 1, 0), ()])
 
 
+def test_the_first_row_of_each_key_passes() -> None:
+    """The state holds the keys alone, and the time of their row."""
+    state = MemoryState(DeduplicateKernel(ROW, (0,), False, True))
+    arriving = [
+        (INSERT, (1, "a", 0)),
+        (INSERT, (2, "b", 0)),
+        (INSERT, (1, "c", 0)),  # the key 1 again
+    ]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1000, ttl=[10])) == [
+        (INSERT, (1, "a", 0)),
+        (INSERT, (2, "b", 0)),
+    ]
+    assert list(state.tables[0].values()) == [
+        {"c0": 1, "@t": 1000},
+        {"c0": 2, "@t": 1000},
+    ]
+    assert changes_of(state.step([frame(ROW, [(INSERT, (2, "d", 0))])], now=1009, ttl=[10])) == []
+    assert changes_of(state.step([frame(ROW, [(INSERT, (2, "e", 0))])], now=1010, ttl=[10])) == [(INSERT, (2, "e", 0))]
+
+
 @given(inserting(ROWS, 40), KEYS, st.booleans(), st.booleans(), st.sampled_from([0, 10]), CLOCK)
 def test_row_by_row_with_a_clock(changes, keys, last, update_before, ttl, clock) -> None:
     kernel = DeduplicateKernel(ROW, keys, last, update_before)

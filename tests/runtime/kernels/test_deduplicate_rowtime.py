@@ -86,6 +86,25 @@ class FirstRow:
         return [(INSERT, r) for _, r in due]
 
 
+def test_the_latest_row_of_each_key_remains() -> None:
+    """The second field is the event time. The row of time 4 comes after that of time 5, and loses."""
+    state = MemoryState(RowtimeDeduplicateKernel(ROW, (0,), 1, True, True))
+    out = state.step([frame([("a", 5, 1), ("b", 6, 2), ("a", 4, 3)])], now=1000, ttl=[0])
+    assert changes(out) == [
+        (INSERT, ("a", 5, 1)),
+        (INSERT, ("b", 6, 2)),
+    ]
+    out = state.step([frame([("a", 7, 4)])], now=1001, ttl=[0])
+    assert changes(out) == [
+        (UPDATE_BEFORE, ("a", 5, 1)),
+        (UPDATE_AFTER, ("a", 7, 4)),
+    ]
+    assert [(row["c0"], row["c2"], row["@t"]) for row in state.tables[0].values()] == [
+        ("a", 4, 1001),
+        ("b", 2, 1000),
+    ]
+
+
 @given(EVENTS, KEYS, st.booleans(), st.booleans(), st.sampled_from([0, 10]), CLOCK)
 def test_updates_row_by_row_with_a_clock(events, keys, last, update_before, ttl, clock) -> None:
     state = MemoryState(RowtimeDeduplicateKernel(ROW, keys, 1, last, update_before))

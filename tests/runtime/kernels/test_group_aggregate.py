@@ -77,6 +77,29 @@ def pair(chosen, grouping, retract, update_before, ttl) -> tuple[MemoryState, Gr
     return MemoryState(kernel), GroupAggregate(grouping, [CALLS[i][0] for i in chosen], update_before, retract, ttl)
 
 
+def test_counts_and_sums_of_two_groups() -> None:
+    """``SELECT k, COUNT(*), SUM(v) GROUP BY k``: a group without rows is deleted, from the state too."""
+    calls = (call("COUNT", None, BIGINT), call("SUM", 2, INT))
+    state = MemoryState(GroupAggregateKernel(ROW, (0,), calls, (True, True), True, True))
+    arriving = [
+        (INSERT, (1, "", 10, None, True)),
+        (INSERT, (1, "", 5, None, True)),
+        (INSERT, (2, "", 7, None, True)),
+    ]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1000, ttl=[0])) == [
+        (INSERT, (1, 2, 15)),
+        (INSERT, (2, 1, 7)),
+    ]
+    arriving = [(INSERT, (1, "", 1, None, True)), (DELETE, (2, "", 7, None, True))]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1001, ttl=[0])) == [
+        (UPDATE_BEFORE, (1, 2, 15)),
+        (UPDATE_AFTER, (1, 3, 16)),
+        (DELETE, (2, 1, 7)),
+    ]
+    (group,) = state.tables[0].values()
+    assert (group["c0"], group["count0"], group["sum1"], group["rows"], group["@t"]) == (1, 3, 16, 3, 1001)
+
+
 @given(st.data(), CHOSEN, GROUPING, st.booleans(), st.booleans(), st.sampled_from([0, 10]), CLOCK)
 def test_row_by_row_with_a_clock(data, chosen, grouping, retract, update_before, ttl, clock) -> None:
     changes = data.draw(st.one_of(retracting(ROWS, 25), anything(ROWS, 40)) if retract else inserting(ROWS, 40))

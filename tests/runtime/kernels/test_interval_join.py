@@ -126,6 +126,22 @@ class TimeIntervalJoin:
 SEGMENTS = st.lists(st.tuples(st.lists(st.one_of(LEFTS, RIGHTS), max_size=8), st.integers(-1, 6)), max_size=8)
 
 
+def test_rows_meet_within_five_milliseconds() -> None:
+    """``LEFT JOIN`` where ``l.t`` is between ``r.t - 5`` and ``r.t``. The event time is the last field of a left row
+    and the first of a right one."""
+    state = MemoryState(kernel_of("LEFT", True, False, False, (-5, 0)))
+    left = frame(LEFT, [("a", 1, 10), ("b", 2, 10)])
+    right = frame(RIGHT, [(12, "a", 70), (16, "a", 30)])
+    out = state.step([left, right], 0, [0, 0], Watermark(before=-1, now=0))
+    assert plain(changes_of(out)) == {("a", 1, 10, 12, "a", 70): 1}
+    assert [(row["c0"], row["@matched"]) for row in state.tables[0].values()] == [("a", True), ("b", False)]
+    assert [row["c2"] for row in state.tables[1].values()] == [70, 30]
+    out = state.step([frame(LEFT, []), frame(RIGHT, [])], 1, [0, 0], Watermark(before=0, now=30))
+    assert plain(changes_of(out)) == {("b", 2, 10, None, None, None): 1}
+    assert not state.tables[0]
+    assert not state.tables[1]
+
+
 @fewer(0.25)
 @given(SEGMENTS, TYPES, st.booleans(), st.booleans(), st.booleans(), BOUNDS, st.lists(st.integers(0, 50), max_size=3))
 def test_row_by_row(segments, join_type, keyed, nulls, condition, bounds, cuts) -> None:

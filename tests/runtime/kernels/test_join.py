@@ -112,6 +112,23 @@ def inputs_of(batch: list[tuple[int, Change]], row: LogicalType = ROW) -> list[p
     return [frame(row, [c for s, c in batch if s == side]) for side in (0, 1)]
 
 
+def test_a_left_row_waits_for_its_match() -> None:
+    """``LEFT JOIN`` on the first fields: a row without a match is taken back when the match arrives."""
+    spec = JoinSpec(join_type="LEFT", left_keys=(0,), right_keys=(0,), filter_nulls=(True,))
+    state = MemoryState(JoinKernel(ROW, ROW, spec))
+    nothing = frame(ROW, [])
+    out = state.step([frame(ROW, [(INSERT, (1, "l", 0))]), nothing], now=1000, ttl=[0, 0])
+    assert changes_of(out) == [(INSERT, (1, "l", 0, None, None, None))]
+    out = state.step([nothing, frame(ROW, [(INSERT, (1, "r", 5)), (INSERT, (2, "r", 6))])], now=1001, ttl=[0, 0])
+    assert changes_of(out) == [
+        (DELETE, (1, "l", 0, None, None, None)),
+        (INSERT, (1, "l", 0, 1, "r", 5)),
+    ]
+    left, right = state.tables
+    assert [(row["c0"], row["c1"], row["c2"], row["@matches"]) for row in left.values()] == [(1, "l", 0, 1)]
+    assert [(row["c0"], row["c1"], row["c2"]) for row in right.values()] == [(1, "r", 5), (2, "r", 6)]
+
+
 @given(st.data(), TYPES, KEYS, st.booleans(), st.booleans(), UNIQUE, UNIQUE, st.booleans())
 def test_row_by_row(data, join_type, keys, nulls, filtered, left_unique, right_unique, condition) -> None:
     filters = (not nulls, filtered)[: len(keys[0])]

@@ -118,6 +118,21 @@ def net(changes: list[Change]) -> Counter[Row]:
     return Counter({r: n for r, n in out.items() if n})
 
 
+def test_three_rows_of_one_key_meet() -> None:
+    """Three inputs, joined on their first fields: nothing comes out until each has a row."""
+    state = build(("INNER", "INNER", "INNER"), (False, False, False), less=False)
+    none = frame(ROW, [])
+    assert changes_of(state.step([frame(ROW, [(INSERT, (1, 10))]), none, none], 0, [0, 0, 0])) == []
+    assert changes_of(state.step([none, frame(ROW, [(INSERT, (1, 20))]), none], 1, [0, 0, 0])) == []
+    out = state.step([none, none, frame(ROW, [(INSERT, (1, 30)), (INSERT, (2, 40))])], 2, [0, 0, 0])
+    assert changes_of(out) == [(INSERT, (1, 10, 1, 20, 1, 30))]
+    assert [[(row["c0"], row["c1"]) for row in table.values()] for table in state.tables] == [
+        [(1, 10)],
+        [(1, 20)],
+        [(1, 30), (2, 40)],
+    ]
+
+
 @fewer(0.3)
 @given(st.data(), TYPES, st.booleans(), st.booleans(), CLOCK)
 def test_row_by_row(data: st.DataObject, types: tuple[str, ...], less: bool, expire: bool, clock: list[int]) -> None:

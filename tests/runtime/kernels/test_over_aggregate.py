@@ -267,6 +267,25 @@ def calls_of(functions: Sequence[Function]) -> tuple[AggCall, ...]:
     return tuple(f.call for f in functions)
 
 
+def test_a_running_sum_of_each_key() -> None:
+    """``SUM(v) OVER (PARTITION BY k ORDER BY pt ROWS UNBOUNDED PRECEDING)``: the sum is the last field."""
+    row = row_type([("k", STRING), ("v", INT)])
+    schema = {"c0": pl.String(), "c1": pl.Int32()}
+    total = AggCall(name="x", internal_name="$SUM$1", arg_list=(1,), type=INT)
+    state = MemoryState(ProctimeOverKernel(row, (0,), (total,), Frame(True)))
+    out = state.step([pl.DataFrame({"c0": ["a", "b", "a"], "c1": [1, 5, 2]}, schema)], 0, [0])
+    assert out.rows() == [
+        ("a", 1, 1),
+        ("b", 5, 5),
+        ("a", 2, 3),
+    ]
+    assert state.step([pl.DataFrame({"c0": ["a"], "c1": [4]}, schema)], 1, [0]).rows() == [("a", 4, 7)]
+    assert list(state.tables[0].values()) == [
+        {"c0": "a", "sum0": 7, "count0": 3, "@t": 1},
+        {"c0": "b", "sum0": 5, "count0": 1, "@t": 0},
+    ]
+
+
 @given(EVENTS, KEYS, FRAMES, st.sampled_from([0, 10]), CUTS, CLOCK)
 def test_processing_time(events, keys, given_frame, ttl, cuts, clock) -> None:
     functions = [f for f in functions_of(given_frame) if not (f.distinct and ttl and not given_frame.bounded)]

@@ -124,6 +124,27 @@ def play(
     assert legal(out)
 
 
+def test_numbers_of_rows_change_when_a_row_comes_before_them() -> None:
+    """``ROW_NUMBER() OVER (PARTITION BY k ORDER BY o)``: the number is the last field of the output."""
+    state = MemoryState(NonTimeOverKernel(ROW, (0,), (COUNTS[0].call,), Frame(True), order=1))
+    out = state.step([frame(ROW, [(INSERT, ("a", 5, 50, None)), (INSERT, ("b", 1, 10, None))])], 0, [0])
+    assert sorted(changes_of(out)) == [
+        (INSERT, ("a", 5, 50, None, 1)),
+        (INSERT, ("b", 1, 10, None, 1)),
+    ]
+    out = state.step([frame(ROW, [(INSERT, ("a", 3, 30, None))])], 1, [0])
+    assert sorted(changes_of(out), key=repr) == [
+        (INSERT, ("a", 3, 30, None, 1)),
+        (UPDATE_BEFORE, ("a", 5, 50, None, 1)),
+        (UPDATE_AFTER, ("a", 5, 50, None, 2)),
+    ]
+    assert sorted((row["c0"], row["c1"], row["c2"]) for row in state.tables[1].values()) == [
+        ("a", 3, 30),
+        ("a", 5, 50),
+        ("b", 1, 10),
+    ]
+
+
 @given(inserting(ROWS, 25), KEYS, st.booleans(), st.booleans(), TTLS, CUTS, CLOCK)
 def test_append(changes, keys, rows, nulls_last, ttl, cuts, clock) -> None:
     play(changes, keys, rows, nulls_last, ttl, cuts, clock)

@@ -31,7 +31,16 @@ from stateplan.runtime.kernels.rank import (
     rank_kernel,
 )
 from tests.runtime.kernels import topn_reference as reference
-from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, Change, Row, fold, upsert_fold
+from tests.runtime.kernels.reference import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Change,
+    Row,
+    fold,
+    upsert_fold,
+)
 from tests.runtime.kernels.support import (
     CLOCK,
     CUTS,
@@ -100,6 +109,25 @@ def in_batches(state: MemoryState, flink: Any, batches: Sequence[Sequence[Change
         expected += [c for change in batch for c in flink.add(change, now)]
         assert fold(out) == fold(expected)
     assert legal(out)
+
+
+def test_a_smaller_value_pushes_the_others_down() -> None:
+    """``ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) <= 2``, the number is the last field of the output."""
+    first_two = ConstantRange(start=1, end=2)
+    state = MemoryState(rank_kernel(ROW, (0,), spec([(1, True, False)]), first_two, AppendFastStrategy(), True, True))
+    out = state.step([frame(ROW, [(INSERT, ("a", 3, 0, 2)), (INSERT, ("a", 7, 1, 2))])], now=1000, ttl=[0])
+    assert changes_of(out) == [
+        (INSERT, ("a", 3, 0, 2, 1)),
+        (INSERT, ("a", 7, 1, 2, 2)),
+    ]
+    out = state.step([frame(ROW, [(INSERT, ("a", 1, 2, 2))])], now=1001, ttl=[0])
+    assert changes_of(out) == [
+        (UPDATE_BEFORE, ("a", 3, 0, 2, 1)),
+        (UPDATE_BEFORE, ("a", 7, 1, 2, 2)),
+        (UPDATE_AFTER, ("a", 1, 2, 2, 1)),
+        (UPDATE_AFTER, ("a", 3, 0, 2, 2)),
+    ]
+    assert sorted((row["c0"], row["c1"]) for row in state.tables[0].values()) == [("a", 1), ("a", 3)]
 
 
 @given(inserting(ROWS, 25), PARTITIONS, ORDERS, RANGES, st.booleans(), st.booleans(), st.sampled_from([0, 10]), CLOCK)

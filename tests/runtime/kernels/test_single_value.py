@@ -23,6 +23,16 @@ def made(grouping: tuple[int, ...] = (0,)) -> MemoryState:
     return MemoryState(GroupAggregateKernel(ROW, grouping, (call("SINGLE_VALUE", 1, INT),), (True,), True, True))
 
 
+def test_a_value_replaces_another() -> None:
+    """``SELECT g, SINGLE_VALUE(v) GROUP BY g``."""
+    state = made()
+    out = state.step([frame(ROW, [(INSERT, (1, 4)), (INSERT, (2, 5))], True)], now=0, ttl=[0])
+    assert changes_of(out) == [(INSERT, (1, 4)), (INSERT, (2, 5))]
+    out = state.step([frame(ROW, [(UPDATE_BEFORE, (1, 4)), (UPDATE_AFTER, (1, 6))], True)], now=1, ttl=[0])
+    assert changes_of(out) == [(UPDATE_BEFORE, (1, 4)), (UPDATE_AFTER, (1, 6))]
+    assert [(row["c0"], row["value0"], row["rows"]) for row in state.tables[0].values()] == [(1, 6, 1), (2, 5, 1)]
+
+
 @given(STEPS, CUTS)
 def test_the_row_of_each_group(steps: list[tuple[int | None, int | str | None, bool]], cuts: list[int]) -> None:
     """Each step sets or removes the row of a group; ``early`` adds the new row before it takes back the old."""

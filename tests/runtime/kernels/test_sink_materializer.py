@@ -39,6 +39,20 @@ KEYS = st.sampled_from(
 CHANGES = st.one_of(anything(ROWS, 60), retracting(ROWS, 60))
 
 
+def test_the_row_before_returns_when_the_last_one_is_deleted() -> None:
+    """The sink has the primary key of the first field. Two rows of key 1 arrive, told apart by the second field."""
+    state = MemoryState(SinkMaterializerKernel(ROW, (0,), (1,)))
+    arriving = [(INSERT, (1, "a", 1)), (INSERT, (1, "b", 2))]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1000, ttl=[0])) == [(INSERT, (1, "b", 2))]
+    assert sorted((row["n"], row["c0"], row["c1"], row["c2"]) for row in state.tables[0].values()) == [
+        (0, 1, "a", 1),
+        (1, 1, "b", 2),
+    ]
+    arriving = [(DELETE, (1, "b", 2))]
+    assert changes_of(state.step([frame(ROW, arriving)], now=1001, ttl=[0])) == [(UPDATE_AFTER, (1, "a", 1))]
+    assert [(row["n"], row["c0"], row["c1"], row["c2"]) for row in state.tables[0].values()] == [(0, 1, "a", 1)]
+
+
 @given(CHANGES, KEYS, st.sampled_from([0, 10]), CLOCK)
 def test_row_by_row_with_a_clock(changes, keys, ttl, clock) -> None:
     state, flink = MemoryState(SinkMaterializerKernel(ROW, *keys)), SinkMaterializer(*keys, ttl)

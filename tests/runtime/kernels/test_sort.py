@@ -13,7 +13,7 @@ from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.sort import SortKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from tests.runtime.kernels.reference import INSERT, Change, Row, retracts
+from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row, retracts
 from tests.runtime.kernels.support import CUTS, anything, changes_of, fewer, frame, row_of, split
 from tests.runtime.memory_state import MemoryState, ttls
 
@@ -42,6 +42,19 @@ class StreamSort:
                 self.rows[row] -= 1
             else:
                 self.missed += 1
+
+
+def test_rows_that_remain_come_out_sorted_at_the_end() -> None:
+    """``ORDER BY v``: the state has the rows, until the input ends."""
+    state = MemoryState(kernel(ascending=True, nulls_last=True))
+    arriving = [(INSERT, ("a", 2)), (INSERT, ("b", None)), (INSERT, ("c", 1)), (INSERT, ("d", 0)), (DELETE, ("d", 0))]
+    assert changes_of(state.step([frame(ROW, arriving)], 0, [0])) == []
+    assert sorted(row["c0"] for row in state.tables[0].values()) == ["a", "b", "c"]
+    assert changes_of(state.step([frame(ROW, [])], 1, [0], END)) == [
+        (INSERT, ("c", 1)),
+        (INSERT, ("a", 2)),
+        (INSERT, ("b", None)),
+    ]
 
 
 @fewer(0.5)

@@ -118,6 +118,21 @@ SEGMENTS = st.lists(
 )
 
 
+def test_a_row_meets_the_version_of_its_time() -> None:
+    """``LEFT JOIN ... FOR SYSTEM_TIME AS OF l.t``: the key ``a`` is 50 from time 5, and 90 from time 9."""
+    state = MemoryState(TemporalJoinKernel(LEFT, RIGHT, spec("LEFT", False), 2, 0))
+    left = frame(LEFT, [(INSERT, ("a", 1, 7)), (INSERT, ("b", 2, 8))])
+    right = frame(RIGHT, [(INSERT, (5, "a", 50)), (UPDATE_AFTER, (9, "a", 90))])
+    assert plain(changes_of(state.step([left, right], 0, [0, 0], Watermark(before=-1, now=6)))) == []
+    out = state.step([frame(LEFT, []), frame(RIGHT, [])], 1, [0, 0], Watermark(before=6, now=10))
+    assert plain(changes_of(out)) == [
+        (INSERT, ("a", 1, 7, 5, "a", 50)),
+        (INSERT, ("b", 2, 8, None, None, None)),
+    ]
+    assert not state.tables[0]
+    assert [row["c2"] for row in state.tables[2].values()] == [90], "older versions are no longer needed"
+
+
 @fewer(0.2)
 @given(
     SEGMENTS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import datetime, timedelta
 
 import polars as pl
 from hypothesis import given
@@ -31,6 +32,23 @@ def ordered(rows: list[Row], order: list[tuple[int, bool, bool]]) -> list[Row]:
         known.sort(key=lambda r, i=index: r[i], reverse=not ascending)
         rows = known + nulls if nulls_last else nulls + known
     return rows
+
+
+def test_rows_wait_for_the_watermark() -> None:
+    """``ORDER BY ts``: rows up to the watermark 5 come out in order, the row of time 8 waits."""
+    row = row_type([("ts", ROWTIME), ("v", TYPES["i"])])
+    order = SortSpec(fields=(SortField(index=0, is_ascending=True, null_is_last=False),))
+    state = MemoryState(RowtimeSortKernel(row, order))
+    at = [datetime(1970, 1, 1) + timedelta(milliseconds=n) for n in range(9)]
+    arriving = [(INSERT, (at[5], 50)), (INSERT, (at[8], 80)), (INSERT, (at[3], 30))]
+    assert changes_of(state.step([frame(row, arriving)], 0, [0], Watermark(before=-1, now=5))) == [
+        (INSERT, (at[3], 30)),
+        (INSERT, (at[5], 50)),
+    ]
+    assert [(stored["c0"], stored["c1"]) for stored in state.tables[0].values()] == [(at[8], 80)]
+    out = state.step([frame(row, [])], 1, [0], Watermark(before=5, now=9))
+    assert changes_of(out) == [(INSERT, (at[8], 80))]
+    assert not state.tables[0]
 
 
 @given(inserting(ROWS, 30), CUTS, ORDERS)

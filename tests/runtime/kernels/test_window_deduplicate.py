@@ -50,6 +50,22 @@ class Windows:
         return [self.kept.pop(k) for k in closed]
 
 
+def test_the_latest_row_of_a_window_comes_out_when_the_window_ends() -> None:
+    """The third field is the event time: the row of millisecond 2 is the latest, though another one arrives later."""
+    state = MemoryState(WindowDeduplicateKernel(ROW, (0,), 2, True, 3, SLICING))
+    one, two, end = (EPOCH + timedelta(milliseconds=n) for n in (1, 2, 4))
+    arriving = [
+        (INSERT, (1, 10, EPOCH, end)),
+        (INSERT, (1, 20, two, end)),
+        (INSERT, (1, 30, one, end)),
+    ]
+    assert changes_of(state.step([frame(ROW, arriving)], 0, [0], Watermark(before=-1, now=2))) == []
+    assert [(row["c0"], row["c1"], row["c2"]) for row in state.tables[0].values()] == [(1, 20, two)]
+    out = state.step([frame(ROW, [])], 1, [0], Watermark(before=2, now=3))
+    assert changes_of(out) == [(INSERT, (1, 20, two, end))]
+    assert not state.tables[0]
+
+
 @given(EVENTS, KEYS, st.booleans(), CUTS, WATERMARKS)
 def test_rows_of_windows(events, keys, last, cuts, marks) -> None:
     kernel = WindowDeduplicateKernel(ROW, keys, 2, last, 3, SLICING)

@@ -75,6 +75,22 @@ class Windows:
         return out
 
 
+def test_rows_of_one_key_meet_within_their_window() -> None:
+    """Windows end at 4 and 8. Only the first one has ended, and of its rows only those of key 1 meet."""
+    kernel = WindowJoinKernel(
+        ROW, ROW, spec_of("INNER", True, True, False), (2, 2), Slicing("TUMBLE", 4, 4, attached=True)
+    )
+    state = MemoryState(kernel)
+    four, eight = (EPOCH + timedelta(milliseconds=n) for n in (4, 8))
+    left = frame(ROW, [(INSERT, (1, 5, four)), (INSERT, (2, 6, four))])
+    right = frame(ROW, [(INSERT, (1, 50, four)), (INSERT, (2, 60, eight))])
+    assert changes_of(state.step([left, right], 0, [0, 0], Watermark(before=-1, now=2))) == []
+    out = state.step([frame(ROW, []), frame(ROW, [])], 1, [0, 0], Watermark(before=2, now=3))
+    assert changes_of(out) == [(INSERT, (1, 5, four, 1, 50, four))]
+    assert not state.tables[0]
+    assert [(row["c0"], row["c1"], row["c2"]) for row in state.tables[1].values()] == [(2, 60, eight)]
+
+
 @given(EVENTS, JOINS, st.booleans(), st.booleans(), st.booleans(), CUTS, WATERMARKS)
 def test_joins(events, join, keyed, filters, rest, cuts, marks) -> None:
     kernel = WindowJoinKernel(

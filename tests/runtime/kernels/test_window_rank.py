@@ -51,6 +51,24 @@ def ranked(rows: list[Row], keys: tuple[int, ...], up: bool, last: bool, limits:
     return out
 
 
+def test_the_least_value_of_a_window_comes_out_when_the_window_ends() -> None:
+    """A window of the milliseconds 0 to 3. Until the watermark is 3, the state has the least row of each key."""
+    state = MemoryState(kernel_of((0,), up=True, last=True, start=1, end=1, numbered=True))
+    end = EPOCH + timedelta(milliseconds=4)
+    arriving = [
+        (INSERT, (1, 5, 0, end)),
+        (INSERT, (1, 3, 1, end)),
+        (INSERT, (2, 9, 2, end)),
+    ]
+    assert changes_of(state.step([frame(ROW, arriving)], 0, [0], Watermark(before=-1, now=2))) == []
+    assert [(row["c0"], row["c1"], row["c3"]) for row in state.tables[0].values()] == [(1, 3, end), (2, 9, end)]
+    assert changes_of(state.step([frame(ROW, [])], 1, [0], Watermark(before=2, now=3))) == [
+        (INSERT, (1, 3, 1, end, 1)),
+        (INSERT, (2, 9, 2, end, 1)),
+    ]
+    assert not state.tables[0]
+
+
 @given(EVENTS, st.sampled_from([(0,), ()]), st.booleans(), st.booleans(), RANGES, st.booleans(), CUTS, WATERMARKS)
 def test_rows_of_windows(events, keys, up, last, limits, numbered, cuts, marks) -> None:
     kernel = pickle.loads(pickle.dumps(kernel_of(keys, up, last, *limits, numbered)))

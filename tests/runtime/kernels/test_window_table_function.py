@@ -39,6 +39,16 @@ SLICINGS = st.one_of(
 EVENTS = st.lists(st.tuples(st.sampled_from([INSERT, DELETE]), st.integers(-20, 20) | st.none()), max_size=20)
 
 
+def test_a_row_in_two_hopping_windows() -> None:
+    """Windows of 6 ms start every 3 ms: millisecond 4 is in those from 0 to 6 and from 3 to 9."""
+    transform = WindowTableFunctionTransform(Slicing("HOP", 6, 3), 1, 2, TIMESTAMP.polars())
+    assert changes_of(transform(frame(ROW, [(INSERT, (7, EPOCH + 4 * MS))]), 0)) == [
+        # n, ts, window_start, window_end, window_time
+        (INSERT, (7, EPOCH + 4 * MS, EPOCH + 3 * MS, EPOCH + 9 * MS, EPOCH + 8 * MS)),
+        (INSERT, (7, EPOCH + 4 * MS, EPOCH, EPOCH + 6 * MS, EPOCH + 5 * MS)),
+    ]
+
+
 @given(SLICINGS, EVENTS)
 def test_each_row_once_for_each_of_its_windows(slicing: Slicing, events: list[tuple[int, int | None]]) -> None:
     rows: list[Change] = [(k, (i, None if t is None else EPOCH + t * MS)) for i, (k, t) in enumerate(events)]
