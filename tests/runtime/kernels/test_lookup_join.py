@@ -63,6 +63,26 @@ def found(row, table, outer, before, rest, condition):
     return out or ([(*row, None, None, None)] if outer else [])
 
 
+def test_rows_find_theirs_in_the_table() -> None:
+    """``LEFT JOIN t FOR SYSTEM_TIME AS OF pt ON l.k = t.k``: the state has what each row found, for its retraction."""
+    table = [(1, "a", 10), (1, "b", 20), (2, "c", 30)]
+    state = MemoryState(LookupJoinKernel(LEFT, TABLE, (0,), transform(table, outer=True)))
+    arriving = [(INSERT, (100, 1, 0)), (INSERT, (101, 9, 0))]
+    assert changes_of(state.step([frame(LEFT, arriving, True)], now=0, ttl=[0])) == [
+        (INSERT, (100, 1, 0, 1, "a", 10)),
+        (INSERT, (100, 1, 0, 1, "b", 20)),
+        (INSERT, (101, 9, 0, None, None, None)),
+    ]
+    assert sorted((row["c0"], row["c3"], row["c4"], row["c5"]) for row in state.tables[0].values()) == [
+        (100, 1, "a", 10),
+        (100, 1, "b", 20),
+        (101, None, None, None),
+    ]
+    assert changes_of(state.step([frame(LEFT, [(DELETE, (101, 9, 0))], True)], now=1, ttl=[0])) == [
+        (DELETE, (101, 9, 0, None, None, None)),
+    ]
+
+
 @fewer(0.5)
 @given(
     st.lists(st.tuples(st.integers(0, 3), VALUES, VALUES), max_size=8),

@@ -56,6 +56,18 @@ class Operator:
         return [(*map(plain, row[:-3]), *row[-3:]) for _, row in changes]
 
 
+def test_a_row_between_two_sessions_makes_them_one() -> None:
+    """``COUNT(*)`` of sessions with a gap of 3 ms: 0 and 4 are apart, until 2 arrives."""
+    mine = Operator([0], (0,), False)
+    assert mine.step(rows(0, 4), 0, Watermark()) == []
+    assert len(mine.state.tables[0]) == 2
+    assert mine.step(rows(2), 1, Watermark()) == []
+    assert len(mine.state.tables[0]) == 1
+    # start, end, count
+    assert sessions_of(mine.step([], 2, Watermark(NO_WATERMARK, END_OF_TIME))) == [(0, 7, 3)]
+    assert not any(mine.state.tables)
+
+
 @fewer(0.5)
 @given(st.data(), CHOSEN, GROUPING, CUTS, WATERMARKS)
 def test_rows_come_and_some_are_late(data, chosen, grouping, cuts, marks) -> None:

@@ -38,6 +38,21 @@ def kernel(keys: tuple[tuple[int, ...], tuple[int, ...]], fails: bool = False) -
     return SinkConflictKernel(ROW, *keys, table="t", fails=fails)
 
 
+def test_the_first_of_two_rows_of_one_key_wins() -> None:
+    """Rows wait for the watermark. The primary key is the first field in the sink, and the second in the changelog."""
+    state = MemoryState(kernel(((0,), (1,))))
+    arriving = [(INSERT, (1, "a", 1)), (INSERT, (1, "b", 2)), (INSERT, (2, "x", 0))]
+    assert changes_of(state.step([frame(ROW, arriving)], 1, [0], Watermark(before=5, now=5))) == []
+    assert changes_of(state.step([frame(ROW, [])], 2, [0], Watermark(before=5, now=6))) == [
+        (INSERT, (1, "a", 1)),
+        (INSERT, (2, "x", 0)),
+    ]
+    assert [list(table.values()) for table in state.tables] == [
+        [],  # rows that wait
+        [{"c0": 1, "c1": "a", "c2": 1, "@t": 2}, {"c0": 2, "c1": "x", "c2": 0, "@t": 2}],
+    ]
+
+
 @given(CHANGES, KEYS, st.booleans(), st.sampled_from([0, 15]), CLOCK, CUTS, st.lists(st.booleans(), min_size=1))
 def test_as_flink(changes, keys, fails, ttl, clock, cuts, advances) -> None:
     """Rows of a micro-batch at one time; its watermark releases them all, or none."""

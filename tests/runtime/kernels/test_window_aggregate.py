@@ -174,6 +174,26 @@ def check(
     assert not any(mine.state.tables), "nothing is left when all windows are closed"
 
 
+def test_rows_are_counted_by_window() -> None:
+    """``COUNT(*)`` of tumbling windows of 5 ms: one comes out when the watermark is at its last millisecond."""
+    mine = Operator(Slicing("TUMBLE", 5, 5), [0], (0,), retract=False, two=True)
+    at = [EPOCH + timedelta(milliseconds=n) for n in range(10)]
+    arriving = [
+        (INSERT, (1, "a", 0, True, 0.5, "", None, 0.5, at[0])),
+        (INSERT, (1, "a", 0, True, 0.5, "", None, 0.5, at[4])),
+        (INSERT, (1, "a", 0, True, 0.5, "", None, 0.5, at[5])),
+        (INSERT, (2, "b", 0, True, 0.5, "", None, 0.5, at[3])),
+    ]
+    assert mine.step([arriving], 0, Watermark(before=-1, now=3)) == []
+    assert sorted(mine.step([], 1, Watermark(before=3, now=4))) == [
+        # key, count, window_start, window_end, window_time
+        (1, 2, at[0], at[5], at[4]),
+        (2, 1, at[0], at[5], at[4]),
+    ]
+    (open_window,) = mine.state.tables[0].values()
+    assert (open_window["c9"], open_window["c10"], open_window["count0"]) == (1, 10, 1), "key, end and count"
+
+
 @given(st.data(), SLICINGS, CHOSEN, GROUPING, st.booleans(), st.booleans(), CUTS, PARTS, WATERMARKS, st.booleans())
 def test_windows(data, slicing, chosen, grouping, retract, two, cuts, parts, marks, in_order) -> None:
     changes = data.draw(retracting(TIMED, 40) if retract else inserting(TIMED, 40))
