@@ -412,7 +412,7 @@ class _Comparison:
                 lost += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
         if not lost and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
-        if new.title not in _MOVABLE or any(not t.fields for t in types[1]):
+        if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
             return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
         if isinstance(new, Join) and lost and _counts_equal_rows(new):
             return "reset", [f"{', '.join(lost)} was removed, and equal rows are kept as one row with a count"], None
@@ -497,9 +497,6 @@ def _position(scan: TableSourceScan) -> Mapping[str, str | None]:
 
 
 _NOT_TOLD = "the compatibility of its state is unknown"
-
-_MOVABLE = frozenset({"join", "deduplicate", "changelog-normalize", "rank"})
-"""Operators that keep rows of their input as they are, a column per field."""
 
 _SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
 """Aggregate functions whose state is columns of the group's row."""

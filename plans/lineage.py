@@ -25,24 +25,6 @@ from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability
 from stateplan.plans.changes import meaningful
 from stateplan.plans.jsontext import split_pointer
 
-_PASSES_ROWS = frozenset(
-    {
-        "changelog-normalize",
-        "deduplicate",
-        "drop-update-before",
-        "limit",
-        "mini-batch-assigner",
-        "rank",
-        "sink",
-        "sort",
-        "sort-limit",
-        "temporal-sort",
-        "watermark-assigner",
-    }
-)
-"""Operators whose output has the fields of their input, and maybe more behind them, and that look at no field but those
-they refer to."""
-
 
 @dataclass(frozen=True)
 class Lineage:
@@ -111,7 +93,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if kind == "join":
         sides = [_hash(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
         return Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
-    if kind in _PASSES_ROWS:
+    if node.PASSES_ROWS:
         more = range(len(inputs[0].fields), len(node.output_type.fields))
         return Lineage(
             rows, (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in more)), state

@@ -14,35 +14,11 @@ from stateplan.common.ttl import TtlConfig
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode, entries_of
 from stateplan.execnodes.nodes.calc import Calc
-from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
-from stateplan.execnodes.nodes.deduplicate import Deduplicate
-from stateplan.execnodes.nodes.drop_update_before import DropUpdateBefore
-from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.join import Join
-from stateplan.execnodes.nodes.limit import Limit
-from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
 from stateplan.execnodes.nodes.multi_join import MultiJoin
-from stateplan.execnodes.nodes.rank import Rank
-from stateplan.execnodes.nodes.sort_limit import SortLimit
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
-from stateplan.execnodes.nodes.temporal_sort import TemporalSort
 from stateplan.execnodes.nodes.union import Union
-from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner
 from stateplan.functions.rex import Call, InputRef, Rex
-
-_PASSING = (
-    ChangelogNormalize,
-    Deduplicate,
-    DropUpdateBefore,
-    Exchange,
-    Limit,
-    MiniBatchAssigner,
-    Rank,
-    SortLimit,
-    TemporalSort,
-    WatermarkAssigner,
-)
-"""Operators whose output has the fields of their input first."""
 
 _JOINING = (Join, MultiJoin, TemporalJoin)
 
@@ -105,7 +81,7 @@ def _times(node: ExecNode, inputs: Sequence[ExecNode], times: Mapping[int, tuple
     input_times = [times[source.id] for source in inputs]
     if isinstance(node, Calc):
         out |= {i for i, rex in enumerate(node.projection) if _is_time(rex, input_times[0])}
-    elif isinstance(node, _PASSING):
+    elif node.PASSES_ROWS:
         out |= set(input_times[0])
     elif isinstance(node, Union):
         out |= set(input_times[0]).intersection(*input_times[1:])

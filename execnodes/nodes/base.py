@@ -88,6 +88,10 @@ class ExecNode(PlanModel):
     """Attributes that Flink writes behind those that all nodes have."""
     KEEPS_FIELDS: ClassVar[bool] = False
     """Whether its rows have the fields of its first input."""
+    PASSES_ROWS: ClassVar[bool] = False
+    """Whether its rows begin with the fields of its first input, and it reads only fields that it refers to."""
+    STORES_FIELDS: ClassVar[bool] = False
+    """Whether its state has a column for each field of its inputs. Such state is kept when the fields move."""
     KEEPS_STATE: ClassVar[bool] = False
     """Whether nodes of this type keep state, with or without a TTL."""
     EMITS: ClassVar[ChangelogMode | None] = None

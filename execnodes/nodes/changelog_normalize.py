@@ -33,6 +33,8 @@ class ChangelogNormalize(StatefulNode):
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("filter_condition",)
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = False
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
+    STORES_FIELDS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     generate_update_before: Annotated[Flag, COSMETIC]

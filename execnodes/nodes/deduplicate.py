@@ -29,6 +29,8 @@ class Deduplicate(StatefulNode):
 
     TAKES: ClassVar[ChangelogMode | None] = INSERT_ONLY
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
+    STORES_FIELDS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     is_rowtime: Flag

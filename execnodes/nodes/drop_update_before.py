@@ -24,6 +24,7 @@ class DropUpdateBefore(ExecNode):
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         mode = joined(inputs)

@@ -25,6 +25,7 @@ class Exchange(ExecNode):
     """
 
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
 
     @property
     def distribution(self) -> RequiredDistribution:

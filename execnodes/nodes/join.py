@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.changelog import ChangelogMode, joined, updating
 from stateplan.common.types import LogicalType
@@ -34,6 +34,8 @@ class Join(StatefulNode):
 
         INSERT INTO shipped SELECT o.id, l.target FROM orders AS o JOIN logistics AS l ON o.id = l.order_id
     """
+
+    STORES_FIELDS: ClassVar[bool] = True
 
     join_spec: Annotated[JoinSpec, Ref()]
     left_upsert_keys: Annotated[UpsertKeys, Ref(0)] = ()

@@ -29,6 +29,8 @@ class RankBase(StatefulNode):
     """What nodes that rank rows share."""
 
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("rankState",)
+    PASSES_ROWS: ClassVar[bool] = True
+
     rank_type: RankType
     partition: Annotated[PartitionSpec, Ref()]
     order_by: Annotated[SortSpec, Ref()]
@@ -69,3 +71,5 @@ class Rank(RankBase):
           SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY amount DESC) AS n FROM orders
         ) WHERE n <= 3
     """
+
+    STORES_FIELDS: ClassVar[bool] = True

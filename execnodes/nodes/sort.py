@@ -27,6 +27,7 @@ class Sort(TimeBoundNode):
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
 

@@ -23,6 +23,7 @@ class TemporalSort(InsertOnlyNode):
     """
 
     KEEPS_FIELDS: ClassVar[bool] = True
+    PASSES_ROWS: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
 
