@@ -33,7 +33,10 @@ def _section(rule: Any) -> str:
     for paragraph in paragraphs:
         title, _, text = paragraph.partition(": ")
         lines.append(f"**{title}.** {text[0].upper()}{text[1:]}\n")
-    data = yaml.safe_load((CASES / f"{rule.CODE}.yml").read_text(encoding="utf-8"))
+    cases = CASES / f"{rule.CODE}.yml"
+    if not cases.exists():
+        raise SystemExit(f"{rule.CODE} has no cases: write {cases}")
+    data = yaml.safe_load(cases.read_text(encoding="utf-8"))
     lines.extend(_example(data))
     return "\n".join(lines)
 

@@ -78,7 +78,10 @@ def test_imports_point_one_way() -> None:
             top = inside.split(".")[0]
             if root in ROOMS or (root == "stateplan" and (top not in ROOMS or ROOMS.index(top) > layer)):
                 wrong.append(f"{name}:{line} imports {module}")
-    assert not wrong, "\n".join(wrong)
+    order = " > ".join(reversed(ROOMS))
+    assert not wrong, "\n".join(
+        [*wrong, f"a room imports only rooms on its right: {order}. Move the shared code to the importing room or below"]
+    )
 
 
 def test_no_test_imports_from_a_test() -> None:
@@ -233,7 +236,7 @@ def test_a_query_without_spark_takes_little_more_than_its_libraries() -> None:
 def test_no_file_is_too_long() -> None:
     lines = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in python_files()}
     long = {n: c for n, c in lines.items() if c > MAX_LINES}
-    assert set(long) == set(LONG_FILES), f"over {MAX_LINES} lines: {long}; with a reason: {LONG_FILES}"
+    assert set(long) == set(LONG_FILES), f"split by subject what has over {MAX_LINES} lines: {long}"
 
 
 def test_functions_are_short() -> None:

@@ -37,6 +37,7 @@ def against(rule: RuleCases, case: dict[str, Any]) -> PlanDocument | None:
 
 def test_every_rule_has_cases_and_nothing_else_has() -> None:
     rules = all_rules()
+    assert set(rules) - set(all_cases()) == set(), "write tests/plans/lint/cases/<CODE>.yml"
     assert list(all_cases()) == list(rules)
     for code, cases in all_cases().items():
         kinds = ["pass", "fail", *(["fix"] if rules[code].FIXABLE else [])]
