@@ -78,10 +78,8 @@ def test_imports_point_one_way() -> None:
             top = inside.split(".")[0]
             if root in ROOMS or (root == "stateplan" and (top not in ROOMS or ROOMS.index(top) > layer)):
                 wrong.append(f"{name}:{line} imports {module}")
-    order = " > ".join(reversed(ROOMS))
-    assert not wrong, "\n".join(
-        [*wrong, f"a room imports only rooms on its right: {order}. Move the shared code to the importing room or below"]
-    )
+    advice = f"imports point to the right in {' > '.join(reversed(ROOMS))}: move shared code into a room on the right"
+    assert not wrong, "\n".join([*wrong, advice])
 
 
 def test_no_test_imports_from_a_test() -> None:
