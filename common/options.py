@@ -136,9 +136,10 @@ _PART = re.compile(rf"""(?:{_QUOTED}|\s*([^;'"\s][^;]*)?)\s*(;|\Z)""")
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """The texts of a list in the grammar of Flink's ``StructuredOptionsSplitter``: ``;`` between them, blanks around
-    each do not count, and what is in quotes, doubled inside, counts as it is. One ``;`` at either end does not count.
-    Lists of YAML are lists too.
+    """The items of a list, as Flink's ``StructuredOptionsSplitter`` reads them.
+
+    ``;`` separates the items. Blanks around an item are ignored, and so is one ``;`` at either end of the list. An item
+    in quotes is used unchanged, and a quote inside it is doubled. A list in YAML is accepted as well.
 
     Raises:
         ValueError: with the reason, for quotes that do not end or that something follows.

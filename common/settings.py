@@ -483,7 +483,7 @@ class Configuration:
         return value(self._values, key)
 
     def reset(self, key: str | None = None, place: Place | None = None) -> None:
-        """Forgets one option, or all. Raises OptionError OPT001."""
+        """Sets one option back to its default; without a key, all. Raises OptionError OPT001."""
         if key is None:
             self._values.clear()
             self._older.clear()

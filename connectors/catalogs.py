@@ -92,11 +92,11 @@ class ExternalCatalog(ABC):
         raise self.refused("create tables")
 
     def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
-        """The options that :meth:`create_table` will give a table: those written, and those that the catalog adds.
-        Nothing is made. CREATE TABLE AS plans its job with them.
+        """The options that a table will have after :meth:`create_table`: those in the statement, and those that the
+        catalog adds. CREATE TABLE AS plans its job with them, before it creates the table.
 
         Raises:
-            CatalogError: CAT110, no tables are made here; and as :meth:`create_table`.
+            CatalogError: CAT110, the catalog cannot create tables; and as :meth:`create_table`.
         """
         if type(self).create_table is ExternalCatalog.create_table:
             raise self.refused("create tables")

@@ -216,9 +216,10 @@ class OffsetSource(Source[S]):
 
     @abstractmethod
     def latest_offset(self, start: Offset) -> Offset:
-        """How far the micro-batch that begins at ``start`` may read; ``start`` itself when there is nothing to read.
+        """The offset at which the micro-batch that begins at ``start`` ends; ``start`` itself without new rows.
 
-        A bounded source has ended when it gives ``start``. A source that has much to read bounds its micro-batches.
+        A bounded source ends when it returns ``start``. A source with many new rows limits the size of its
+        micro-batches here.
         """
 
     @abstractmethod

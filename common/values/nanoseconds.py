@@ -117,7 +117,7 @@ def with_counts(dtype: pl.DataType) -> pl.DataType:
 
 
 def portable(series: pl.Series) -> pl.Series:
-    """A column that Arrow takes; see :func:`stored_dtype`."""
+    """The column in a type that Arrow accepts; see :func:`stored_dtype`."""
     dtype = stored_dtype(series.dtype)
     return series if dtype == series.dtype else series.cast(dtype)
 

@@ -211,7 +211,7 @@ class RowDecoder:
         metadata: Sequence[str],
         stamp: tuple[str, LogicalType] | None = None,
     ) -> RowDecoder:
-        """For lines that are rows."""
+        """The decoder of lines that contain plain rows, not change events."""
         fields = [*columns, *([] if stamp is None else [stamp])]
         standard, missing = values["timestamp-format.standard"], values["fail-on-missing-field"]
         lines = LineDecoder(RowReader(fields, format_name, standard, missing, values["ignore-parse-errors"]))

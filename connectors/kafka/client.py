@@ -123,7 +123,7 @@ class Complaints:
 
     @property
     def final(self) -> KafkaError | None:
-        """A complaint that no waiting mends: about credentials."""
+        """The last error, if waiting cannot help, because Kafka refuses the credentials; else None."""
         return self.last if self.last is not None and _refuses(self.last) else None
 
     @property

@@ -423,7 +423,8 @@ class Slot:
         """The state of the slot.
 
         Raises:
-            RunError: RUN155, the slot is of another database or plug-in, or the server has removed what it kept.
+            RunError: RUN155, the slot is of another database or plug-in, or the server has removed the log
+                that the slot kept.
         """
         with self.connection() as connection:
             slot_row = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 class PatternError(ValueError):
-    """The pattern is not one."""
+    """A text is not a valid regular expression."""
 
 
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\x0B\f\r"}

@@ -474,8 +474,8 @@ class _SessionHost(Host):
                 self.confinement.check_links(options)
 
     def wait(self, job: Job) -> None:
-        """Waits for the job of a statement, which ends when somebody gives the statement up: nobody else knows of it.
-        The session does not wait for that."""
+        """Waits for the job of a statement. If a client cancels the statement, the job ends too, because nobody else
+        could end it. The session is not blocked meanwhile."""
         operation = self.operation
         if operation is None:
             super().wait(job)

@@ -24,7 +24,7 @@ def _equi_pair(term: Rex, width: int) -> tuple[int, int] | None:
 
 
 def null_filters(condition: Rex, width: int) -> list[bool]:
-    """Per equi-join key, whether NULL matches nothing."""
+    """For each equi-join key, whether NULL matches no row: true for ``=``, false for ``IS NOT DISTINCT FROM``."""
     terms = (collapsed(t) for t in conjunctions(condition))
     return [kind(t) == "=" for t in terms if _equi_pair(t, width) is not None]
 

@@ -173,7 +173,7 @@ class FunctionCatalog:
         )
 
     def all(self) -> list[CatalogFunction]:
-        """Those that are at hand: of the system, temporary ones, and those of catalogs that ask nobody."""
+        """The functions of the system, the temporary ones, and those of catalogs that need no connection."""
         return [*self._system.values(), *self._temporary.values(), *self._permanent.nearby_functions()]
 
     def names(self, catalog: str, database: str) -> list[str]:

@@ -79,11 +79,11 @@ class Operator(Generic[R]):
     Attributes:
         exec_node: the class of its exec node, which says which changes it takes and emits. Descriptions begin with
             the name of the class.
-        clause: of an operator that takes insertions only, its SQL in messages.
+        clause: the SQL clause that messages name, for an operator that accepts only insertions.
         options: those that the node consumes; their values are frozen in the plan.
-        passes_deletions: whether deletions keep their form on the way through it.
-        stops_mini_batches: whether no row in front of it does.
-        named_calls: whether two nodes that differ in names of aggregate calls alone are different.
+        passes_deletions: whether deletions leave it in the form in which they arrive.
+        stops_mini_batches: whether no mini-batch assigner is placed upstream of it.
+        named_calls: whether two nodes are different if only the names of their aggregate calls differ.
     """
 
     exec_node: ClassVar[type[ExecNode]]

@@ -44,13 +44,13 @@ Fields = frozenset[int]
 
 @dataclass(frozen=True)
 class Varying:
-    """Something that is not the same when a row is taken back.
+    """A value that can differ between the insertion of a row and its retraction.
 
     Attributes:
-        node: the operator that makes it.
-        what: in words, such as ``UUID()``.
+        node: the operator that computes it.
+        what: the value in words, such as ``UUID()``.
         field: the name of the field that holds it, None for a condition.
-        pointer: where it stands in the node.
+        pointer: JSON pointer of the expression within the node.
     """
 
     node: ExecNode

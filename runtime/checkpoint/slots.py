@@ -78,7 +78,7 @@ class TableEntry:
 
     @staticmethod
     def of(kernel: Kernel, table: StateTable) -> TableEntry:
-        """The entry of a table of an operator."""
+        """What the checkpoint records of a table of the kernel's state."""
         return TableEntry(
             table.slot, dict(table.schema), tuple(table.lookup), tuple(table.identity), kernel.labels(table)
         )

@@ -135,7 +135,7 @@ class Walk:
 
     @cached_property
     def ends(self) -> Ints:
-        """Per partition its last operation."""
+        """The last operation of each partition."""
         return np.append(self.begins[1:], len(self.signs)) - 1
 
     @cached_property

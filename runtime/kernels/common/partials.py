@@ -153,8 +153,9 @@ class Partials(FrozenDataclass):
         """Rows of the group aggregate's state as partial results.
 
         Args:
-            rows: of the table of groups, with their time of access.
-            values: per table of values, rows that are theirs, or of other groups, with their time of access.
+            rows: rows of the table of groups, with their time of access.
+            values: per table of values, its rows for these groups, with their time of access. It may contain rows of
+                other groups.
         """
         keys = list(self.keys)
         out = [s for _, fold in self.folds for s in fold.as_partial(rows)]
