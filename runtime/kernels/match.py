@@ -144,10 +144,8 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         matching = self._run_automaton(rows, fresh_rows, before, events, ids.count, clock if advances else None, now)
         is_touched = np.bincount(np.concatenate([owners, waiting_codes]), minlength=ids.count) > 0
         idle = matching.idle & (pending == 0)
-        write, removed_keys = (
-            np.flatnonzero((is_touched | matching.is_changed) & ~idle),
-            np.flatnonzero(idle & (place >= 0)),
-        )
+        write = np.flatnonzero((is_touched | matching.is_changed) & ~idle)
+        removed_keys = np.flatnonzero(idle & (place >= 0))
         key_upserts = self._key_frame((frame, waiting, key_state, stored_rows), ids.first)[write].with_columns(
             pl.Series(_NEXT, following[write]),
             pl.Series(_WAITING, pending[write]),
@@ -156,8 +154,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             pl.Series(_COMPLETE, [matching.complete[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
             pl.Series(_DUE, [matching.due[c] for c in write.tolist()], dtype=pl.Int64()),
         )
-        names = list(self.tables[2].schema)
-        stays = matching.stays
+        names, stays = list(self.tables[2].schema), matching.stays
         new = rows.filter(pl.Series(stays & fresh_rows))[names]
         row_deletes = self._rows_to_delete(rows, stays, fresh_rows, stored_rows, old, place)
         rest = fresh.filter(pl.Series(~out_now))

@@ -214,20 +214,14 @@ class ProcessTableKernel(Kernel):
         return Step(emission.frame(partitions.keys, rows), upserts, deletes, late_rows=late)
 
     def _sorted_out(
-        self,
-        of: int,
-        frame: pl.DataFrame,
-        waiting: pl.DataFrame,
-        arrival_state: pl.DataFrame,
-        before: int,
-        new_watermark: int,
+        self, of: int, frame: pl.DataFrame, waiting: pl.DataFrame, arrivals: pl.DataFrame, before: int, mark: int
     ) -> _SortedOut:
         """What becomes of the rows of an input with ORDER BY.
 
         Args:
             waiting: those that are due.
-            arrival_state: per partition how many came so far, and how many of them wait.
-            new_watermark: the watermark that makes rows due.
+            arrivals: per partition how many came so far, and how many of them wait.
+            mark: the watermark that makes rows due.
         """
         table = self.call.tables[of]
         key = columns(table.partition)
@@ -239,14 +233,14 @@ class ProcessTableKernel(Kernel):
         late = left_out(frame, punctual)
         fresh, due_at = frame[on_time], times.gather(on_time)
         ids, (state_codes, mine, waiting_codes) = ids_of(
-            [frame_of([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)], key
+            [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, waiting)], key
         )
         place = positions(state_codes, ids.count)
-        last = _gather(arrival_state[_LAST], place)
-        count = _gather(arrival_state[_COUNT], place)
+        last = _gather(arrivals[_LAST], place)
+        count = _gather(arrivals[_COUNT], place)
         numbers = last[mine] + ranks(mine) if len(mine) else mine
         fresh = fresh.select(names).hstack([pl.Series(_NUMBER, numbers, dtype=pl.Int64), due_at.alias(_DUE)])
-        is_due = (due_at <= new_watermark).to_numpy() if new_watermark != NO_WATERMARK else np.zeros(fresh.height, bool)
+        is_due = (due_at <= mark).to_numpy() if mark != NO_WATERMARK else np.zeros(fresh.height, bool)
         rest = fresh[np.flatnonzero(~is_due)]
         due = pl.concat([waiting.select(fresh.columns), fresh[np.flatnonzero(is_due)]])
         due = due.sort(
@@ -260,22 +254,17 @@ class ProcessTableKernel(Kernel):
         total = last + np.bincount(mine, minlength=ids.count)
         is_touched = np.zeros(ids.count, bool)
         is_touched[mine] = is_touched[waiting_codes] = True
-        origin = [frame_of([f[k] for k in key], f.height) for f in (arrival_state, fresh, waiting)]
+        origin = [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, waiting)]
         partitions = pl.concat(origin)[ids.first] if key else pl.DataFrame(height=ids.count)
-        remaining, empty_partitions = (
-            np.flatnonzero(is_touched & (after > 0)),
-            np.flatnonzero(is_touched & (after <= 0) & (place >= 0)),
-        )
-        counts = [
-            pl.Series(_LAST, total[remaining], dtype=pl.Int64),
-            pl.Series(_COUNT, after[remaining], dtype=pl.Int64),
-        ]
+        stays = np.flatnonzero(is_touched & (after > 0))
+        empty = np.flatnonzero(is_touched & (after <= 0) & (place >= 0))
+        counts = [pl.Series(_LAST, total[stays], dtype=pl.Int64), pl.Series(_COUNT, after[stays], dtype=pl.Int64)]
         return _SortedOut(
             due.select(names),
             (rest if rest.height else None, waiting.select([*key, _NUMBER]) if waiting.height else None),
             (
-                pl.DataFrame([*_rows_of(partitions, remaining), *counts]) if len(remaining) else None,
-                _keys_to_delete(partitions, empty_partitions),
+                pl.DataFrame([*_rows_of(partitions, stays), *counts]) if len(stays) else None,
+                _keys_to_delete(partitions, empty),
             ),
             late,
         )

@@ -308,21 +308,17 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
     from pyspark.sql import SparkSession as SparkSession
 
     require_java()
-    file_settings = known_settings()
-    master = (
-        options.get("spark.master") or file_settings.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
-    )
+    conf = known_settings()
+    master = options.get("spark.master") or conf.get("spark.master") or f"local[{parallelism(options)},{_ATTEMPTS}]"
     check_form(master)
     _check_files(options)
     local = is_local(master)
-    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*file_settings, *options}))
-    settings = {**{k: v for k, v in defaults.items() if k not in file_settings}, **_settings(options)}
+    defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*conf, *options}))
+    settings = {**{k: v for k, v in defaults.items() if k not in conf}, **_settings(options)}
     packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(filter(None, packages))
     python = (
-        settings.get("spark.pyspark.python")
-        or os.environ.get("PYSPARK_PYTHON")
-        or file_settings.get("spark.pyspark.python")
+        settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or conf.get("spark.pyspark.python")
     )
     if local:
         if python is None and os.name == "posix":
@@ -351,7 +347,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
                 user_keys = [key for key in options if key.startswith("spark.")]
-                raise _not_started(cause, master, file_settings | settings, user_keys, log) from cause
+                raise _not_started(cause, master, conf | settings, user_keys, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
     for name, tweak_settings in settings_by_tweak.items():

@@ -133,19 +133,19 @@ class Sessions(FrozenDataclass):
         """The watermark that closes a session with each of these ends."""
         return closing_instants(ends - 1, self.zone)
 
-    def placed(self, frame: pl.DataFrame, state_rows: pl.DataFrame, before: int) -> Placement:
+    def placed(self, frame: pl.DataFrame, state: pl.DataFrame, before: int) -> Placement:
         """Puts rows into sessions.
 
         Args:
             frame: the rows, with their local time.
-            state_rows: the sessions that are kept of their keys.
+            state: the sessions that are kept of their keys.
             before: the watermark before these rows.
         """
         key, times = list(self.key), frame[self.time].to_numpy()
         until = times + self.gap if self.end is None else frame[self.end].to_numpy()
-        starts, ends = state_rows[self.start].to_numpy(), state_rows[END].to_numpy()
+        starts, ends = state[self.start].to_numpy(), state[END].to_numpy()
         keys = self.keys_of(frame)
-        _, (of_known, of_rows) = ids_of((state_rows[key] if key else state_rows, keys), key)
+        _, (of_known, of_rows) = ids_of((state[key] if key else state, keys), key)
         late = self.due(until) <= before
         rows = np.arange(frame.height)
         if late.any():
@@ -172,29 +172,21 @@ class Sessions(FrozenDataclass):
             .cum_sum()
             .alias("session")
         )
-        merged_spans = spans.group_by("session", maintain_order=True).agg(
+        groups = spans.group_by("session", maintain_order=True).agg(
             pl.col("start").first(), pl.col("end").max(), pl.col("place").min(), pl.col("code").first()
         )
         at = np.empty(spans.height, np.int64)
         at[spans["place"].to_numpy()] = spans["session"].to_numpy() - 1
-        of_known, of_kept = at[: state_rows.height], at[state_rows.height :]
-        origin = np.concatenate([np.arange(state_rows.height), state_rows.height + rows])[
-            merged_spans["place"].to_numpy()
-        ]
-        both = pl.concat([state_rows[key], keys]) if key else pl.DataFrame(height=state_rows.height + frame.height)
-        session_columns = [
-            *both[origin].get_columns(),
-            merged_spans["start"].alias(self.start),
-            merged_spans["end"].alias(END),
-        ]
-        sessions = pl.DataFrame(session_columns)
+        of_known, of_kept = at[: state.height], at[state.height :]
+        origin = np.concatenate([np.arange(state.height), state.height + rows])[groups["place"].to_numpy()]
+        both = pl.concat([state[key], keys]) if key else pl.DataFrame(height=state.height + frame.height)
+        parts = [*both[origin].get_columns(), groups["start"].alias(self.start), groups["end"].alias(END)]
+        sessions = pl.DataFrame(parts)
         as_before = np.zeros(sessions.height, bool)
-        same = (merged_spans["start"].to_numpy()[of_known] == starts) & (
-            merged_spans["end"].to_numpy()[of_known] == ends
-        )
+        same = (groups["start"].to_numpy()[of_known] == starts) & (groups["end"].to_numpy()[of_known] == ends)
         as_before[of_known[same]] = True
         as_before[of_kept] = False  # a row refreshes its session, wherever it is in it
-        return Placement(rows, of_kept, of_known, sessions, merged_spans["code"].to_numpy(), ~as_before)
+        return Placement(rows, of_kept, of_known, sessions, groups["code"].to_numpy(), ~as_before)
 
     def starts(self, placement: Placement, sessions: Ints) -> Ints:
         """The starts of sessions."""
