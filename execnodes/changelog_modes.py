@@ -19,25 +19,27 @@ def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
 
     A source whose connector is not known is taken to emit what those that read it can only take.
     """
-    asked = _update_before(graph)
+    needs_old_rows = _update_before(graph)
     sources: dict[int, ChangelogMode | None] = {}
-    out = _emitted(graph, asked, sources)
+    modes = _emitted_modes(graph, needs_old_rows, sources)
     for node in graph.nodes:
-        if out[node.id] is None and not graph.inputs(node):
-            sources[node.id] = _taken(graph, node)
-    out = _emitted(graph, asked, sources) if any(sources.values()) else out
-    return _as_read(graph, out)
+        if modes[node.id] is None and not graph.inputs(node):
+            sources[node.id] = _accepted_mode(graph, node)
+    modes = _emitted_modes(graph, needs_old_rows, sources) if any(sources.values()) else modes
+    return _as_read(graph, modes)
 
 
 def _as_read(graph: ExecGraph, modes: dict[int, ChangelogMode | None]) -> dict[int, ChangelogMode | None]:
     """``modes`` with those that cannot be told from the inputs, where a reader says what it gets: a sink, which records
     it, or an operator that passes on what it gets."""
-    out = dict(modes)
+    completed_modes = dict(modes)
     for node in reversed(graph.nodes):
-        readers = graph.consumers(node) if out[node.id] is None else ()
-        told = (out[reader.id] for reader in readers if reader.name == _SINK or _passes(graph, reader))
-        out[node.id] = next((mode for mode in told if mode is not None), out[node.id])
-    return out
+        readers = graph.consumers(node) if completed_modes[node.id] is None else ()
+        readers_modes = (
+            completed_modes[reader.id] for reader in readers if reader.name == _SINK or _passes(graph, reader)
+        )
+        completed_modes[node.id] = next((mode for mode in readers_modes if mode is not None), completed_modes[node.id])
+    return completed_modes
 
 
 def _passes(graph: ExecGraph, node: ExecNode) -> bool:
@@ -47,35 +49,35 @@ def _passes(graph: ExecGraph, node: ExecNode) -> bool:
 
 def _update_before(graph: ExecGraph) -> dict[int, bool]:
     """Whether those who read an operator need the old rows of updates, by id."""
-    out: dict[int, bool] = {node.id: False for node in graph.nodes}
+    needs: dict[int, bool] = {node.id: False for node in graph.nodes}
     for node in reversed(graph.nodes):
         for position, source in enumerate(graph.inputs(node)):
-            out[source.id] |= node.needs_update_before(position, out[node.id])
-    return out
+            needs[source.id] |= node.needs_update_before(position, needs[node.id])
+    return needs
 
 
-def _emitted(
-    graph: ExecGraph, asked: dict[int, bool], sources: dict[int, ChangelogMode | None]
+def _emitted_modes(
+    graph: ExecGraph, needs_old_rows: dict[int, bool], sources: dict[int, ChangelogMode | None]
 ) -> dict[int, ChangelogMode | None]:
-    out: dict[int, ChangelogMode | None] = {}
+    modes: dict[int, ChangelogMode | None] = {}
     for node in graph.nodes:
-        inputs = [out[source.id] for source in graph.inputs(node)]
-        known = sources.get(node.id)
-        out[node.id] = node.changelog_mode(inputs, asked[node.id]) if known is None else known
-    return out
+        inputs = [modes[source.id] for source in graph.inputs(node)]
+        source_mode = sources.get(node.id)
+        modes[node.id] = node.changelog_mode(inputs, needs_old_rows[node.id]) if source_mode is None else source_mode
+    return modes
 
 
-def _taken(graph: ExecGraph, source: ExecNode) -> ChangelogMode | None:
+def _accepted_mode(graph: ExecGraph, source: ExecNode) -> ChangelogMode | None:
     """What the first operator behind ``source`` that says what it takes, takes; those between pass on what they get."""
-    seen, stack = {source.id}, [source]
+    visited_ids, stack = {source.id}, [source]
     while stack:
         node = stack.pop()
         for reader in graph.consumers(node):
             position = next(i for i, other in enumerate(graph.inputs(reader)) if other.id == node.id)
-            taken = reader.takes(position)
-            if taken is not None:
-                return taken
-            if _passes(graph, reader) and reader.id not in seen:
-                seen.add(reader.id)
+            accepted_mode = reader.takes(position)
+            if accepted_mode is not None:
+                return accepted_mode
+            if _passes(graph, reader) and reader.id not in visited_ids:
+                visited_ids.add(reader.id)
                 stack.append(reader)
     return None

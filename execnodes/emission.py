@@ -46,8 +46,8 @@ class Emission:
             return None
         lateness = 0
         if event_time and late is not None:
-            given = value(options, ALLOW_LATENESS)
-            lateness = value(options, "table.exec.state.ttl") if given is None else given
+            allowed_lateness = value(options, ALLOW_LATENESS)
+            lateness = value(options, "table.exec.state.ttl") if allowed_lateness is None else allowed_lateness
         return cls(early, late, lateness, event_time)
 
     @property

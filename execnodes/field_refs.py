@@ -15,7 +15,7 @@ from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import PlanModel
 from stateplan.functions.rex import FieldAccess, InputRef, PatternInputRef, Rex, TableArgument
 
-JOINED: Final = "joined"
+ALL_INPUTS: Final = "joined"
 EACH: Final = "each"
 
 
@@ -23,7 +23,7 @@ EACH: Final = "each"
 class Ref:
     """Marks a field of a node that holds positions of input fields, row expressions, or parts with such fields.
 
-    ``input`` is the position of the input; ``JOINED`` counts over the fields of all inputs joined together; ``EACH``
+    ``input`` is the position of the input; ``ALL_INPUTS`` counts over the fields of all inputs together; ``EACH``
     is for one value per input. By default it is that of the part around, and the first one for a field of a node.
     A negative position is none.
     """
@@ -60,13 +60,15 @@ def rex_refs(rex: Rex, pointer: str, side: int | None = 0) -> Iterator[FieldRef]
 
 def marked_refs(part: PlanModel, pointer: str = "", side: int | None = 0) -> Iterator[FieldRef]:
     """What the annotations of ``part`` say, at ``pointer``; ``side`` is the input of a field that says nothing else."""
-    for name, key, given in _marked(type(part)):
+    for name, key, input_mark in _marked_fields(type(part)):
         value, place = vars(part)[name], f"{pointer}/{key}"
-        if given == EACH:
+        if input_mark == EACH:
             for position, item in enumerate(value or ()):
                 yield from _refs(item, f"{place}/{position}", position)
         else:
-            yield from _refs(value, place, side if given is None else None if isinstance(given, str) else given)
+            yield from _refs(
+                value, place, side if input_mark is None else None if isinstance(input_mark, str) else input_mark
+            )
 
 
 def _refs(value: Any, pointer: str, side: int | None) -> Iterator[FieldRef]:
@@ -85,7 +87,7 @@ def _refs(value: Any, pointer: str, side: int | None) -> Iterator[FieldRef]:
 
 
 @cache
-def _marked(cls: type[PlanModel]) -> tuple[tuple[str, str, int | str | None], ...]:
+def _marked_fields(cls: type[PlanModel]) -> tuple[tuple[str, str, int | str | None], ...]:
     """Attribute, key and input of the marked fields."""
     return tuple(
         (name, info.alias or name, mark.input)

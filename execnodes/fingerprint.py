@@ -37,10 +37,10 @@ def _hash(value: Any) -> str:
 
 def fingerprints(graph: ExecGraph) -> dict[int, str]:
     """Fingerprint of each node by its id: 12 hexadecimal digits; equal for operators that mean the same."""
-    out: dict[int, str] = {}
+    prints: dict[int, str] = {}
     for node in graph.nodes:
-        inputs = [out[source.id] for source in graph.inputs(node)]
-        out[node.id] = _hash(
+        inputs = [prints[source.id] for source in graph.inputs(node)]
+        prints[node.id] = _hash(
             [
                 node.name,
                 node.meaning(),
@@ -48,7 +48,7 @@ def fingerprints(graph: ExecGraph) -> dict[int, str]:
                 inputs if node.ORDERED_INPUTS else sorted(inputs),
             ]
         )
-    return out
+    return prints
 
 
 def uids(graph: ExecGraph, prints: dict[int, str] | None = None) -> dict[int, str]:
@@ -60,24 +60,24 @@ def uids(graph: ExecGraph, prints: dict[int, str] | None = None) -> dict[int, st
     if len(twins) == len(graph.nodes):
         return prints
     read_by = readers(graph, prints)
-    out: dict[int, str] = {}
+    uid_by_id: dict[int, str] = {}
     for fingerprint, nodes in twins.items():
-        ordered = sorted(nodes, key=lambda node: (read_by[node.id], graph.position(node)))
-        for count, node in enumerate(ordered, start=1):
-            out[node.id] = fingerprint if count == 1 else f"{fingerprint}-{count}"
-    return out
+        nodes_in_order = sorted(nodes, key=lambda node: (read_by[node.id], graph.position(node)))
+        for count, node in enumerate(nodes_in_order, start=1):
+            uid_by_id[node.id] = fingerprint if count == 1 else f"{fingerprint}-{count}"
+    return uid_by_id
 
 
 def readers(graph: ExecGraph, prints: dict[int, str]) -> dict[int, str]:
     """Per node, a hash of all paths from it to the sinks."""
-    out: dict[int, str] = {}
+    hashes: dict[int, str] = {}
     for node in reversed(graph.nodes):
         paths = []
         for consumer in {reader.id: reader for reader in graph.consumers(node)}.values():
             sides = [i for i, source in enumerate(graph.inputs(consumer)) if source.id == node.id]
-            paths.append((prints[consumer.id], out[consumer.id], sides if consumer.ORDERED_INPUTS else [len(sides)]))
-        out[node.id] = _hash(sorted(paths))
-    return out
+            paths.append((prints[consumer.id], hashes[consumer.id], sides if consumer.ORDERED_INPUTS else [len(sides)]))
+        hashes[node.id] = _hash(sorted(paths))
+    return hashes
 
 
 def assign_uids(graph: ExecGraph) -> ExecGraph:

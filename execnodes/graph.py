@@ -11,7 +11,7 @@ from typing import Any
 from stateplan.common.errors import Place, PlanError, StateplanError, nearest
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef
-from stateplan.execnodes.model import shown
+from stateplan.execnodes.model import value_text
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import PlanWarning, node_from_json
 from stateplan.execnodes.validation import escape
@@ -50,25 +50,25 @@ class ExecGraph:
         edges: Iterable[tuple[int, int]],
         warnings: Sequence[PlanWarning] = (),
     ) -> None:
-        given = tuple(nodes)
+        listed_nodes = tuple(nodes)
         self.flink_version = flink_version
         self.edges: tuple[tuple[int, int], ...] = tuple((source, target) for source, target in edges)
         self.warnings: tuple[PlanWarning, ...] = tuple(warnings)
         self._by_id: dict[int, ExecNode] = {}
-        self._position = {node.id: position for position, node in enumerate(given)}
-        for position, node in enumerate(given):
+        self._position = {node.id: position for position, node in enumerate(listed_nodes)}
+        for position, node in enumerate(listed_nodes):
             if node.id in self._by_id:
                 raise _error("PLAN036", f"/nodes/{position}/id", first=self._by_id[node.id], node=node)
             self._by_id[node.id] = node
-        self._inputs: dict[int, list[int]] = {node.id: [] for node in given}
-        self._consumers: dict[int, list[int]] = {node.id: [] for node in given}
+        self._inputs: dict[int, list[int]] = {node.id: [] for node in listed_nodes}
+        self._consumers: dict[int, list[int]] = {node.id: [] for node in listed_nodes}
         for position, edge in enumerate(self.edges):
             for key, end in zip(("source", "target"), edge, strict=True):
                 if end not in self._by_id:
                     raise _error("PLAN037", f"/edges/{position}/{key}", edge=edge, end=end, some=_some(self._by_id))
             self._inputs[edge[1]].append(edge[0])
             self._consumers[edge[0]].append(edge[1])
-        self.nodes: tuple[ExecNode, ...] = self._sorted(given)
+        self.nodes: tuple[ExecNode, ...] = self._sorted(listed_nodes)
 
     def __repr__(self) -> str:
         return f"ExecGraph({len(self.nodes)} nodes, {len(self.edges)} edges)"
@@ -89,10 +89,10 @@ class ExecGraph:
         Raises:
             PlanError: PLAN037, when there is none.
         """
-        found = self._by_id.get(node_id)
-        if found is None:
+        node = self._by_id.get(node_id)
+        if node is None:
             raise PlanError("PLAN037.no_such_node", node_id=node_id, some=_some(self._by_id))
-        return found
+        return node
 
     def inputs(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
         """The nodes that feed ``node``, in the order of its inputs; one may appear twice."""
@@ -102,7 +102,7 @@ class ExecGraph:
         """The nodes that ``node`` feeds, in the order of the edges; one may appear twice."""
         return tuple(self._by_id[i] for i in self._consumers[node if isinstance(node, int) else node.id])
 
-    def check_ways(self, ends: Callable[[ExecNode], bool], what: str) -> None:
+    def check_ways(self, ends: Callable[[ExecNode], bool], reason: str) -> None:
         """Refuses a plan in which rows take very many ways, as in unions of one input twice, one behind the other.
 
         Args:
@@ -116,7 +116,9 @@ class ExecGraph:
         for node in reversed(self.nodes):
             ways[node.id] = sum(1 if ends(reader) else ways[reader.id] for reader in self.consumers(node))
             if ways[node.id] > MAX_WAYS:
-                raise _error("PLAN059", self.pointer(node), id=node.id, title=node.title, max_ways=MAX_WAYS, what=what)
+                raise _error(
+                    "PLAN059", self.pointer(node), id=node.id, title=node.title, max_ways=MAX_WAYS, what=reason
+                )
 
     def input_types(self, node: ExecNode | int) -> tuple[LogicalType, ...]:
         """The ROW types of the inputs of ``node``."""
@@ -124,8 +126,8 @@ class ExecGraph:
 
     def describe(self, node: ExecNode | int) -> str:
         """What the node does, in words, with the names of its input fields."""
-        found = self.node(node) if isinstance(node, int) else node
-        return found.describe(self.input_types(found))
+        target = self.node(node) if isinstance(node, int) else node
+        return target.describe(self.input_types(target))
 
     def position(self, node: ExecNode | int) -> int:
         """Index of the node in ``nodes`` of the JSON."""
@@ -149,17 +151,17 @@ class ExecGraph:
         """The same graph with these nodes instead of the ones with the same ids."""
         new = {node.id: node for node in nodes}
         return ExecGraph(
-            self.flink_version, (new.get(node.id, node) for node in self._listed()), self.edges, self.warnings
+            self.flink_version, (new.get(node.id, node) for node in self._nodes_as_listed()), self.edges, self.warnings
         )
 
-    def _listed(self) -> list[ExecNode]:
+    def _nodes_as_listed(self) -> list[ExecNode]:
         return sorted(self.nodes, key=lambda node: self._position[node.id])
 
     def to_json(self) -> dict[str, Any]:
         """The plan as Flink writes it."""
         return {
             "flinkVersion": self.flink_version,
-            "nodes": [node.to_json() for node in self._listed()],
+            "nodes": [node.to_json() for node in self._nodes_as_listed()],
             "edges": [
                 {
                     "source": source,
@@ -186,9 +188,9 @@ class ExecGraph:
         warnings: list[PlanWarning] = []
         nodes = []
         for position, raw in enumerate(raw_nodes):
-            node, found = node_from_json(raw, f"/nodes/{position}", strict_unknown)
+            node, node_warnings = node_from_json(raw, f"/nodes/{position}", strict_unknown)
             nodes.append(node)
-            warnings.extend(found)
+            warnings.extend(node_warnings)
         edges = [_edge(raw, position, strict_unknown, warnings) for position, raw in enumerate(raw_edges)]
         graph = cls(version, nodes, edges, warnings)
         graph.validate()
@@ -206,14 +208,14 @@ class ExecGraph:
             raise _error("PLAN048", "/nodes", sink=_SINK, what="sink")
         for node in self.nodes:
             self._check_inputs(node)
-        reached, open_ids = set[int](), [sink.id for sink in self.sinks]
+        reached_ids, open_ids = set[int](), [sink.id for sink in self.sinks]
         while open_ids:
             current = open_ids.pop()
-            if current not in reached:
-                reached.add(current)
+            if current not in reached_ids:
+                reached_ids.add(current)
                 open_ids.extend(self._inputs[current])
         for node in self.nodes:
-            if node.id not in reached:
+            if node.id not in reached_ids:
                 raise _error("PLAN038", self.pointer(node), id=node.id, title=node.title)
             self._check_fields(node)
 
@@ -237,27 +239,31 @@ class ExecGraph:
 
     def _check_fields(self, node: ExecNode) -> None:
         rows = [row.fields for row in self.input_types(node)]
-        joined = [f for fields in rows for f in fields]
+        all_fields = [f for fields in rows for f in fields]
         for ref in node.field_refs():
-            fields = joined if ref.input is None else rows[ref.input]
+            fields = all_fields if ref.input is None else rows[ref.input]
             if ref.field >= len(fields):
                 raise self._bad_ref(node, ref, len(fields))
             if ref.type is not None and ref.type.root != fields[ref.field].type.root:
-                found = fields[ref.field]
-                raise _error("PLAN068", self.pointer(node) + ref.pointer + "/type", node=node, ref=ref, found=found)
+                field = fields[ref.field]
+                raise _error("PLAN068", self.pointer(node) + ref.pointer + "/type", node=node, ref=ref, found=field)
         self._check_output(node)
 
     def _check_output(self, node: ExecNode) -> None:
-        out, want = node.output_type.fields, node.computed_types(self.input_types(node))
+        fields, want = node.output_type.fields, node.computed_types(self.input_types(node))
         pointer = self.pointer(node) + "/outputType"
-        what = f"the outputType of node {node.id} ({node.title}) has"
-        if want is not None and len(out) != len(want):
+        subject = f"the outputType of node {node.id} ({node.title}) has"
+        if want is not None and len(fields) != len(want):
             raise _error(
-                "PLAN064", pointer, what=what, count=_count(len(out), "field"), expected=_count(len(want), "field")
+                "PLAN064",
+                pointer,
+                what=subject,
+                count=_count(len(fields), "field"),
+                expected=_count(len(want), "field"),
             )
-        for have, computed in zip(out, want or (), strict=False):
-            if computed is not None and have.type.root != computed.root:
-                raise _error("PLAN068.computed", pointer, what=what, have=have, expected=computed.summary())
+        for have, computed_type in zip(fields, want or (), strict=False):
+            if computed_type is not None and have.type.root != computed_type.root:
+                raise _error("PLAN068.computed", pointer, what=subject, have=have, expected=computed_type.summary())
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
         one = len(self._inputs[node.id]) == 1
@@ -273,25 +279,27 @@ class ExecGraph:
             expected=f"a number from 0 to {width - 1}" if width else "no field, as the input has none",
         )
 
-    def _sorted(self, given: Sequence[ExecNode]) -> tuple[ExecNode, ...]:
+    def _sorted(self, listed_nodes: Sequence[ExecNode]) -> tuple[ExecNode, ...]:
         """Inputs before consumers; nodes keep their order where that already holds."""
-        waiting = {node.id: len(self._inputs[node.id]) for node in given}
-        ready = [self._position[i] for i, count in waiting.items() if not count]
+        open_inputs = {node.id: len(self._inputs[node.id]) for node in listed_nodes}
+        ready = [self._position[i] for i, count in open_inputs.items() if not count]
         heapify(ready)
-        out: list[ExecNode] = []
+        sorted_nodes: list[ExecNode] = []
         while ready:
-            node = given[heappop(ready)]
-            out.append(node)
+            node = listed_nodes[heappop(ready)]
+            sorted_nodes.append(node)
             for consumer in self._consumers[node.id]:
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
+                open_inputs[consumer] -= 1
+                if not open_inputs[consumer]:
                     heappush(ready, self._position[consumer])
-        if len(out) < len(given):
-            cycle = self._cycle({i for i, count in waiting.items() if count})
-            shown = [f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0])]
-            names = " -> ".join(shown if len(shown) <= 12 else [*shown[:8], f"{len(shown) - 10} more", *shown[-2:]])
+        if len(sorted_nodes) < len(listed_nodes):
+            cycle = self._cycle({i for i, count in open_inputs.items() if count})
+            titles = [f"{i} ({self._by_id[i].title})" for i in (*cycle, cycle[0])]
+            names = " -> ".join(
+                titles if len(titles) <= 12 else [*titles[:8], f"{len(titles) - 10} more", *titles[-2:]]
+            )
             raise _error("PLAN039", f"/edges/{self._edge_on(cycle)}", names=names)
-        return tuple(out)
+        return tuple(sorted_nodes)
 
     def _cycle(self, left: set[int]) -> list[int]:
         """One cycle among nodes that could not be sorted, in the direction of the edges."""
@@ -317,8 +325,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _some(ids: Iterable[int]) -> str:
-    listed = sorted(ids)
-    return ", ".join(map(str, listed[:20])) + (", ..." if len(listed) > 20 else "") or "none, as the plan has no nodes"
+    sorted_ids = sorted(ids)
+    return (
+        ", ".join(map(str, sorted_ids[:20])) + (", ..." if len(sorted_ids) > 20 else "")
+        or "none, as the plan has no nodes"
+    )
 
 
 def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
@@ -337,11 +348,11 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
         if key not in data:
             raise _error("PLAN041", "", key=key)
         if not isinstance(data[key], kind):
-            raise _error("PLAN040", f"/{key}", shown=shown(data[key]), what=f'"{key}"', expected=name)
+            raise _error("PLAN040", f"/{key}", shown=value_text(data[key]), what=f'"{key}"', expected=name)
     if data["flinkVersion"] not in FLINK_VERSIONS:
         raise PlanError(
             "PLAN066",
-            shown=shown(data["flinkVersion"]),
+            shown=value_text(data["flinkVersion"]),
             versions=FLINK_VERSIONS,
             place=Place(pointer="/flinkVersion"),
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
@@ -354,7 +365,7 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
 def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
     pointer = f"/edges/{position}"
     if not isinstance(raw, dict):
-        raise _error("PLAN040", pointer, shown=shown(raw), what="an edge")
+        raise _error("PLAN040", pointer, shown=value_text(raw), what="an edge")
     for key in ("source", "target"):
         if key not in raw:
             raise _error("PLAN041", pointer, key=key)
@@ -362,7 +373,7 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
             raise _error(
                 "PLAN040",
                 f"{pointer}/{key}",
-                shown=shown(raw[key]),
+                shown=value_text(raw[key]),
                 what=f"the {key} of an edge",
                 expected="the id of a node",
             )
@@ -377,11 +388,11 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
                     hint=nearest(key, _EDGE),
                 )
             warnings.append(PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, _EDGE)))
-    _only(raw, "shuffle", {"type": "FORWARD"}, pointer)
-    _only(raw, "shuffleMode", "PIPELINED", pointer)
+    _require_value(raw, "shuffle", {"type": "FORWARD"}, pointer)
+    _require_value(raw, "shuffleMode", "PIPELINED", pointer)
     return raw["source"], raw["target"]
 
 
-def _only(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
+def _require_value(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
         raise _error("PLAN067", f"{pointer}/{key}", key=key, given=json.dumps(raw[key])[:60], value=json.dumps(value))

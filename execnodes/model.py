@@ -73,9 +73,9 @@ class PlanModel(BaseModel):
     @classmethod
     def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
         """(attribute, key, whether always written, default) of each field, in the order they are written."""
-        known = cls.__dict__.get("_layout")
-        if known is None:
-            known = tuple(
+        layout = cls.__dict__.get("_layout")
+        if layout is None:
+            layout = tuple(
                 (
                     name,
                     info.alias or name,
@@ -84,18 +84,18 @@ class PlanModel(BaseModel):
                 )
                 for name, info in cls.model_fields.items()
             )
-            cls._layout = known
-        return known
+            cls._layout = layout
+        return layout
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object, keys in Flink's order."""
-        out: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         values = vars(self)
         for name, key, always, default in self.layout():
             value = values[name]
             if always or value != default:
-                out[key] = to_json(value)
-        return out
+                fields[key] = to_json(value)
+        return fields
 
     @classmethod
     @cache
@@ -126,7 +126,7 @@ def meaning_of(value: Any) -> Any:
     return [meaning_of(v) for v in value] if isinstance(value, tuple) else to_json(value)
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A JSON value in a message: as JSON, cut short; just its kind for a list or object."""
     if isinstance(value, dict):
         return "an object" if value else "{}"

@@ -44,18 +44,18 @@ def with_options(
         graph: the plan.
         change: gives the options for a table of which the plan holds them. What it raises gets the place of the node.
     """
-    changed = []
+    changed_nodes = []
     for node in graph.nodes:
         table = table_of(node)
         if table is None or table.resolved_table is None or table.resolved_table.options is None:
             continue
-        before = table.resolved_table.options
+        old_options = table.resolved_table.options
         with graph.placing(node):
-            after = dict(change(table, before))
-        if after != before:
-            resolved = table.resolved_table.model_copy(update={"options": after})
-            changed.append(with_table(node, table.model_copy(update={"resolved_table": resolved})))
-    return graph.replace(changed) if changed else graph
+            new_options = dict(change(table, old_options))
+        if new_options != old_options:
+            new_table = table.resolved_table.model_copy(update={"options": new_options})
+            changed_nodes.append(with_table(node, table.model_copy(update={"resolved_table": new_table})))
+    return graph.replace(changed_nodes) if changed_nodes else graph
 
 
 def with_secrets(graph: ExecGraph, secrets: Secrets) -> ExecGraph:
@@ -69,5 +69,5 @@ def with_secrets(graph: ExecGraph, secrets: Secrets) -> ExecGraph:
 
 def environment_of(graph: ExecGraph) -> Environment | None:
     """The environment variables that the options of a plan's tables refer to; None if they refer to none."""
-    resolved = (table.resolved_table for node in graph.nodes if (table := table_of(node)) is not None)
-    return Environment(r.options for r in resolved if r is not None and r.options is not None) or None
+    tables = (table.resolved_table for node in graph.nodes if (table := table_of(node)) is not None)
+    return Environment(r.options for r in tables if r is not None and r.options is not None) or None

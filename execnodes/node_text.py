@@ -40,9 +40,9 @@ def ttl_text(ms: int) -> str:
 def projection_text(projection: Sequence[Rex], names: Sequence[str], output: LogicalType) -> str:
     """The expressions of output fields, each ``AS`` its field unless it is that field of the input."""
     texts = []
-    for rex, out in zip(projection, output.fields, strict=False):
+    for rex, field in zip(projection, output.fields, strict=False):
         text = rex_text(rex, names)
-        texts.append(text if isinstance(rex, InputRef) and text == out.name else f"{text} AS {out.name}")
+        texts.append(text if isinstance(rex, InputRef) and text == field.name else f"{text} AS {field.name}")
     return ", ".join(texts)
 
 

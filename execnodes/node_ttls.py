@@ -41,5 +41,5 @@ def renamed_states(node: ExecNode) -> tuple[tuple[int, StateMetadata, str], ...]
     names = node.state_names
     if not isinstance(node, StatefulNode) or not names:
         return ()
-    found = enumerate(node.entries)
-    return tuple((n, entry, names[entry.index]) for n, entry in found if entry.name != names[entry.index])
+    numbered_entries = enumerate(node.entries)
+    return tuple((n, entry, names[entry.index]) for n, entry in numbered_entries if entry.name != names[entry.index])

@@ -117,12 +117,14 @@ def order_text(order: SortSpec, names: Sequence[str]) -> str:
     return ", ".join(parts())
 
 
-def range_text(given: ConstantRange | VariableRange | ConstantRangeWithoutEnd, names: Sequence[str]) -> str:
+def range_text(rank_range: ConstantRange | VariableRange | ConstantRangeWithoutEnd, names: Sequence[str]) -> str:
     """``the first 3 rows``, ``rows 2 to 3``, ``the first n rows``."""
-    if isinstance(given, VariableRange):
-        return f"the first {names_text([given.end_index], names)} rows"
-    if isinstance(given, ConstantRangeWithoutEnd):
-        return f"the rows from {given.start} on"
-    if given.start == given.end or given.end == 1:
-        return "the first row" if given.end == 1 else f"row {given.end}"
-    return f"the first {given.end} rows" if given.start <= 1 else f"rows {given.start} to {given.end}"
+    if isinstance(rank_range, VariableRange):
+        return f"the first {names_text([rank_range.end_index], names)} rows"
+    if isinstance(rank_range, ConstantRangeWithoutEnd):
+        return f"the rows from {rank_range.start} on"
+    if rank_range.start == rank_range.end or rank_range.end == 1:
+        return "the first row" if rank_range.end == 1 else f"row {rank_range.end}"
+    return (
+        f"the first {rank_range.end} rows" if rank_range.start <= 1 else f"rows {rank_range.start} to {rank_range.end}"
+    )

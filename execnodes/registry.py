@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.execnodes.flink import FLINK_NODES, PREFIX
-from stateplan.execnodes.model import shown
+from stateplan.execnodes.model import value_text
 from stateplan.execnodes.node_ttls import renamed_states
 from stateplan.execnodes.nodes.base import keeping_unknown
 from stateplan.execnodes.validation import PlanWarning, escape, validate
@@ -25,7 +25,7 @@ from stateplan.execnodes.validation import PlanWarning, escape, validate
 if TYPE_CHECKING:
     from stateplan.execnodes.nodes.base import ExecNode
 
-__all__ = ["PlanWarning", "exec_node", "lookup", "node_class", "node_from_json", "registered", "split_type"]
+__all__ = ["PlanWarning", "exec_node", "lookup", "node_class", "node_classes", "node_from_json", "split_type"]
 
 _N = TypeVar("_N", bound="ExecNode")
 _NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")
@@ -46,7 +46,7 @@ def exec_node(
             (name, version) is taken. These are mistakes in the code, found when it is imported.
     """
 
-    def entered(cls: type[_N]) -> type[_N]:
+    def add_to_table(cls: type[_N]) -> type[_N]:
         cls.NAME, cls.VERSION = PREFIX + title, version
         cls.INPUTS = cls.INPUTS if isinstance(inputs, EllipsisType) else inputs
         cls.STATE_NAMES = cls.STATE_NAMES if states is None else states
@@ -54,17 +54,17 @@ def exec_node(
             raise TypeError(f"{cls.__name__} needs a title such as 'calc' and a version from 1")
         if ".. code-block:: sql" not in (cls.__dict__.get("__doc__") or ""):
             raise TypeError(f"{cls.__name__} needs a docstring with an example in SQL")
-        taken = _TABLE.get((cls.NAME, version))
-        if taken is not None:
-            raise TypeError(f"{cls.__name__}: {cls.type_name()} is already {taken.__name__}")
+        other_class = _TABLE.get((cls.NAME, version))
+        if other_class is not None:
+            raise TypeError(f"{cls.__name__}: {cls.type_name()} is already {other_class.__name__}")
         _TABLE[cls.NAME, version] = cls
         return cls
 
-    return entered
+    return add_to_table
 
 
 @cache
-def registered() -> Mapping[tuple[str, int], type[ExecNode]]:
+def node_classes() -> Mapping[tuple[str, int], type[ExecNode]]:
     """All nodes that run here, by name and version, sorted."""
     import stateplan.execnodes.nodes as package
 
@@ -79,7 +79,7 @@ def _class(name: str, version: int) -> type[ExecNode] | None:
         module = f"stateplan.execnodes.nodes.{name.removeprefix(PREFIX).replace('-', '_')}"
         if importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
-    return _TABLE.get((name, version)) or registered().get((name, version))
+    return _TABLE.get((name, version)) or node_classes().get((name, version))
 
 
 def split_type(text: str) -> tuple[str, int]:
@@ -90,12 +90,12 @@ def split_type(text: str) -> tuple[str, int]:
     """
     name, mark, version = text.rpartition("_")
     if not mark or not version.isdecimal() or not version.isascii() or len(version) > 6:
-        known = _versions(name or version)
+        versions = _versions(name or version)
         raise PlanError(
             "PLAN032",
             text=text,
-            hint="write " + " or ".join(f"'{name or version}_{v}'" for v in known)
-            if known
+            hint="write " + " or ".join(f"'{name or version}_{v}'" for v in versions)
+            if versions
             else nearest(text, _type_names()),
         )
     return name, int(version)
@@ -107,9 +107,9 @@ def lookup(name: str, version: int) -> type[ExecNode] | None:
     Raises:
         PlanError: PLAN033 (unknown version, with the known ones) or PLAN034 (unknown name, with the nearest).
     """
-    known = _class(name, version)
-    if known is not None:
-        return known
+    node_class = _class(name, version)
+    if node_class is not None:
+        return node_class
     versions = _versions(name)
     if version in versions:
         return None
@@ -146,22 +146,22 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     """
     from stateplan.execnodes.nodes.opaque import OpaqueNode
 
-    node, unknown = validate(_class_of(data, pointer), data, pointer, strict_unknown)
-    warnings = [key.warning for key in unknown]
-    if unknown:
-        node = keeping_unknown(node, ((key.path, key.value) for key in unknown))
+    node, unknown_keys = validate(_class_of(data, pointer), data, pointer, strict_unknown)
+    warnings = [key.warning for key in unknown_keys]
+    if unknown_keys:
+        node = keeping_unknown(node, ((key.path, key.value) for key in unknown_keys))
     if isinstance(node, OpaqueNode):
-        known = FLINK_NODES[node.name].fields
+        flink_keys = FLINK_NODES[node.name].fields
         warnings += [
-            PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, known))
+            PlanWarning(f"{pointer}/{escape(key)}", f"unknown key '{key}'", nearest(key, flink_keys))
             for key in node.fields
-            if key not in known
+            if key not in flink_keys
         ]
         if warnings and strict_unknown:
             raise PlanError(
                 "PLAN045.of_unknown_node",
                 problem=warnings[0].message,
-                known=", ".join(known),
+                known=", ".join(flink_keys),
                 place=Place(pointer=warnings[0].pointer),
                 hint=warnings[0].hint,
             )
@@ -189,13 +189,13 @@ def _ttls_without_unit(data: Mapping[str, Any], pointer: str) -> list[PlanWarnin
 
 def _class_of(data: Any, pointer: str) -> type[ExecNode]:
     if not isinstance(data, dict):
-        raise PlanError("PLAN031", what=f"is {shown(data)}", place=Place(pointer=pointer), expected="an object")
+        raise PlanError("PLAN031", what=f"is {value_text(data)}", place=Place(pointer=pointer), expected="an object")
     type_name = data.get("type")
     if not isinstance(type_name, str):
-        what = 'has no "type"' if "type" not in data else f"has the type {shown(type_name)}"
+        problem = 'has no "type"' if "type" not in data else f"has the type {value_text(type_name)}"
         raise PlanError(
             "PLAN031",
-            what=what,
+            what=problem,
             prefix=PREFIX,
             place=Place(pointer=pointer),
             hint=None if "type" in data else nearest("type", data),
@@ -209,10 +209,10 @@ def _class_of(data: Any, pointer: str) -> type[ExecNode]:
 
 def _versions(name: str) -> list[int]:
     flink = FLINK_NODES.get(name)
-    own = [v for n, v in registered() if n == name]
+    own = [v for n, v in node_classes() if n == name]
     return sorted({*own, *(flink.versions if flink else ())})
 
 
 def _type_names() -> list[str]:
-    own = [f"{name}_{version}" for name, version in registered()]
+    own = [f"{name}_{version}" for name, version in node_classes()]
     return own + [f"{node.name}_{version}" for node in FLINK_NODES.values() for version in node.versions]

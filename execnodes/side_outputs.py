@@ -99,18 +99,18 @@ def check_columns(kind: str, table: str, fields: Iterable[tuple[str, LogicalType
         fields: name and type of its columns.
         place: where the table is named.
     """
-    known = columns_of(kind)
-    for name, given in fields:
-        wanted = known.get(name)
-        if wanted is None:
-            problem, hint = f"it has a column '{name}'", nearest(name, known)
-        elif given != wanted:
-            problem, hint = f"its column '{name}' is {given.summary()}", f"{name} {wanted.summary()}"
+    own_columns = columns_of(kind)
+    for name, column_type in fields:
+        own_type = own_columns.get(name)
+        if own_type is None:
+            problem, hint = f"it has a column '{name}'", nearest(name, own_columns)
+        elif column_type != own_type:
+            problem, hint = f"its column '{name}' is {column_type.summary()}", f"{name} {own_type.summary()}"
         else:
             continue
-        what = "late rows" if is_late(kind) else "invalid input"
-        expected = ", ".join(f"{column} {t.summary()}" for column, t in known.items())
-        raise OptionError("OPT008", what=what, table=table, problem=problem, expected=expected, hint=hint, place=place)
+        rows = "late rows" if is_late(kind) else "invalid input"
+        expected = ", ".join(f"{column} {t.summary()}" for column, t in own_columns.items())
+        raise OptionError("OPT008", what=rows, table=table, problem=problem, expected=expected, hint=hint, place=place)
 
 
 def side_output(node: ExecNode) -> str | None:
@@ -125,14 +125,14 @@ def late_tables(names: Sequence[str | None], inputs: int) -> dict[str, list[str 
         names: of the tables, per input, or one for all.
         inputs: how many it has.
     """
-    given = list(names) if len(names) == inputs else list(names[:1]) * inputs
-    return {TABLES: given} if any(given) else {}
+    tables = list(names) if len(names) == inputs else list(names[:1]) * inputs
+    return {TABLES: tables} if any(tables) else {}
 
 
 def late_table(node: ExecNode, number: int) -> str | None:
     """The name of the table that a hint gives for the late rows of an input of an operator."""
-    given = (node.stateplan or {}).get(TABLES) or ()
-    return given[number] if number < len(given) else None
+    tables = (node.stateplan or {}).get(TABLES) or ()
+    return tables[number] if number < len(tables) else None
 
 
 def windowing_of(node: ExecNode) -> Windowing | None:

@@ -13,7 +13,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, PrivateAttr, WithJs
 from stateplan.common.errors import PlanError, StateplanError, nearest, one_of
 from stateplan.common.ttl import StateVisibility, TtlConfig, TtlTimeCharacteristic, UpdateType, format_ttl, parse_ttl
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.field_refs import JOINED, Ref
+from stateplan.execnodes.field_refs import ALL_INPUTS, Ref
 from stateplan.execnodes.model import (
     ALWAYS,
     COSMETIC,
@@ -28,7 +28,7 @@ from stateplan.execnodes.model import (
     Text,
     TypeField,
     custom_error,
-    shown,
+    value_text,
 )
 
 if TYPE_CHECKING:
@@ -52,20 +52,20 @@ def _read_state_index(value: Any) -> int:
     if isinstance(value, str) and value.strip().isdecimal() and value.isascii() and len(value) < 12:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise custom_error(PlanError("PLAN060", shown=shown(value)))
+        raise custom_error(PlanError("PLAN060", shown=value_text(value)))
     return value
 
 
 def _read_state_name(value: Any) -> str:
     if not isinstance(value, str):
-        raise custom_error(PlanError("PLAN058", shown=shown(value)))
+        raise custom_error(PlanError("PLAN058", shown=value_text(value)))
     return value
 
 
 def _read_predicate(value: Any) -> str:
     if not isinstance(value, str) or value.lower() != "lookup_miss":
         names = "'lookup_miss'"
-        raise custom_error(PlanError("PLAN046", what="the predicate", shown=shown(value), names=names))
+        raise custom_error(PlanError("PLAN046", what="the predicate", shown=value_text(value), names=names))
     return value
 
 
@@ -129,8 +129,8 @@ class InputProperty(PlanModel):
 
 def hash_distribution(keys: tuple[int, ...], priority: int = 0) -> InputProperty:
     """Hash distribution by ``keys``; on one task when there are none."""
-    spread = RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys)
-    return InputProperty(required_distribution=spread, priority=priority)
+    distribution = RequiredDistribution(type="HASH" if keys else "SINGLETON", keys=keys)
+    return InputProperty(required_distribution=distribution, priority=priority)
 
 
 class AggCall(PlanModel):
@@ -162,8 +162,8 @@ class AggCall(PlanModel):
     @property
     def user_function(self) -> UserFunction | None:
         """The user-defined function of a system or catalog name, once it is known."""
-        found: UserFunction | None = self._user
-        return found
+        function: UserFunction | None = self._user
+        return function
 
     def with_user_function(self, function: UserFunction) -> AggCall:
         """This call, of ``function``."""
@@ -212,7 +212,7 @@ class JoinSpec(PlanModel):
     left_keys: Annotated[tuple[Index, ...], Ref(0)]
     right_keys: Annotated[tuple[Index, ...], Ref(1)]
     filter_nulls: tuple[Flag, ...]
-    non_equi_condition: Annotated[RexField | None, ALWAYS, Ref(JOINED)] = None
+    non_equi_condition: Annotated[RexField | None, ALWAYS, Ref(ALL_INPUTS)] = None
 
     @model_validator(mode="after")
     def _same_length(self) -> JoinSpec:
@@ -292,7 +292,7 @@ class TableSchema(PlanModel):
                 raise custom_error(
                     PlanError(
                         "PLAN074",
-                        shown=shown(name),
+                        shown=value_text(name),
                         expected=one_of(physical[:20]) or "a table with physical columns",
                         hint=nearest(name, physical),
                     ),

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.common.ttl import TTL_FORM
-from stateplan.execnodes.model import PlanModel, shown
+from stateplan.execnodes.model import PlanModel, value_text
 
 _M = TypeVar("_M", bound=PlanModel)
 _Path = tuple[str | int, ...]
@@ -45,7 +45,7 @@ class UnknownKey(NamedTuple):
     warning: PlanWarning
 
 
-_EXPECTED = {
+_EXPECTED_TEXTS = {
     "int_type": "a whole number",
     "int_parsing_size": "a smaller number",
     "bool_type": "true or false",
@@ -58,7 +58,7 @@ _EXPECTED = {
     "greater_than_equal": "a whole number from {ge}",
     "union_tag_not_found": 'an object with "type"',
 }
-_MISSING = ("PLAN041", "")
+_MISSING_KEY = ("PLAN041", "")
 _MISSING_STATE = {
     "ttl": ("PLAN051", f'"ttl" with {TTL_FORM}'),
     "name": ("PLAN058.no_name", '"name" with a text such as "leftState"'),
@@ -81,15 +81,15 @@ def validate(
     try:
         return cls.model_validate(data), []
     except ValidationError as error:
-        found = error.errors(include_url=False)
-    extras = [_path(data, item) for item in found if item["type"] == "extra_forbidden"]
+        errors = error.errors(include_url=False)
+    extras = [_path(data, item) for item in errors if item["type"] == "extra_forbidden"]
     if not extras or strict_unknown:
-        item = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+        item = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
         raise _plan_error(cls, data, item, pointer)
-    trimmed = copy.deepcopy(data)
+    data_without_extra = copy.deepcopy(data)
     for path in extras:
-        del _at(trimmed, path[:-1])[path[-1]]
-    node, _ = validate(cls, trimmed, pointer, strict_unknown=True)
+        del _at(data_without_extra, path[:-1])[path[-1]]
+    node, _ = validate(cls, data_without_extra, pointer, strict_unknown=True)
     return node, [
         UnknownKey(
             path,
@@ -117,7 +117,7 @@ def _pointer(path: _Path) -> str:
 
 def _path(data: Any, item: ErrorDetails) -> _Path:
     """The finding's path in the JSON: pydantic's location without the names of union members."""
-    out: list[str | int] = []
+    steps: list[str | int] = []
     loc = item["loc"]
     for position, step in enumerate(loc):
         if (isinstance(data, dict) and step in data) or (
@@ -126,8 +126,8 @@ def _path(data: Any, item: ErrorDetails) -> _Path:
             data = _at(data, (step,))
         elif not (item["type"] == "missing" and position == len(loc) - 1):
             continue
-        out.append(step)
-    return tuple(out)
+        steps.append(step)
+    return tuple(steps)
 
 
 def _models(annotation: Any) -> Iterator[type[PlanModel]]:
@@ -176,29 +176,29 @@ def _plan_error(cls: type[PlanModel], data: Any, item: ErrorDetails, pointer: st
     if kind == "stateplan":
         return _own_error(ctx, f"{place.pointer}{ctx['pointer']}")
     if kind == "missing":
-        code, expected = _MISSING_STATE.get(last, _MISSING) if "state" in path else _MISSING
+        code, expected = _MISSING_STATE.get(last, _MISSING_KEY) if "state" in path else _MISSING_KEY
         inside = Place(pointer=pointer + _pointer(path[:-1]))
         return PlanError(code, key=last, place=inside, expected=expected or f'"{last}"')
     if kind == "extra_forbidden":
-        known = _known_keys(cls, data, path)
-        return PlanError("PLAN045", key=last, known=", ".join(known), place=place, hint=nearest(last, known))
-    what = _named(path)
+        known_keys = _known_keys(cls, data, path)
+        return PlanError("PLAN045", key=last, known=", ".join(known_keys), place=place, hint=nearest(last, known_keys))
+    subject = _step_text(path)
     if kind in ("literal_error", "union_tag_invalid"):
         names = re.findall(r"'([^']*)'", str(ctx.get("expected") or ctx.get("expected_tags") or ""))
         value = ctx.get("tag", item["input"])
         return PlanError(
             "PLAN046",
-            what=what,
-            shown=shown(value),
+            what=subject,
+            shown=value_text(value),
             names=", ".join(names),
             place=place,
             hint=nearest(value, names) if isinstance(value, str) else None,
         )
-    expected = _EXPECTED.get(kind, "").format(**ctx) or item["msg"]
-    return PlanError("PLAN040", what=what, shown=shown(item["input"]), place=place, expected=expected)
+    expected = _EXPECTED_TEXTS.get(kind, "").format(**ctx) or item["msg"]
+    return PlanError("PLAN040", what=subject, shown=value_text(item["input"]), place=place, expected=expected)
 
 
-def _named(path: _Path) -> str:
+def _step_text(path: _Path) -> str:
     """What the last step of a path is: ``"leftKeys"``, or ``entry 0 of "leftKeys"``."""
     keys = [step for step in path if isinstance(step, str)]
     if not keys:

@@ -13,7 +13,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
-from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, shown
+from stateplan.execnodes.model import ALWAYS, Flag, Index, PlanModel, Text, TypeField, custom_error, value_text
 
 _PART = r"(?:([-+]?\d+){})?"
 _DURATION = re.compile(rf"P{_PART.format('D')}(?:T{_PART.format('H')}{_PART.format('M')}(?:([-+]?\d+(?:\.\d+)?)S)?)?")
@@ -40,10 +40,10 @@ def format_duration(millis: int) -> str:
     hours, rest = divmod(rest, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
     seconds, fraction = divmod(rest, 1000)
-    out = "PT" + (f"{sign}{hours}H" if hours else "") + (f"{sign}{minutes}M" if minutes else "")
+    text = "PT" + (f"{sign}{hours}H" if hours else "") + (f"{sign}{minutes}M" if minutes else "")
     if seconds or fraction:
-        out += f"{sign}{seconds}" + (f".{fraction:03d}".rstrip("0") if fraction else "") + "S"
-    return out
+        text += f"{sign}{seconds}" + (f".{fraction:03d}".rstrip("0") if fraction else "") + "S"
+    return text
 
 
 def _read_duration(value: Any) -> int:
@@ -51,7 +51,7 @@ def _read_duration(value: Any) -> int:
         return value
     try:
         if not isinstance(value, str):
-            raise PlanError("PLAN044.duration", shown=shown(value), expected='a text such as "PT5S"')
+            raise PlanError("PLAN044.duration", shown=value_text(value), expected='a text such as "PT5S"')
         return parse_duration(value)
     except PlanError as error:
         raise custom_error(error) from None
@@ -69,8 +69,8 @@ class _Window(PlanModel):
     """What windows have in common: they begin ``offset`` ms after full multiples of their size since 1970."""
 
     def to_json(self) -> dict[str, Any]:
-        out = super().to_json()
-        return {key: format_duration(v) if isinstance(v, int) else v for key, v in out.items()}
+        fields = super().to_json()
+        return {key: format_duration(v) if isinstance(v, int) else v for key, v in fields.items()}
 
     @model_validator(mode="after")
     def _positive(self) -> Self:
@@ -293,11 +293,11 @@ class NamedWindowProperty(PlanModel):
     property: WindowProperty
 
 
-def property_type(named: NamedWindowProperty) -> LogicalType:
+def property_type(window_property: NamedWindowProperty) -> LogicalType:
     """The type of the field that holds a window property."""
-    if named.property.kind == "Rowtime":
-        return named.property.reference.type.not_null()
-    if named.property.kind == "Proctime":  # also beside a window by event time, whose type the reference has
+    if window_property.property.kind == "Rowtime":
+        return window_property.property.reference.type.not_null()
+    if window_property.property.kind == "Proctime":  # also beside a window by event time, whose type the reference has
         return LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
     return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precision=3)
 
@@ -306,9 +306,9 @@ def window_text(window: TumblingWindow | HoppingWindow | CumulativeWindow | Sess
     """``windows of 5000 ms``, in words."""
     if isinstance(window, SessionWindow):
         return f"sessions that end after {window.gap} ms without rows"
-    after = f", {window.offset} ms after full ones" if window.offset else ""
+    offset_text = f", {window.offset} ms after full ones" if window.offset else ""
     if isinstance(window, TumblingWindow):
-        return f"windows of {window.size} ms{after}"
+        return f"windows of {window.size} ms{offset_text}"
     if isinstance(window, HoppingWindow):
-        return f"windows of {window.size} ms every {window.slide} ms{after}"
-    return f"windows that grow by {window.step} ms up to {window.max_size} ms{after}"
+        return f"windows of {window.size} ms every {window.slide} ms{offset_text}"
+    return f"windows that grow by {window.step} ms up to {window.max_size} ms{offset_text}"

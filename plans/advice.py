@@ -39,16 +39,18 @@ def explain_details(names: Iterable[str]) -> frozenset[ExplainDetail]:
     Raises:
         PlanError: PLAN180, for a name that is none; PLAN181, for ESTIMATED_COST.
     """
-    known = {detail.value: detail for detail in ExplainDetail if detail != ExplainDetail.ESTIMATED_COST}
-    found = set()
+    detail_by_name = {detail.value: detail for detail in ExplainDetail if detail != ExplainDetail.ESTIMATED_COST}
+    details = set()
     for name in names:
         word = name.strip().upper().replace("-", "_")
         if word == ExplainDetail.ESTIMATED_COST:
-            raise PlanError("PLAN181", known=", ".join(known))
-        if word not in known:
-            raise PlanError("PLAN180", name=name.strip(), known=", ".join(known), hint=nearest(word, tuple(known)))
-        found.add(known[word])
-    return frozenset(found)
+            raise PlanError("PLAN181", known=", ".join(detail_by_name))
+        if word not in detail_by_name:
+            raise PlanError(
+                "PLAN180", name=name.strip(), known=", ".join(detail_by_name), hint=nearest(word, tuple(detail_by_name))
+            )
+        details.add(detail_by_name[word])
+    return frozenset(details)
 
 
 @dataclass(frozen=True)
@@ -76,18 +78,18 @@ def two_phase_advice(options: Mapping[str, str]) -> str | None:
         options: of the session, and those that were fixed when the plan was compiled.
     """
     positive = "to a positive long value"
-    missing = []
+    settings = []
     if options.get(_ENABLED, "false").lower() != "true":
-        missing.append(f"'{_ENABLED}' to 'true'")
+        settings.append(f"'{_ENABLED}' to 'true'")
     if not parse_ttl(options.get(_LATENCY, "0 ms")):
-        missing.append(f"'{_LATENCY}' {positive}")
+        settings.append(f"'{_LATENCY}' {positive}")
     if not options.get(_SIZE, "-1").isdecimal() or int(options[_SIZE]) == 0:
-        missing.append(f"'{_SIZE}' {positive}")
+        settings.append(f"'{_SIZE}' {positive}")
     if options.get(_PHASES, "AUTO").upper() == "ONE_PHASE":
-        missing.append(f"'{_PHASES}' to 'AUTO'")
-    if not missing:
+        settings.append(f"'{_PHASES}' to 'AUTO'")
+    if not settings:
         return None
-    return f"You might want to enable local-global two-phase optimization by configuring ({', '.join(missing)})."
+    return f"You might want to enable local-global two-phase optimization by configuring ({', '.join(settings)})."
 
 
 def advice_of_plan(graph: ExecGraph, session: Mapping[str, str] | None = None) -> tuple[Advice, ...]:
@@ -96,13 +98,13 @@ def advice_of_plan(graph: ExecGraph, session: Mapping[str, str] | None = None) -
     Raises:
         PlanError: PLAN05x, when an option that it depends on is not a duration.
     """
-    found: dict[str, list[int]] = {}
+    nodes_by_text: dict[str, list[int]] = {}
     for node in graph.nodes:
         if isinstance(node, GroupAggregate) and _merges(node):
             text = two_phase_advice({**(session or {}), **(node.configuration or {})})
             if text is not None:
-                found.setdefault(text, []).append(node.id)
-    return tuple(Advice("ADVICE", text, tuple(nodes)) for text, nodes in found.items())
+                nodes_by_text.setdefault(text, []).append(node.id)
+    return tuple(Advice("ADVICE", text, tuple(nodes)) for text, nodes in nodes_by_text.items())
 
 
 def _merges(node: ExecNode) -> bool:

@@ -50,26 +50,26 @@ class _Reader:
     def word(self, i: int) -> str:
         return self.tokens[i].upper() if i < len(self.tokens) else ""
 
-    def resolved(self, tables: Tables, seen: Tables = frozenset()) -> Tables:
+    def resolved(self, tables: Tables, names_so_far: Tables = frozenset()) -> Tables:
         """``tables`` with the names of WITH replaced by what they stand for."""
-        out: set[str] = set()
+        names: set[str] = set()
         for name in tables:
             inner = self.named.get(name)
-            out |= {name} if inner is None or name in seen else self.resolved(inner, seen | {name})
-        return frozenset(out)
+            names |= {name} if inner is None or name in names_so_far else self.resolved(inner, names_so_far | {name})
+        return frozenset(names)
 
     def read(self) -> None:
         """Reads all tokens. Without recursion: statements may be nested deeper than the interpreter goes."""
         tables: list[set[str]] = [set()]
         names: list[str | None] = [None]
-        pending: str | None = None
+        last_name: str | None = None
         i = 0
         while i < len(self.tokens):
             word = self.word(i)
             if word == "(":
                 tables.append(set())
-                names.append(pending)
-                pending = None
+                names.append(last_name)
+                last_name = None
                 i += 1
             elif word == ")":
                 i += 1
@@ -86,7 +86,7 @@ class _Reader:
                 while word != "TABLE" and self.word(i) == "," and self.is_name(i + 1):
                     i = self.table(i + 1, tables[-1])
             elif self.is_name(i) and self.word(i + 1) == "AS" and self.word(i + 2) == "(":
-                pending = unquoted(self.tokens[i])
+                last_name = unquoted(self.tokens[i])
                 i += 2
             else:
                 i += 1

@@ -116,10 +116,10 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
         yield Change(pointer, _label(pointer, new), *_clipped(was, now), kind)
 
 
-def _same_outline(key: str, before: Any, after: Any) -> bool:
+def _same_outline(key: str, old: Any, new: Any) -> bool:
     """Whether two values of an option differ in nothing but a secret, or how it is written."""
-    texts = isinstance(before, str) and isinstance(after, str)
-    return is_secret(key) or (texts and outline(key, before) == outline(key, after))
+    texts = isinstance(old, str) and isinstance(new, str)
+    return is_secret(key) or (texts and outline(key, old) == outline(key, new))
 
 
 def _without_secrets(key: str, value: Any) -> Any:
@@ -153,7 +153,7 @@ def _without_soft(value: Any, at: str) -> Any:
     if isinstance(value, dict):
         if is_rex(value):
             return value
-        kept = {}
+        fields = {}
         for key, inner in value.items():
             pointer = at + join_pointer([key])
             if isinstance(inner, str) and _OPTION.fullmatch(pointer):
@@ -161,8 +161,8 @@ def _without_soft(value: Any, at: str) -> Any:
                     continue
                 inner = outline(key, inner)
             if _kind(pointer) == "other":
-                kept[key] = _without_soft(inner, pointer)
-        return kept
+                fields[key] = _without_soft(inner, pointer)
+        return fields
     if isinstance(value, list):
         return [_without_soft(inner, f"{at}/{i}") for i, inner in enumerate(value)]
     return value
@@ -209,8 +209,8 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     stack: list[tuple[Any, Any, str]] = [(old, new, "")]
     while stack:
         before, after, at = stack.pop()
-        both = isinstance(before, dict) and isinstance(after, dict) and not is_rex(before)
-        if both and ("argList" not in before or _unnamed(before) == _unnamed(after)):
+        are_objects = isinstance(before, dict) and isinstance(after, dict) and not is_rex(before)
+        if are_objects and ("argList" not in before or _unnamed(before) == _unnamed(after)):
             for key in reversed(list(dict.fromkeys((*before, *after)))):
                 stack.append((before.get(key, _ABSENT), after.get(key, _ABSENT), at + join_pointer([key])))
         elif at != "/outputType/names" and _same_length(before, after):
@@ -263,10 +263,10 @@ _MOST = 120
 
 def _clipped(before: str | None, after: str | None) -> tuple[str | None, str | None]:
     """Two values, at most :data:`_MOST` characters of each, with the place where they begin to differ."""
-    same = sum(
+    common = sum(
         1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before or "", after or "", strict=False))
     )
-    start = max(0, same - _MOST // 3)
+    start = max(0, common - _MOST // 3)
     return _part(before, start), _part(after, start)
 
 

@@ -206,13 +206,13 @@ class _Side:
         prints = self.prints
         twins = len(set(prints.values())) < len(prints)
         read = readers(self.graph, prints) if twins else prints
-        whole: dict[int, tuple[str, ...]] = {
+        meanings: dict[int, tuple[str, ...]] = {
             i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
         }
         state: dict[int, tuple[str, ...]] = {
             i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
         }
-        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, whole, state
+        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, meanings, state
 
 
 class _Comparison:
@@ -225,8 +225,8 @@ class _Comparison:
 
     def run(self) -> PlanDiff:
         diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
-        taken = {node.id for node in self.partners.values()}
-        diffs += [self.gone(node) for node in self.old.graph.nodes if node.id not in taken]
+        partner_ids = {node.id for node in self.partners.values()}
+        diffs += [self.gone(node) for node in self.old.graph.nodes if node.id not in partner_ids]
         verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
         return PlanDiff(verdict, tuple(diffs), tuple(self.notes()))
 
@@ -244,15 +244,15 @@ class _Comparison:
         """The changes that are more than words, TTLs and tuning; of those that only say that a field of the input
         stands elsewhere now, none."""
         old = self.partners[node.id]
-        shifted = any(
+        has_shifts = any(
             a.fields != b.fields for a, b in zip(self.inputs(self.old, old), self.inputs(self.new, node), strict=False)
         )
-        return [c for c in self.changes(node) if c.kind == "other" and not (shifted and c.is_number)]
+        return [c for c in self.changes(node) if c.kind == "other" and not (has_shifts and c.is_number)]
 
     def rewired(self, node: ExecNode) -> bool:
         """Whether the operators in front are others than those of the partner."""
-        now = [self.partners.get(n.id) for n in self.new.graph.inputs(node)]
-        return [n.id if n else None for n in now] != [n.id for n in self.old.graph.inputs(self.partners[node.id])]
+        partners = [self.partners.get(n.id) for n in self.new.graph.inputs(node)]
+        return [n.id if n else None for n in partners] != [n.id for n in self.old.graph.inputs(self.partners[node.id])]
 
     @staticmethod
     def inputs(side: _Side, node: ExecNode) -> list[Lineage]:
@@ -267,7 +267,7 @@ class _Comparison:
         was_stateful, stateful = old.id in self.old.stateful, node.id in self.new.stateful
         verdict: Verdict
         move: StateMove | None = None
-        moved: tuple[Change, ...] = ()
+        position_changes: tuple[Change, ...] = ()
         if was_stateful and stateful:
             verdict, reasons, move = self.compare_state(old, node)
         elif stateful:
@@ -276,7 +276,7 @@ class _Comparison:
             verdict, reasons = "reset", ["it is no longer stateful; its state is deleted"]
         elif isinstance(node, TableSourceScan) and isinstance(old, TableSourceScan):
             verdict, reasons = self.compare_source(old, node)
-            moved = self.moved(old, node)
+            position_changes = self.moved(old, node)
         else:
             verdict, reasons = "identical", []
         if verdict == "identical":
@@ -289,7 +289,7 @@ class _Comparison:
             self.changes(node),
             tuple(dict.fromkeys(reasons)),
             move,
-            moved,
+            position_changes,
         )
 
     def harmless(self, node: ExecNode, reasons: list[str]) -> tuple[Verdict, list[str]]:
@@ -304,28 +304,28 @@ class _Comparison:
 
     def touched_behind(self, node: ExecNode) -> str:
         """The next operators with state behind ``node``, as text."""
-        found: dict[int, ExecNode] = {}
-        seen, stack = {node.id}, [node]
+        readers_by_id: dict[int, ExecNode] = {}
+        visited_ids, stack = {node.id}, [node]
         while stack:
             for reader in self.new.graph.consumers(stack.pop()):
                 if reader.id in self.new.stateful:
-                    found[reader.id] = reader
-                elif reader.id not in seen:
-                    seen.add(reader.id)
+                    readers_by_id[reader.id] = reader
+                elif reader.id not in visited_ids:
+                    visited_ids.add(reader.id)
                     stack.append(reader)
-        return " and ".join(str(self.new.operator(found[i])) for i in sorted(found))
+        return " and ".join(str(self.new.operator(readers_by_id[i])) for i in sorted(readers_by_id))
 
     def compare_source(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Verdict, list[str]]:
         tables = old.scan_table_source.table, new.scan_table_source.table
-        known = [bool(t.resolved_table and t.resolved_table.options is not None) for t in tables]
-        if known[0] != known[1]:
-            which = "old" if known[1] else "new"
-            return "unknown", [f"the {which} plan does not contain the options of {tables[0].summary}: {_NOT_TOLD}"]
-        moved = self.moved(old, new)
-        if all(c.field == "table.identifier" for c in moved) and self._same_data(old, new):
-            return "identical", ["the table was renamed; its options are the same"] if moved else []
-        if moved:
-            return "reset", [f"{c}: its offsets belong to the old value" for c in moved]
+        has_options = [bool(t.resolved_table and t.resolved_table.options is not None) for t in tables]
+        if has_options[0] != has_options[1]:
+            age = "old" if has_options[1] else "new"
+            return "unknown", [f"the {age} plan does not contain the options of {tables[0].summary}: {_NOT_TOLD}"]
+        position_changes = self.moved(old, new)
+        if all(c.field == "table.identifier" for c in position_changes) and self._same_data(old, new):
+            return "identical", ["the table was renamed; its options are the same"] if position_changes else []
+        if position_changes:
+            return "reset", [f"{c}: its offsets belong to the old value" for c in position_changes]
         return "identical", []
 
     def moved(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
@@ -353,27 +353,27 @@ class _Comparison:
         if states:
             return "unknown", [f"{s}: {_NOT_TOLD}" for s in states], None
         if was.state == now.state:
-            before, after = self.inputs(self.old, old), self.inputs(self.new, new)
+            old_inputs, new_inputs = self.inputs(self.old, old), self.inputs(self.new, new)
             if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
-                return self.compare_calls(old, new, before[0], after[0])
-            return self.compare_fields(old, new, before, after)
+                return self.compare_calls(old, new, old_inputs[0], new_inputs[0])
+            return self.compare_fields(old, new, old_inputs, new_inputs)
         hard = [c for c in self.hard(new) if not c.pointer.startswith("/outputType/")]
         if (isinstance(new, OpaqueNode) or unknown_keys(old) or unknown_keys(new)) and hard:
-            what = f"{hard[0]}: the effect on the state of {new.title} is unknown"
-            return "unknown", [what], None
-        causes, unknown = self.causes(new)
+            reason = f"{hard[0]}: the effect on the state of {new.title} is unknown"
+            return "unknown", [reason], None
+        causes, has_unknown = self.causes(new)
         reasons = [str(c) for c in hard] + [f"its input changed: {c}" for c in causes]
         inputs = zip(self.inputs(self.old, old), self.inputs(self.new, new), strict=False)
         if not hard and all(b.rows == a.rows for b, a in inputs):
             words = old.describe(self.old.graph.input_types(old)), new.describe(self.new.graph.input_types(new))
             if words[0] != words[1]:
                 reasons.insert(0, f"its keys or values changed: {words[0]} -> {words[1]}")
-        if unknown:
+        if has_unknown:
             return "unknown", reasons, None
         return "reset", reasons or ["its input changed"], None
 
     def compare_calls(
-        self, old: GroupAggregate, new: GroupAggregate, before: Lineage, after: Lineage
+        self, old: GroupAggregate, new: GroupAggregate, old_input: Lineage, new_input: Lineage
     ) -> tuple[Verdict, list[str], StateMove | None]:
         """An aggregate of the same groups over the same rows."""
         was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
@@ -386,72 +386,78 @@ class _Comparison:
         if was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
             return "identical", [], None
         if not simple:
-            why = "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
-            return "reset", [why], None
+            reason_to_reset = (
+                "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
+            )
+            return "reset", [reason_to_reset], None
         calls = tuple(_place(was, h, i) for i, h in enumerate(now))
-        gone = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
-        fields = (_place(before.fields, h, i) if i in new.grouping else None for i, h in enumerate(after.fields))
-        reason = f"{', '.join(gone)} is no longer kept" if gone else "its columns are reordered"
+        removed_calls = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
+        fields = (_place(old_input.fields, h, i) if i in new.grouping else None for i, h in enumerate(new_input.fields))
+        reason = f"{', '.join(removed_calls)} is no longer kept" if removed_calls else "its columns are reordered"
         return "rewrite", [reason], StateMove((tuple(fields),), calls)
 
     def compare_fields(
-        self, old: ExecNode, new: ExecNode, before: Sequence[Lineage], after: Sequence[Lineage]
+        self, old: ExecNode, new: ExecNode, old_inputs: Sequence[Lineage], new_inputs: Sequence[Lineage]
     ) -> tuple[Verdict, list[str], StateMove | None]:
         """An operator that stores fields of its input, of the same rows as before."""
         moves: list[tuple[int | None, ...]] = []
-        lost: list[str] = []
+        lost_fields: list[str] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
-        for side, (b, a) in enumerate(zip(before, after, strict=True)):
-            wanted = range(len(a.fields)) if keys is None else keys
-            missing = [types[1][side].fields[i].name for i in wanted if a.fields[i] not in b.fields]
-            if missing:
-                return "reset", [f"earlier rows in state lack {', '.join(missing)}"], None
-            moves.append(tuple(_place(b.fields, h, i) if i in wanted else None for i, h in enumerate(a.fields)))
+        for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
+            needed_fields = range(len(a.fields)) if keys is None else keys
+            missing_names = [types[1][side].fields[i].name for i in needed_fields if a.fields[i] not in b.fields]
+            if missing_names:
+                return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
+            moves.append(tuple(_place(b.fields, h, i) if i in needed_fields else None for i, h in enumerate(a.fields)))
             if keys is None:
-                lost += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
-        if not lost and all(j is None or i == j for move in moves for i, j in enumerate(move)):
+                lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
+        if not lost_fields and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
         if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
             return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
-        if isinstance(new, Join) and lost and _counts_equal_rows(new):
-            return "reset", [f"{', '.join(lost)} was removed, and equal rows are kept as one row with a count"], None
-        reason = f"{', '.join(lost)} is no longer kept" if lost else "its columns are reordered"
+        if isinstance(new, Join) and lost_fields and _counts_equal_rows(new):
+            return (
+                "reset",
+                [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
+                None,
+            )
+        reason = f"{', '.join(lost_fields)} is no longer kept" if lost_fields else "its columns are reordered"
         return "rewrite", [reason], StateMove(tuple(moves))
 
     def causes(self, node: ExecNode) -> tuple[list[str], bool]:
         """The nearest operators in front of ``node`` that are not what they were, and whether one cannot be judged."""
-        found: dict[int, str] = {}
+        cause_by_id: dict[int, str] = {}
         fields: dict[int, str] = {}
-        unknown = False
-        seen, stack = set[int](), list(self.new.graph.inputs(node))
+        has_unknown = False
+        visited_ids, stack = set[int](), list(self.new.graph.inputs(node))
         while stack:
             current = stack.pop()
-            if current.id in seen:
+            if current.id in visited_ids:
                 continue
-            seen.add(current.id)
+            visited_ids.add(current.id)
             old = self.partners.get(current.id)
             if old is None:
-                found[current.id] = f"{self.new.operator(current)} is new"
+                cause_by_id[current.id] = f"{self.new.operator(current)} is new"
                 continue
             if self.old.lineages[old.id] == self.new.lineages[current.id]:
                 continue
             if isinstance(current, TableSourceScan) and isinstance(old, TableSourceScan):
-                unknown = unknown or self.compare_source(old, current)[0] == "unknown"
+                has_unknown = has_unknown or self.compare_source(old, current)[0] == "unknown"
             elif current.id in self.new.stateful and self.compare_operator(current).verdict == "unknown":
-                unknown = True
+                has_unknown = True
             hard = self.hard(current)
             own = [c for c in hard if not c.pointer.startswith("/outputType/")]
             if own:
-                found[current.id] = f"{self.new.operator(current)} {own[0]}"
+                cause_by_id[current.id] = f"{self.new.operator(current)} {own[0]}"
             else:
                 if hard:
                     fields[current.id] = f"{self.new.operator(current)} {hard[0]}"
                 stack.extend(self.new.graph.inputs(current))
-        found = found or fields
-        if not found and self.rewired(node):
-            found[node.id] = "its inputs changed"
-        return [found[i] for i in sorted(found)], unknown
+        cause_by_id = cause_by_id or fields
+        if not cause_by_id and self.rewired(node):
+            cause_by_id[node.id] = "its inputs changed"
+        return [cause_by_id[i] for i in sorted(cause_by_id)], has_unknown
 
     def added(self, node: ExecNode, new: Operator) -> OperatorDiff:
         if node.id in self.new.stateful:
@@ -475,9 +481,9 @@ class _Comparison:
         versions = [side.graph.flink_version for side in (self.old, self.new)]
         if versions[0] != versions[1]:
             yield f"flinkVersion: {versions[0]} -> {versions[1]}"
-        renamed = sum(1 for now, was in self.partners.items() if was.id != now)
-        if renamed:
-            yield f"{renamed} {'operator has a new id' if renamed == 1 else 'operators have new ids'}"
+        renumbered = sum(1 for now, was in self.partners.items() if was.id != now)
+        if renumbered:
+            yield f"{renumbered} {'operator has a new id' if renumbered == 1 else 'operators have new ids'}"
         facts = self.old.document.facts, self.new.document.facts
         statements = [f.sql_hash if f else None for f in facts]
         if None not in statements and statements[0] != statements[1]:
@@ -509,9 +515,9 @@ def _only_keys(node: ExecNode) -> Sequence[int] | None:
     return None
 
 
-def _place(fields: Sequence[str], wanted: str, here: int) -> int:
+def _place(fields: Sequence[str], field: str, own_position: int) -> int:
     """Where a field stands, at best at the same place."""
-    return here if here < len(fields) and fields[here] == wanted else fields.index(wanted)
+    return own_position if own_position < len(fields) and fields[own_position] == field else fields.index(field)
 
 
 def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:

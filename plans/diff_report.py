@@ -24,12 +24,12 @@ EXIT_CODES: Mapping[Verdict, int] = {
 """What ``plan diff --exit-code`` ends with: the worse, the larger. Below 10 are the codes that all commands share."""
 
 
-def _shown(diff: PlanDiff) -> Iterator[OperatorDiff]:
+def _operators_to_show(diff: PlanDiff) -> Iterator[OperatorDiff]:
     """The operators worth a word: first those whose state is hurt, the worst first."""
-    told = [o for o in diff.operators if o.verdict != "identical" or o.changes]
-    hurt = sorted((o for o in told if not o.harmless), key=lambda o: -severity(o.verdict))
+    operators = [o for o in diff.operators if o.verdict != "identical" or o.changes]
+    hurt = sorted((o for o in operators if not o.harmless), key=lambda o: -severity(o.verdict))
     yield from hurt
-    yield from (o for o in told if o.harmless)
+    yield from (o for o in operators if o.harmless)
 
 
 def _place(operator: OperatorDiff) -> str:
@@ -38,9 +38,9 @@ def _place(operator: OperatorDiff) -> str:
 
 def _details(operator: OperatorDiff) -> list[str]:
     """The reasons, and the changes that they do not mention; what only follows from others is left out."""
-    told = " ".join(operator.reasons)
+    reasons_text = " ".join(operator.reasons)
     changes = [c for c in operator.changes if not _FOLLOWS.fullmatch(c.pointer)] or operator.changes[:1]
-    return [*operator.reasons, *(str(c) for c in changes if str(c) not in told)]
+    return [*operator.reasons, *(str(c) for c in changes if str(c) not in reasons_text)]
 
 
 _FOLLOWS = re.compile(r"/description|/outputType/.*|.*/(producedType|consumedType)|/inputProperties/.*")
@@ -48,14 +48,14 @@ _FOLLOWS = re.compile(r"/description|/outputType/.*|.*/(producedType|consumedTyp
 
 def counts(diff: PlanDiff) -> dict[str, int]:
     """How many operators have each verdict, from the worst to harmless."""
-    found = Counter(o.verdict for o in diff.operators)
-    return {verdict: found[verdict] for verdict in reversed(VERDICTS) if found[verdict]}
+    numbers = Counter(o.verdict for o in diff.operators)
+    return {verdict: numbers[verdict] for verdict in reversed(VERDICTS) if numbers[verdict]}
 
 
 def to_text(diff: PlanDiff) -> str:
     """The comparison as text: the verdict, then what differs."""
     lines = [f"{diff.verdict}: {SAYS[diff.verdict]}"]
-    for operator in _shown(diff):
+    for operator in _operators_to_show(diff):
         lines += ["", f"{operator.title}{_place(operator)}  {operator.verdict}"]
         lines += [f"  {line}" for line in _details(operator)]
     if diff.notes:
@@ -73,13 +73,13 @@ def to_markdown(diff: PlanDiff, old: str = "old", new: str = "new") -> str:
         old, new: what the plans are called.
     """
     lines = [f"### Plan diff: `{diff.verdict}`", "", f"{_cell(old)} → {_cell(new)}: {SAYS[diff.verdict]}."]
-    rows = list(_shown(diff))
+    rows = list(_operators_to_show(diff))
     if rows:
         lines += ["", "| operator | state | why and what |", "| --- | --- | --- |"]
         for operator in rows:
             verdict = f"**{operator.verdict}**" if not operator.harmless else operator.verdict
-            what = "<br>".join(_cell(line) for line in _details(operator))
-            lines.append(f"| `{operator.title}`{_place(operator)} | {verdict} | {what} |")
+            details = "<br>".join(_cell(line) for line in _details(operator))
+            lines.append(f"| `{operator.title}`{_place(operator)} | {verdict} | {details} |")
     if diff.notes:
         lines += ["", *(f"- {_cell(note)}" for note in diff.notes)]
     lines += ["", ", ".join(f"{n} {verdict}" for verdict, n in counts(diff).items()) + "."]

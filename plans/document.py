@@ -22,11 +22,10 @@ from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.execnodes.nodes.base import STATE_TTL, ExecNode
-from stateplan.plans import facts as plan_facts
-from stateplan.plans import jackson, storage
-from stateplan.plans.facts import PlanFacts
+from stateplan.plans import jackson, plan_metadata, storage
 from stateplan.plans.jsontext import SourceMap, decode, loads
-from stateplan.plans.splices import Splice, applied, option_splice, state_splice, ttl_splice
+from stateplan.plans.plan_metadata import PlanFacts
+from stateplan.plans.text_splices import Splice, apply_splices, option_splice, state_splice, ttl_splice
 
 TtlGiven: TypeAlias = str | timedelta | Literal[0]
 """A TTL in Python code: text in Flink's duration grammar or ``never``, a timedelta, or 0 for never."""
@@ -70,11 +69,11 @@ class PlanDocument:
     def _read(self) -> None:
         self.source = SourceMap(self.text, self.file and shown(self.file))
         data = loads(self.text, self.source.file)
-        self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_facts.is_ours(data) else "Flink"
+        self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_metadata.is_ours(data) else "Flink"
         ours = self.written_by == "stateplan"
         try:
             self.graph = ExecGraph.from_json(data, strict_unknown=ours)
-            facts = plan_facts.facts_of(self.graph, strict=ours)
+            facts = plan_metadata.facts_of(self.graph, strict=ours)
             self.facts: PlanFacts | None = facts if ours else None
         except StateplanError as error:
             raise self._placed(error) from None
@@ -130,10 +129,10 @@ class PlanDocument:
         Raises:
             PlanError: when the graph is not a complete plan.
         """
-        given = facts or PlanFacts()
-        hashes = {**plan_facts.schema_hashes(graph), **given.schema_hashes}
-        whole = PlanFacts(given.sql, given.sql_hash, hashes, given.format_version)
-        return cls(jackson.dumps(plan_facts.attach(assign_uids(graph), whole).to_json()))
+        own_facts = facts or PlanFacts()
+        hashes = {**plan_metadata.schema_hashes(graph), **own_facts.schema_hashes}
+        all_facts = PlanFacts(own_facts.sql, own_facts.sql_hash, hashes, own_facts.format_version)
+        return cls(jackson.dumps(plan_metadata.attach(assign_uids(graph), all_facts).to_json()))
 
     def _placed(self, error: StateplanError) -> StateplanError:
         """``error`` with file, line and column beside its JSON pointer."""
@@ -163,16 +162,18 @@ class PlanDocument:
     @cached_property
     def warnings(self) -> tuple[PlacedWarning, ...]:
         """What is odd: keys that Flink 2.3 does not know, SQL text that does not fit its recorded hash."""
-        found = [PlacedWarning(w.message, self.place(w.pointer, on_key=True), w.hint) for w in self.graph.warnings]
-        if self.facts and self.facts.sql is not None and self.facts.sql_hash != plan_facts.sql_hash(self.facts.sql):
+        placed_warnings = [
+            PlacedWarning(w.message, self.place(w.pointer, on_key=True), w.hint) for w in self.graph.warnings
+        ]
+        if self.facts and self.facts.sql is not None and self.facts.sql_hash != plan_metadata.sql_hash(self.facts.sql):
             holder = next(n for n in self.graph.nodes if n.stateplan and "sql" in n.stateplan)
-            found.append(
+            placed_warnings.append(
                 PlacedWarning(
                     "the recorded SQL was edited; it does not match its hash",
                     self.place(f"{self.graph.pointer(holder)}/stateplan/sql"),
                 )
             )
-        return tuple(sorted(found, key=lambda warning: (warning.place.line or 0, warning.place.column or 0)))
+        return tuple(sorted(placed_warnings, key=lambda warning: (warning.place.line or 0, warning.place.column or 0)))
 
     @cached_property
     def uids(self) -> Mapping[int, str]:
@@ -244,9 +245,9 @@ class PlanDocument:
             new = self.spliced(splices)
             self.text, self.source, self.written_by = new.text, new.source, new.written_by
             self.graph, self.facts = new.graph, new.facts
-            for derived in ("uids", "warnings"):
+            for cached_name in ("uids", "warnings"):
                 with contextlib.suppress(AttributeError):
-                    delattr(self, derived)
+                    delattr(self, cached_name)
         return self
 
     def with_text(self, text: str) -> PlanDocument:
@@ -255,53 +256,51 @@ class PlanDocument:
 
     def spliced(self, splices: Iterable[Splice]) -> PlanDocument:
         """The document with changes in its text; this one stays as it is."""
-        return self.with_text(applied(self.text, splices))
+        return self.with_text(apply_splices(self.text, splices))
 
     def ttl_splices(
         self, edits: Iterable[tuple[int, int | str, str | int]], session: Mapping[str, str] | None = None
     ) -> tuple[Splice, ...]:
         """What :meth:`set_ttls` changes in the text. Raises as it does."""
-        wanted: dict[int, dict[int, int]] = {}
+        ttls_by_node: dict[int, dict[int, int]] = {}
         nodes: dict[int, ExecNode] = {}
         for node_id, index, ttl in edits:
             node = nodes[node_id] = self._stateful(node_id)
             slot, ms = _slot(node, index), edited_ttl(ttl)
-            earlier = wanted.setdefault(node_id, {}).setdefault(slot, ms)
+            earlier = ttls_by_node.setdefault(node_id, {}).setdefault(slot, ms)
             if earlier != ms:
                 raise PlanError(
                     "PLAN106", states=node.state_names[slot], node=node, ttls=(ttl_text(earlier), ttl_text(ms))
                 )
-        out: list[Splice] = []
-        for node_id, slots in wanted.items():
+        splices: list[Splice] = []
+        for node_id, slots in ttls_by_node.items():
             node = nodes[node_id]
             pointer = self.graph.pointer(node)
             if ttl_home(node) == "configuration":
                 ms = next(iter(slots.values()))
                 if STATE_TTL not in (node.configuration or {}) or node.ttls() != (ms,):
-                    out.append(option_splice(self.source, pointer, node, STATE_TTL, format_ttl(ms)))
+                    splices.append(option_splice(self.source, pointer, node, STATE_TTL, format_ttl(ms)))
             elif node.states:
-                changed = {slot: ms for slot, ms in slots.items() if node.states[slot].ttl != ms}
-                out += [ttl_splice(self.source, pointer, slot, ms) for slot, ms in changed.items()]
+                changed_ttls = {slot: ms for slot, ms in slots.items() if node.states[slot].ttl != ms}
+                splices += [ttl_splice(self.source, pointer, slot, ms) for slot, ms in changed_ttls.items()]
             else:
                 ttls = [slots.get(slot, now) for slot, now in enumerate(node.ttls(session))]
-                out.append(state_splice(self.source, pointer, node, ttls))
-        return tuple(out)
+                splices.append(state_splice(self.source, pointer, node, ttls))
+        return tuple(splices)
 
     def _stateful(self, node_id: int) -> ExecNode:
         slots = {n.id: f"{n.id} ({n.title}: {', '.join(n.state_names)})" for n in self.graph.nodes if n.state_names}
-        listed = (
-            "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
-        )
+        names = "one of " + "; ".join(slots.values()) if slots else "a plan with state; no operator of this one has any"
         node = next((n for n in self.graph.nodes if n.id == node_id), None)
         if node is None:
-            raise PlanError("PLAN070", node_id=node_id, place=Place(file=self.source.file), expected=listed)
+            raise PlanError("PLAN070", node_id=node_id, place=Place(file=self.source.file), expected=names)
         if not node.state_names:
             raise PlanError(
                 "PLAN071",
                 node_id=node_id,
                 title=node.title,
                 place=self.place(self.graph.pointer(node) + "/type"),
-                expected=listed,
+                expected=names,
             )
         return node
 

@@ -19,8 +19,8 @@ from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
 from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.selectors import Selectors
-from stateplan.plans.splices import Splice, applied, unified_diff
 from stateplan.plans.states import StateView
+from stateplan.plans.text_splices import Splice, apply_splices, unified_diff
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Edit:
     def diff(self, old: str | None = None, new: str | None = None) -> str:
         """The change of the file as ``diff -u`` shows it; empty when there is none."""
         name = shown(self.document.file or "plan.json")
-        return unified_diff(self.before, applied(self.before, self.splices), old or name, new or name)
+        return unified_diff(self.before, apply_splices(self.before, self.splices), old or name, new or name)
 
     def apply(self) -> PlanDocument:
         """Changes the document, and gives it back."""
@@ -115,10 +115,10 @@ def plan_edit(
             state, with the place of the later selector.
     """
     selectors = Selectors(document, session)
-    wanted: dict[StateView, Assignment] = {}
+    assignment_of: dict[StateView, Assignment] = {}
     for assignment in assignments:
         for view in selectors.select(assignment.selector):
-            earlier = wanted.setdefault(view, assignment)
+            earlier = assignment_of.setdefault(view, assignment)
             if earlier.ttl != assignment.ttl:
                 raise PlanError(
                     "PLAN106.by_selectors",
@@ -127,12 +127,12 @@ def plan_edit(
                     selectors=(earlier.selector, assignment.selector),
                     place=assignment.selector.place,
                 )
-    silent = {view.node_id for view in wanted if not _said(document, view)}
+    silent = {view.node_id for view in assignment_of if not _said(document, view)}
     changes = []
     for view in selectors.views:
-        if view in wanted or view.node_id in silent:
-            ttl = wanted[view].ttl if view in wanted else view.ttl
-            changes.append(Change(view, selectors.by_id(view), ttl, view.node_id not in silent, view in wanted))
+        if view in assignment_of or view.node_id in silent:
+            ttl = assignment_of[view].ttl if view in assignment_of else view.ttl
+            changes.append(Change(view, selectors.by_id(view), ttl, view.node_id not in silent, view in assignment_of))
     edits = [(change.state.node_id, change.state.index, change.ttl) for change in changes]
     return Edit(document, document.text, tuple(changes), document.ttl_splices(edits, session))
 
@@ -151,8 +151,8 @@ def set_ttls(
     Raises:
         PlanError: as :func:`plan_edit`, :func:`parse_selector` and :func:`given_ttl`.
     """
-    found = [Assignment(parse_selector(selector), given_ttl(ttl)) for selector, ttl in ttls.items()]
-    edit = plan_edit(document, found, session)
+    assignments = [Assignment(parse_selector(selector), given_ttl(ttl)) for selector, ttl in ttls.items()]
+    edit = plan_edit(document, assignments, session)
     edit.apply()
     return edit.changes
 

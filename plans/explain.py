@@ -81,21 +81,21 @@ def explain(
         PlanError: PLAN180, PLAN181, for a detail that there is not; PLAN05x, when an option that decides about a TTL
             is not a duration.
     """
-    graph, wanted = document.graph, explain_details(details)
-    out = explain_graph(graph, document.uids, session)
-    if ExplainDetail.CHANGELOG_MODE in wanted:
+    graph, wanted_details = document.graph, explain_details(details)
+    explanation = explain_graph(graph, document.uids, session)
+    if ExplainDetail.CHANGELOG_MODE in wanted_details:
         modes = changelog_modes(graph).items()
         sinks = {node.id for node in graph.sinks}
         texts = {i: mode_text(None if i in sinks else mode) for i, mode in modes if i in sinks or mode is not None}
-        out = replace(out, changes=texts)
-    if ExplainDetail.PLAN_ADVICE in wanted:
+        explanation = replace(explanation, changes=texts)
+    if ExplainDetail.PLAN_ADVICE in wanted_details:
         from stateplan.plans import lint
 
-        out = replace(out, advice=(*advice_of_plan(graph, session), *lint.advice(document, session)))
-    if ExplainDetail.JSON_EXECUTION_PLAN in wanted:
+        explanation = replace(explanation, advice=(*advice_of_plan(graph, session), *lint.advice(document, session)))
+    if ExplainDetail.JSON_EXECUTION_PLAN in wanted_details:
         with document.placing():
-            out = replace(out, job=job_graph(graph, session))
-    return out
+            explanation = replace(explanation, job=job_graph(graph, session))
+    return explanation
 
 
 def explain_graph(graph: ExecGraph, uids: Mapping[int, str], session: Mapping[str, str] | None = None) -> Explanation:
@@ -117,7 +117,7 @@ def mode_text(mode: ChangelogMode | None) -> str:
     return "[NONE]" if mode is None else f"[{','.join(text for kind, text in _LETTERS.items() if kind in mode)}]"
 
 
-def described(description: str, advice: Sequence[int], changes: str | None) -> str:
+def node_line(description: str, advice: Sequence[int], changes: str | None) -> str:
     """An operator's line with what explain details add: ``Calc(advice=[1], select=[a], changelogMode=[I])``."""
     name, bracket, rest = description.partition("(")
     inside = rest.removesuffix(")") if bracket else ""
@@ -135,82 +135,82 @@ def _root_order(node_ids: Sequence[int]) -> dict[int, int]:
     capacity = 16
     while len(node_ids) > capacity * 3 // 4:
         capacity *= 2
-    ordered = sorted(node_ids, key=lambda i: (i ^ (i >> 16)) & (capacity - 1))
-    return {node_id: rank for rank, node_id in enumerate(ordered)}
+    sorted_ids = sorted(node_ids, key=lambda i: (i ^ (i >> 16)) & (capacity - 1))
+    return {node_id: rank for rank, node_id in enumerate(sorted_ids)}
 
 
 def _trees(graph: ExecGraph) -> Iterator[TreeNode]:
-    listed = sorted(graph.nodes, key=graph.position)
-    rank = _root_order([node.id for node in listed])
-    roots = sorted((node for node in listed if not graph.consumers(node)), key=lambda node: rank[node.id])
+    nodes = sorted(graph.nodes, key=graph.position)
+    rank = _root_order([node.id for node in nodes])
+    roots = sorted((node for node in nodes if not graph.consumers(node)), key=lambda node: rank[node.id])
     reuse = _reuse_ids(graph, roots)
-    shown: dict[int, TreeNode] = {}
+    tree_by_id: dict[int, TreeNode] = {}
     if len(roots) == 1:
-        _build(graph, roots[0], reuse, shown)
-        yield shown[roots[0].id]
+        _build(graph, roots[0], reuse, tree_by_id)
+        yield tree_by_id[roots[0].id]
         return
     for node in _inputs_first(graph, roots):
         if node.id in reuse or node in roots:
-            _build(graph, node, reuse, shown)
-            yield shown[node.id]
+            _build(graph, node, reuse, tree_by_id)
+            yield tree_by_id[node.id]
 
 
 def _reuse_ids(graph: ExecGraph, roots: Sequence[ExecNode]) -> dict[int, int]:
     """Numbers of the shared operators, in the order a walk from the sinks meets them for the second time."""
-    out: dict[int, int] = {}
-    seen: set[int] = set()
+    reuse_ids: dict[int, int] = {}
+    visited_ids: set[int] = set()
     stack = list(reversed(roots))
     while stack:
         node = stack.pop()
-        if node.id in seen:
-            out.setdefault(node.id, len(out) + 1)
+        if node.id in visited_ids:
+            reuse_ids.setdefault(node.id, len(reuse_ids) + 1)
             continue
-        seen.add(node.id)
+        visited_ids.add(node.id)
         stack.extend(reversed(graph.inputs(node)))
-    return out
+    return reuse_ids
 
 
 def _inputs_first(graph: ExecGraph, roots: Sequence[ExecNode]) -> Iterator[ExecNode]:
     """All operators below ``roots``, each after its inputs, depth first."""
-    done: set[int] = set()
+    visited_ids: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
-        if node.id in done:
+        if node.id in visited_ids:
             continue
         if ready:
-            done.add(node.id)
+            visited_ids.add(node.id)
             yield node
         else:
             stack.append((node, True))
             stack.extend((source, False) for source in reversed(graph.inputs(node)))
 
 
-def _build(graph: ExecGraph, top: ExecNode, reuse: Mapping[int, int], shown: dict[int, TreeNode]) -> None:
-    """Puts the tree of ``top`` into ``shown``; a shared operator that is there already is referred to."""
-    met: list[tuple[ExecNode, bool]] = []  # in the order of the lines, and whether a reference stands there
+def _build(graph: ExecGraph, top: ExecNode, reuse: Mapping[int, int], tree_by_id: dict[int, TreeNode]) -> None:
+    """Puts the tree of ``top`` into ``tree_by_id``; a shared operator that is there already is referred to."""
+    entries: list[tuple[ExecNode, bool]] = []  # in the order of the lines, and whether a reference stands there
     children: list[list[int]] = []
-    opened = set(shown)
+    opened_ids = set(tree_by_id)
     stack: list[tuple[ExecNode, int]] = [(top, -1)]
     while stack:
         node, parent = stack.pop()
-        reference = node.id in reuse and node.id in opened
+        reference = node.id in reuse and node.id in opened_ids
         if parent >= 0:
-            children[parent].append(len(met))
+            children[parent].append(len(entries))
         if not reference:
-            opened.add(node.id)
-            stack.extend((source, len(met)) for source in reversed(graph.inputs(node)))
-        met.append((node, reference))
+            opened_ids.add(node.id)
+            stack.extend((source, len(entries)) for source in reversed(graph.inputs(node)))
+        entries.append((node, reference))
         children.append([])
     trees: dict[int, TreeNode] = {}
-    for position in range(len(met) - 1, -1, -1):
-        node, reference = met[position]
+    for position in range(len(entries) - 1, -1, -1):
+        node, reference = entries[position]
         if reference:
             trees[position] = TreeNode(node.id, "Reused", reference_id=reuse[node.id])
         else:
             inputs = tuple(trees[child] for child in children[position])
             trees[position] = TreeNode(node.id, redacted(node.description), reuse.get(node.id), None, inputs)
-            shown[node.id] = trees[position]
+            tree_by_id[node.id] = trees[position]
 
 
 def _walk(tree: TreeNode) -> Iterator[tuple[TreeNode, tuple[bool, ...]]]:
@@ -229,7 +229,7 @@ def _line(node: TreeNode, explanation: Explanation | None) -> str:
     text = node.description
     if explanation is not None:
         numbers = [k for k, one in enumerate(explanation.advice or (), 1) if node.id in one.nodes]
-        text = described(text, numbers, (explanation.changes or {}).get(node.id))
+        text = node_line(text, numbers, (explanation.changes or {}).get(node.id))
     return text + (f"(reuse_id=[{node.reuse_id}])" if node.reuse_id is not None else "")
 
 
@@ -283,20 +283,20 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     ``executionPlan``.
     """
     changes = explanation.changes or {}
-    out: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "trees": [[_node_json(node, len(lasts), changes) for node, lasts in _walk(tree)] for tree in explanation.trees],
         "states": [state.to_json() for state in explanation.states],
     }
     if explanation.advice is not None:
-        out["advice"] = [{"level": a.level, "text": a.text, "nodes": list(a.nodes)} for a in explanation.advice]
+        fields["advice"] = [{"level": a.level, "text": a.text, "nodes": list(a.nodes)} for a in explanation.advice]
     if explanation.job is not None:
-        out["executionPlan"] = explanation.job
-    return out
+        fields["executionPlan"] = explanation.job
+    return fields
 
 
 def _node_json(node: TreeNode, depth: int, changes: Mapping[int, str]) -> dict[str, Any]:
-    out: dict[str, Any] = {"id": node.id, "depth": depth, "description": redacted(node.description)}
+    fields: dict[str, Any] = {"id": node.id, "depth": depth, "description": redacted(node.description)}
     if node.reference_id is None and node.id in changes:
-        out["changelogMode"] = changes[node.id].strip("[]").split(",")
+        fields["changelogMode"] = changes[node.id].strip("[]").split(",")
     numbers = {"reuse_id": node.reuse_id, "reference_id": node.reference_id}
-    return out | {key: number for key, number in numbers.items() if number is not None}
+    return fields | {key: number for key, number in numbers.items() if number is not None}

@@ -60,51 +60,51 @@ def dumps(value: Any) -> str:
     scalar = _scalar(value)
     if scalar is not None:
         return scalar
-    out: list[str] = []
+    parts: list[str] = []
     # Per open object or list: members still to come, whether an object, closing text, separator, level.
     stack: list[tuple[Iterator[Any], bool, str, str, int]] = []
 
-    def opened(item: Any, level: int) -> bool:
+    def open_value(item: Any, level: int) -> bool:
         """Writes an empty object or list whole; opens any other and tells so."""
         if isinstance(item, dict):
             if not item:
-                out.append("{ }")
+                parts.append("{ }")
                 return False
             inner = "\n" + "  " * (level + 1)
             stack.append((iter(item.items()), True, "\n" + "  " * level + "}", "," + inner, level + 1))
-            out.append("{" + inner)
+            parts.append("{" + inner)
             return True
         if isinstance(item, list | tuple):
             if not item:
-                out.append("[ ]")
+                parts.append("[ ]")
                 return False
             stack.append((iter(item), False, " ]", ", ", level))
-            out.append("[ ")
+            parts.append("[ ")
             return True
         raise TypeError(f"cannot write {type(item).__name__} as JSON")
 
-    opened(value, 0)
+    open_value(value, 0)
     first = True
     while stack:
         members, is_object, closing, separator, level = stack[-1]
         for member in members:
             if not first:
-                out.append(separator)
+                parts.append(separator)
             first = False
             item = member
             if is_object:
                 key, item = member
                 if not isinstance(key, str):
                     raise TypeError(f"a key of a JSON object is {type(key).__name__}, not str")
-                out.append(quote(key) + " : ")
+                parts.append(quote(key) + " : ")
             text = _scalar(item)
             if text is not None:
-                out.append(text)
-            elif opened(item, level):
+                parts.append(text)
+            elif open_value(item, level):
                 first = True
                 break
         else:
-            out.append(closing)
+            parts.append(closing)
             stack.pop()
             first = False
-    return "".join(out)
+    return "".join(parts)

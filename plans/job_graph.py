@@ -42,29 +42,29 @@ def _node(graph: ExecGraph, node: ExecNode, parallelism: int) -> dict[str, Any]:
     name = node.description.partition("(")[0] or node.title
     table = _table(node)
     prefix = "Source: " if source else "Sink: " if sink else ""
-    out: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": node.id,
         "type": f"{prefix}{table if table and prefix else name}[{node.id}]",
         "pact": "Data Source" if source else "Data Sink" if sink else "Operator",
         "contents": f"[{node.id}]:{redacted(node.description)}",
         "parallelism": parallelism,
     }
-    before = [
+    predecessors = [
         {"id": origin.id, "ship_strategy": strategy, "side": "second"}
         for origin, strategy in _predecessors(graph, node)
     ]
-    return out | ({"predecessors": before} if before else {})
+    return fields | ({"predecessors": predecessors} if predecessors else {})
 
 
 def _predecessors(graph: ExecGraph, node: ExecNode) -> Iterator[tuple[ExecNode, str]]:
     """The operators that feed ``node``, through any exchanges and unions, and how their rows get there."""
-    waiting = [(below, "FORWARD") for below in reversed(graph.inputs(node))]
-    while waiting:
-        below, strategy = waiting.pop()
+    open_paths = [(below, "FORWARD") for below in reversed(graph.inputs(node))]
+    while open_paths:
+        below, strategy = open_paths.pop()
         if isinstance(below, Exchange):
             strategy = _SHIPPED.get(below.distribution.type, "REBALANCE")
         if _connects(below):
-            waiting += [(source, strategy) for source in reversed(graph.inputs(below))]
+            open_paths += [(source, strategy) for source in reversed(graph.inputs(below))]
         else:
             yield below, strategy
 

@@ -47,8 +47,8 @@ class PlannedState:
     @property
     def ttl_text(self) -> str:
         """``1 h``, ``never``, or ``1 h -> 2 h`` while the next micro-batch is to change it."""
-        asked = self.live.asked if self.live else None
-        return ttl_text(self.ttl) + (f" -> {ttl_text(asked.ttl)}" if asked else "")
+        request = self.live.asked if self.live else None
+        return ttl_text(self.ttl) + (f" -> {ttl_text(request.ttl)}" if request else "")
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data: the TTL, what the plan says, what is asked for, and what held since which micro-batch."""

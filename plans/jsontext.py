@@ -219,21 +219,21 @@ class SourceMap:
     def location(self, pointer: str) -> Location | None:
         """The location of one value of a valid text, or None; only what lies on the way to it is read."""
         start = len(self.text) - len(self.text.lstrip(" \t\n\r"))
-        found: Location | None = Location(Span(start, len(self.text.rstrip(" \t\n\r"))), None)
+        location: Location | None = Location(Span(start, len(self.text.rstrip(" \t\n\r"))), None)
         at = ""
         for step in pointer.split("/")[1:]:
-            if found is None:
+            if location is None:
                 return None
             members = self._members.get(at)
             if members is None:
-                members = self._members[at] = _members_of(self.text, found.value.start)
-            found, at = members.get(step), f"{at}/{step}"
-        return found
+                members = self._members[at] = _members_of(self.text, location.value.start)
+            location, at = members.get(step), f"{at}/{step}"
+        return location
 
     def members(self, pointer: str) -> dict[str, Location]:
         """The members of an object or list of a valid text, by their last step in a JSON pointer, in order."""
-        found = self.location(pointer)
-        return {} if found is None else _members_of(self.text, found.value.start)
+        location = self.location(pointer)
+        return {} if location is None else _members_of(self.text, location.value.start)
 
     def nearest_location(self, pointer: str) -> tuple[str, Location]:
         """The location of ``pointer``, or of the innermost value around it that exists, with its pointer.
@@ -266,9 +266,9 @@ class SourceMap:
 
 def _members_of(text: str, start: int) -> dict[str, Location]:
     """Key or position (as in a JSON pointer) to location, for the object or list that begins at ``start``."""
-    out: dict[str, Location] = {}
+    members: dict[str, Location] = {}
     if text[start] not in "{[":
-        return out
+        return members
     is_object = text[start] == "{"
 
     def skip(i: int) -> int:
@@ -277,17 +277,17 @@ def _members_of(text: str, start: int) -> dict[str, Location]:
 
     i = skip(start + 1)
     while text[i] not in "}]":
-        key, name = None, str(len(out))
+        key, name = None, str(len(members))
         if is_object:
             member, end = _scanstring(text, i + 1, True)
             key, name = Span(i, end), join_pointer([member])[1:]
             i = skip(skip(end) + 1)
         _, end = _scan_value(text, i)
-        out[name] = Location(Span(i, end), key)
+        members[name] = Location(Span(i, end), key)
         i = skip(end)
         if text[i] == ",":
             i = skip(i + 1)
-    return out
+    return members
 
 
 class _Frame:
@@ -329,8 +329,8 @@ class _Scanner:
             self.fail("PLAN017.not_unicode", lone.start(), problem="half of a surrogate pair, not a character")
         i = self.skip(0)
         if i == len(text):
-            what = "the file is empty" if not text else "the file holds nothing but blanks"
-            self.fail("PLAN010", 0, problem=what)
+            problem = "the file is empty" if not text else "the file holds nothing but blanks"
+            self.fail("PLAN010", 0, problem=problem)
         root, i = self.value(i, "", None)
         while self.stack:
             i = self.member(self.stack[-1], i)
@@ -424,8 +424,8 @@ class _Scanner:
             self.bad_string(i, error)
         lone = _SURROGATE.search(value)
         if lone:
-            what = f"a text holds half of a surrogate pair (\\u{ord(lone.group()):04X})"
-            self.fail("PLAN017.not_unicode", i, problem=what, length=end - i)
+            problem = f"a text holds half of a surrogate pair (\\u{ord(lone.group()):04X})"
+            self.fail("PLAN017.not_unicode", i, problem=problem, length=end - i)
         return value, end
 
     def bad_string(self, i: int, error: json.JSONDecodeError) -> NoReturn:
@@ -440,8 +440,8 @@ class _Scanner:
             if char in "\r\n":
                 self.fail("PLAN011.unterminated", i, length=at - i)
             short = {"\t": r"\t"}.get(char, f"\\u{ord(char):04X}")
-            what = f"control character U+{ord(char):04X}"
-            self.fail("PLAN011.in_string", at, what=what, expected=f"the escape {short}")
+            name = f"control character U+{ord(char):04X}"
+            self.fail("PLAN011.in_string", at, what=name, expected=f"the escape {short}")
         if at >= len(self.text) or (len(self.text) - at < 5 and '"' not in self.text[at:]):
             self.truncated("a text is not closed", i)
         backslash = self.text.rfind("\\", i, at + 1)
@@ -512,10 +512,10 @@ class _Scanner:
             hint = 'use straight double quotes: "'
         if self.stack:
             self.fail("PLAN011.unexpected_text", i, what=self.what(i), length=length, expected=expected, hint=hint)
-        what = f"this is not JSON: it begins with {self.what(i)}"
-        self.fail("PLAN011.no_object", i, problem=what, length=length, hint=hint)
+        problem = f"this is not JSON: it begins with {self.what(i)}"
+        self.fail("PLAN011.no_object", i, problem=problem, length=length, hint=hint)
 
-    def truncated(self, what: str, i: int, expected: str | None = None) -> NoReturn:
+    def truncated(self, problem_text: str, i: int, expected: str | None = None) -> NoReturn:
         hint = None
         if self.stack:
             frame = self.stack[-1]
@@ -525,7 +525,7 @@ class _Scanner:
         self.fail(
             "PLAN012",
             min(i, max(0, len(self.text.rstrip()) - 1)),
-            problem=what,
+            problem=problem_text,
             expected=expected or "more text",
             hint=hint,
         )
@@ -542,12 +542,12 @@ class _Scanner:
         **values: object,
     ) -> NoReturn:
         line, column = line_column(self.text, i)
-        where = pointer if pointer is not None else self.stack[-1].pointer if self.stack else ""
+        error_pointer = pointer if pointer is not None else self.stack[-1].pointer if self.stack else ""
         raise PlanError(
             code,
             expected=expected,
             hint=hint,
-            place=Place(self.file, line, column, length, where, self.text),
+            place=Place(self.file, line, column, length, error_pointer, self.text),
             **values,
         )
 

@@ -45,10 +45,10 @@ class Lineage:
 
 def lineage(graph: ExecGraph) -> dict[int, Lineage]:
     """The lineage of each operator, by id."""
-    out: dict[int, Lineage] = {}
+    lineages: dict[int, Lineage] = {}
     for node in graph.nodes:
-        out[node.id] = _of(node, [out[i.id] for i in graph.inputs(node)])
-    return out
+        lineages[node.id] = _of(node, [lineages[i.id] for i in graph.inputs(node)])
+    return lineages
 
 
 def _hash(*values: Any) -> str:
@@ -65,10 +65,10 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if own is None:
         return _opaque(node, _meaningful(node), inputs)
     kind = node.title
-    before = [i.rows for i in inputs]
+    input_rows = [i.rows for i in inputs]
     if kind == "calc":
         projection, condition = own.pop("projection"), own.pop("condition", None)
-        rows = before[0] if condition is None else _hash("calc", own, condition, before)
+        rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
         settings = own.get("configuration") or {}
         fields = tuple(p["field"] if _is_field(p) else _hash("expression", p, settings) for p in projection)
         return Lineage(rows, fields, "")
@@ -77,26 +77,26 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         fields = tuple(
             _hash("union", [inputs[i].fields[f] for i in order]) for f in range(min(len(i.fields) for i in inputs))
         )
-        return Lineage(_hash("union", own, [before[i] for i in order]), fields, "")
+        return Lineage(_hash("union", own, [input_rows[i] for i in order]), fields, "")
     cosmetic = {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
     if isinstance(node, GroupAggregate):
         calls = tuple(_hash(*pair) for pair in zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
-        state = _hash("state", own, before)
+        state = _hash("state", own, input_rows)
         rows = _hash("rows", state, cosmetic)
         keys = [_hash("key", inputs[0].fields[k]) for k in node.grouping]
         return Lineage(rows, (*keys, *(_hash("call", c) for c in calls)), state, calls)
     if isinstance(node, Deduplicate) and node.is_rowtime:  # its time is a field that it does not name
         clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
         own["clock"] = None if clock is None else inputs[0].fields[clock]
-    state = _hash("state", own, before)
+    state = _hash("state", own, input_rows)
     rows = _hash("rows", state, cosmetic)
     if kind == "join":
         sides = [_hash(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
         return Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
     if node.PASSES_ROWS:
-        more = range(len(inputs[0].fields), len(node.output_type.fields))
+        added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
         return Lineage(
-            rows, (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in more)), state
+            rows, (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields)), state
         )
     return _opaque(node, own | cosmetic, inputs, own)
 
@@ -106,19 +106,19 @@ def _opaque(
 ) -> Lineage:
     """An operator of which nothing is known: all that comes in counts, in its order."""
     types = [f.type.to_json() for f in node.output_type.fields]
-    before = [[i.rows, list(i.fields)] for i in inputs]
-    rows = _hash("rows", own, before, types)
-    state = _hash("state", own if without_cosmetic is None else without_cosmetic, before, types)
+    input_parts = [[i.rows, list(i.fields)] for i in inputs]
+    rows = _hash("rows", own, input_parts, types)
+    state = _hash("state", own if without_cosmetic is None else without_cosmetic, input_parts, types)
     return Lineage(rows, tuple(_hash("field", rows, i) for i in range(len(types))), state)
 
 
 def _meaningful(node: ExecNode) -> dict[str, Any]:
     """The node's JSON that matters; of the options of a table that it looks up or writes, those that name it."""
     data = meaningful(node)
-    used = data.get("dynamicTableSink") or (data.get("temporalTable") or {}).get("lookupTableSource") or {}
-    resolved = (used.get("table") or {}).get("resolvedTable") or {}
-    if resolved.get("options"):
-        resolved["options"] = _identity(resolved["options"]) or resolved["options"]
+    table_part = data.get("dynamicTableSink") or (data.get("temporalTable") or {}).get("lookupTableSource") or {}
+    resolved_table = (table_part.get("table") or {}).get("resolvedTable") or {}
+    if resolved_table.get("options"):
+        resolved_table["options"] = _identity(resolved_table["options"]) or resolved_table["options"]
     return data
 
 
@@ -131,8 +131,8 @@ def _scan(node: TableSourceScan) -> Lineage:
     spec = node.scan_table_source
     own = meaningful(node)
     table = own.pop("scanTableSource")["table"]
-    resolved = table.get("resolvedTable") or {}
-    options = resolved.get("options") or {}
+    resolved_table = table.get("resolvedTable") or {}
+    options = resolved_table.get("options") or {}
     schema = spec.table.resolved_table.table_schema.columns if spec.table.resolved_table else ()
     physical = tuple(c.name for c in schema if c.kind == "PHYSICAL")
     metadata = {c.name: c.metadata_key or c.name for c in schema if c.kind == "METADATA"}
@@ -154,11 +154,11 @@ def _is_field(rex: Any) -> bool:
 
 def _resolved(node: ExecNode, data: dict[str, Any], inputs: Sequence[Lineage]) -> dict[str, Any] | None:
     """The node's JSON with the hash of the field in place of every reference to one; None when that fails."""
-    joined = [f for i in inputs for f in i.fields]
+    all_fields = [f for i in inputs for f in i.fields]
     for ref in node.field_refs():
         if ref.pointer.startswith("/inputProperties/"):
             continue
-        fields: Sequence[str] = joined if ref.input is None else inputs[ref.input].fields
+        fields: Sequence[str] = all_fields if ref.input is None else inputs[ref.input].fields
         *path, last = split_pointer(ref.pointer)
         target: Any = data
         try:

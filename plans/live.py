@@ -72,9 +72,9 @@ class LiveChange:
         if self.overtaken:
             return f"{old} -> {new}, replaced by a later request"
         if self.awaited:
-            before = "" if self.changed else ", already requested"
-            instead = f", not {ttl_text(self.waiting)}" if self.waiting is not None and self.changed else ""
-            return f"{old} -> {new}{instead}, from the next micro-batch on{before}"
+            repetition = "" if self.changed else ", already requested"
+            replacement = f", not {ttl_text(self.waiting)}" if self.waiting is not None and self.changed else ""
+            return f"{old} -> {new}{replacement}, from the next micro-batch on{repetition}"
         return f"{old}, unchanged" + ("" if self.waiting is None else f": {ttl_text(self.waiting)} is cancelled")
 
     def to_json(self) -> dict[str, Any]:
@@ -166,7 +166,9 @@ def user() -> str:
         return ""
 
 
-def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = True, who: str | None = None) -> LiveEdit:
+def ask(
+    folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = True, user_name: str | None = None
+) -> LiveEdit:
     """Asks for other TTLs; the next micro-batch takes them in, whether the job runs or is to be started.
 
     Args:
@@ -180,20 +182,24 @@ def ask(folder: AnyPath, assignments: Sequence[Assignment], *, write: bool = Tru
         CheckpointError: as :func:`checkpoint_plan`; CKPT031 to CKPT033, the record cannot be read or written.
     """
     document = checkpoint_plan(folder)
-    wanted = [change for change in plan_edit(document, assignments).changes if change.asked]
+    requests = [change for change in plan_edit(document, assignments).changes if change.asked]
     changes: list[LiveChange] = []
 
     def work(record: Record) -> None:
-        for change in wanted:
+        for change in requests:
             view = change.state
-            known = record.get((view.uid, view.index)) or StateTtl(view.uid, view.index, change.label, view.ttl)
-            waiting = None if known.asked is None else known.asked.ttl
-            found = LiveChange(view, change.label, known.now, waiting, change.ttl)
-            if found.changed:
-                now = time.time_ns() // 1_000_000
-                asked = TtlRequest(change.ttl, now, user() if who is None else who) if found.awaited else None
-                record[known.key] = known = replace(known, asked=asked)
-            changes.append(replace(found, at=0 if known.asked is None else known.asked.at))
+            state_ttl = record.get((view.uid, view.index)) or StateTtl(view.uid, view.index, change.label, view.ttl)
+            requested_ttl = None if state_ttl.asked is None else state_ttl.asked.ttl
+            live_change = LiveChange(view, change.label, state_ttl.now, requested_ttl, change.ttl)
+            if live_change.changed:
+                now_millis = time.time_ns() // 1_000_000
+                request = (
+                    TtlRequest(change.ttl, now_millis, user() if user_name is None else user_name)
+                    if live_change.awaited
+                    else None
+                )
+                record[state_ttl.key] = state_ttl = replace(state_ttl, asked=request)
+            changes.append(replace(live_change, at=0 if state_ttl.asked is None else state_ttl.asked.at))
 
     if write:
         with editing(folder) as record:
@@ -208,10 +214,10 @@ def taken_in(edit: LiveEdit) -> LiveEdit:
     record = read_ttls(edit.folder)
     changes = []
     for change in edit.changes:
-        known = record.get((change.state.uid, change.state.index))
-        if change.awaited and (known is None or known.asked is None or known.asked.at != change.at):
+        state_ttl = record.get((change.state.uid, change.state.index))
+        if change.awaited and (state_ttl is None or state_ttl.asked is None or state_ttl.asked.at != change.at):
             mine = (change.ttl, change.at)
-            settings = [] if known is None else [s.since for s in known.settings if (s.ttl, s.at) == mine]
+            settings = [] if state_ttl is None else [s.since for s in state_ttl.settings if (s.ttl, s.at) == mine]
             change = replace(change, since=settings[-1] if settings else None, overtaken=not settings)
         changes.append(change)
     return replace(edit, changes=tuple(changes), writer=running_writer(edit.folder))

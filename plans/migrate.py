@@ -109,7 +109,7 @@ def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
         return Migration(document, document, to, ())
     data["flinkVersion"] = to
     try:
-        migrated = PlanDocument.parse(jackson.dumps(data))
+        new_document = PlanDocument.parse(jackson.dumps(data))
     except PlanError as error:
         raise PlanError(
             "PLAN163",
@@ -119,13 +119,13 @@ def migrate(document: PlanDocument, to: str = FLINK_VERSION) -> Migration:
             expected=error.expected,
             hint=error.hint,
         ) from error
-    return Migration(document, migrated, to, tuple(_certain(document, migrated, changes)))
+    return Migration(document, new_document, to, tuple(_certain(document, new_document, changes)))
 
 
 def _check(document: PlanDocument, start: str, to: str) -> None:
-    known = FLINK_VERSIONS[FLINK_VERSIONS.index(OLDEST) :]
-    if to not in known:
-        raise PlanError("PLAN160", to=to, known=", ".join(known), hint=nearest(to, known))
+    versions = FLINK_VERSIONS[FLINK_VERSIONS.index(OLDEST) :]
+    if to not in versions:
+        raise PlanError("PLAN160", to=to, known=", ".join(versions), hint=nearest(to, versions))
     place = document.place("/flinkVersion")
     if is_before(start, OLDEST):
         raise PlanError("PLAN161", start=start, oldest=OLDEST, place=place)
@@ -161,18 +161,20 @@ def _certain(old: PlanDocument, new: PlanDocument, changes: list[NodeChange]) ->
     """The changes, and one more for each operator whose state fares worse than the steps say, when the plans are
     compared as for a restart."""
     yield from changes
-    told: dict[int, Verdict] = {}
+    verdict_by_node: dict[int, Verdict] = {}
     for change in changes:
-        told[change.node_id] = max(told.get(change.node_id, "identical"), change.effect.state, key=severity)
+        verdict_by_node[change.node_id] = max(
+            verdict_by_node.get(change.node_id, "identical"), change.effect.state, key=severity
+        )
     for operator in compare(old, new).operators:
-        now = operator.new
+        new_operator = operator.new
         if (
-            now is not None
+            new_operator is not None
             and not operator.harmless
-            and severity(operator.verdict) > severity(told.get(now.id, "identical"))
+            and severity(operator.verdict) > severity(verdict_by_node.get(new_operator.id, "identical"))
         ):
             effect = Effect("the plans are not the same", operator.verdict, "; ".join(operator.reasons))
-            yield NodeChange("all steps", now.id, now.name, effect)
+            yield NodeChange("all steps", new_operator.id, new_operator.name, effect)
 
 
 def notes(migration: Migration) -> list[str]:
@@ -195,14 +197,14 @@ def to_text(migration: Migration) -> str:
     lines = [f"Flink {start} -> {migration.to}, {count} operators"]
     for step in migration.steps:
         lines += ["", step]
-        grouped: dict[str, list[NodeChange]] = {}
+        changes_by_text: dict[str, list[NodeChange]] = {}
         for change in migration.changes:
             if change.step == step:
-                grouped.setdefault(change.effect.what, []).append(change)
-        for what, found in grouped.items():
-            names = ", ".join(f"{change.node_id} ({change.operator})" for change in found)
+                changes_by_text.setdefault(change.effect.what, []).append(change)
+        for text, changes in changes_by_text.items():
+            names = ", ".join(f"{change.node_id} ({change.operator})" for change in changes)
             lines.append(f"  {names}")
-            lines.append(f"    {what}")
+            lines.append(f"    {text}")
     lines += ["", f"state in a checkpoint: {_said(migration.state)}"]
     lines += _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])
     lines += [f"state in a savepoint of Flink: {_said(migration.flink_state)}"]
@@ -214,12 +216,12 @@ def _said(verdict: Verdict) -> str:
     return f"{verdict} ({_SAYS[verdict]})"
 
 
-def _reasons(found: list[tuple[NodeChange, Verdict, str]]) -> list[str]:
-    grouped: dict[tuple[Verdict, str], list[str]] = {}
-    for change, verdict, why in found:
+def _reasons(changes: list[tuple[NodeChange, Verdict, str]]) -> list[str]:
+    nodes_by_reason: dict[tuple[Verdict, str], list[str]] = {}
+    for change, verdict, reason in changes:
         if verdict != "identical":
-            grouped.setdefault((verdict, why), []).append(f"{change.node_id} ({change.operator})")
-    return [f"  {verdict}: {', '.join(nodes)}: {why}" for (verdict, why), nodes in grouped.items()]
+            nodes_by_reason.setdefault((verdict, reason), []).append(f"{change.node_id} ({change.operator})")
+    return [f"  {verdict}: {', '.join(nodes)}: {reason}" for (verdict, reason), nodes in nodes_by_reason.items()]
 
 
 def to_json(migration: Migration) -> dict[str, Any]:

@@ -98,14 +98,14 @@ def is_before(one: str, other: str) -> bool:
 
 def add(node: JsonNode, key: str, value: Any, before: tuple[str, ...]) -> None:
     """Puts ``key`` where Flink writes it: in front of the first key of ``before`` that the node has, else last."""
-    later = next((k for k in before if k in node), None)
-    if later is None:
+    next_key = next((k for k in before if k in node), None)
+    if next_key is None:
         node[key] = value
         return
     members = list(node.items())
     node.clear()
     for name, member in members:
-        if name == later:
+        if name == next_key:
             node[key] = value
         node[name] = member
 
@@ -162,12 +162,12 @@ def _to_2_1(node: JsonNode) -> Iterator[Effect]:
     if kind == "stream-exec-over-aggregate_1" and "unboundedOverVersion" not in node:
         node["unboundedOverVersion"] = 1
         yield Effect("unboundedOverVersion: nothing -> 1, the layout of state that the plan has had")
-    dropped = dict.fromkeys(_drop_empty(node))
+    removed_keys = dict.fromkeys(_drop_empty(node))
     if not node.get("inputProperties", True):
         del node["inputProperties"]
-        dropped["inputProperties"] = None
-    if dropped:
-        yield Effect(f"empty lists are left out: {', '.join(dropped)}")
+        removed_keys["inputProperties"] = None
+    if removed_keys:
+        yield Effect(f"empty lists are left out: {', '.join(removed_keys)}")
 
 
 def _drop_empty(value: Any) -> Iterator[str]:

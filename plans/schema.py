@@ -15,7 +15,7 @@ from stateplan.execnodes.flink import FLINK_NODES, FlinkNode
 from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
-from stateplan.execnodes.registry import registered
+from stateplan.execnodes.registry import node_classes
 from stateplan.execnodes.specs import StateMetadata
 from stateplan.functions.rex import DIRECTIONS
 from stateplan.plans.schema_words import WORDS, attribute_words, summary
@@ -140,7 +140,7 @@ def _rex() -> Schema:
             "type": {"$ref": "#/$defs/LogicalType"},
             **{key: _described(text, WORDS.get(key)) for key in _REX_TEXTS},
         },
-        "allOf": [_when("kind", kind, {"required": list(needed)}) for kind, needed in _REX_KINDS.items()],
+        "allOf": [_when("kind", kind, {"required": list(needed_keys)}) for kind, needed_keys in _REX_KINDS.items()],
     }
 
 
@@ -156,35 +156,35 @@ def _logical_type() -> Schema:
     }
 
 
-def _when(key: str, value: str, then: Schema) -> Schema:
-    return {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": then}
+def _when(key: str, value: str, consequence: Schema) -> Schema:
+    return {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": consequence}
 
 
 _REFERENCES = ("LogicalType", "RexNode", "TTL")
 
 
-def _cleaned(schema: Any) -> Any:
+def _own_schema(schema: Any) -> Any:
     """A schema of pydantic without generated titles and defaults, with what we describe ourselves by reference."""
     if isinstance(schema, list):
-        return [_cleaned(part) for part in schema]
+        return [_own_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("title") in _REFERENCES:
         return {"$ref": f"#/$defs/{schema['title']}"}
-    out: Schema = {}
+    own_schema: Schema = {}
     words = attribute_words(schema["description"]) if isinstance(schema.get("description"), str) else {}
     for key, value in schema.items():
         if key in ("title", "default") and not isinstance(value, dict):
             continue
         if key == "properties":
-            out[key] = {
-                name: _described(_cleaned(part), words.get(name) or WORDS.get(name)) for name, part in value.items()
+            own_schema[key] = {
+                name: _described(_own_schema(part), words.get(name) or WORDS.get(name)) for name, part in value.items()
             }
         elif key == "description":
-            out[key] = summary(value)
+            own_schema[key] = summary(value)
         elif key != "default":
-            out[key] = _cleaned(value)
-    return out
+            own_schema[key] = _own_schema(value)
+    return own_schema
 
 
 def _described(schema: Schema, words: str | None) -> Schema:
@@ -196,18 +196,18 @@ def _states(names: tuple[str, ...]) -> Schema:
     """The ``state`` key of a node with these states: all of them or none; ``name-*`` is one per input."""
     several = any(name.endswith("*") for name in names)
     slots = ", ".join(names if several else (f"{index} {name}" for index, name in enumerate(names)))
-    entry = _cleaned(StateMetadata.model_json_schema(by_alias=True))
+    entry = _own_schema(StateMetadata.model_json_schema(by_alias=True))
     entry["properties"]["index"]["description"] = f"{WORDS['index']} States: {slots}."
     entry["properties"]["name"]["description"] = f"For people: the index says which state it is. States: {slots}."
-    out: Schema = {"description": f"{_STATE} States: {slots}.", "type": ["array", "null"], "items": entry}
+    schema: Schema = {"description": f"{_STATE} States: {slots}.", "type": ["array", "null"], "items": entry}
     if several:
-        return out
+        return schema
     entry["properties"]["index"]["maximum"] = len(names) - 1
     entry["properties"]["name"]["examples"] = list(names)
-    whole = [{"index": index, "ttl": f"${{{index + 1}:1 h}}", "name": name} for index, name in enumerate(names)]
-    out["maxItems"] = len(names)
-    out["defaultSnippets"] = [{"label": "an entry for each state", "description": slots, "body": whole}]
-    return out | {"if": {"type": "array", "minItems": 1}, "then": {"minItems": len(names)}}
+    entries = [{"index": index, "ttl": f"${{{index + 1}:1 h}}", "name": name} for index, name in enumerate(names)]
+    schema["maxItems"] = len(names)
+    schema["defaultSnippets"] = [{"label": "an entry for each state", "description": slots, "body": entries}]
+    return schema | {"if": {"type": "array", "minItems": 1}, "then": {"minItems": len(names)}}
 
 
 def _stateplan(sink: bool) -> Schema:
@@ -272,7 +272,7 @@ def _configuration() -> Schema:
 
 
 def _branch(cls: type[ExecNode], raw: Schema) -> Schema:
-    branch: Schema = _cleaned(raw)
+    branch: Schema = _own_schema(raw)
     branch["description"] = summary(cls.__doc__)
     if "state" in branch["properties"]:
         branch["properties"]["state"] = _states(cls.STATE_NAMES)
@@ -320,12 +320,12 @@ def plan_schema() -> Schema:
     from pydantic.json_schema import models_json_schema
 
     # All in one go: what they have in common is worked out once.
-    models: list[type[ExecNode]] = [*registered().values(), OpaqueNode]
-    refs, whole = models_json_schema([(cls, "validation") for cls in models], by_alias=True)
-    parts = {cls: whole["$defs"].pop(refs[cls, "validation"]["$ref"].rpartition("/")[2]) for cls in models}
-    definitions = {name: _cleaned(part) for name, part in whole["$defs"].items()}
-    branches = {cls.type_name(): _branch(cls, parts[cls]) for cls in registered().values()}
-    common = _cleaned(parts[OpaqueNode])
+    models: list[type[ExecNode]] = [*node_classes().values(), OpaqueNode]
+    refs, generated_schema = models_json_schema([(cls, "validation") for cls in models], by_alias=True)
+    parts = {cls: generated_schema["$defs"].pop(refs[cls, "validation"]["$ref"].rpartition("/")[2]) for cls in models}
+    definitions = {name: _own_schema(part) for name, part in generated_schema["$defs"].items()}
+    branches = {cls.type_name(): _branch(cls, parts[cls]) for cls in node_classes().values()}
+    common = _own_schema(parts[OpaqueNode])
     for node in FLINK_NODES.values():
         for version in node.versions:
             type_name = f"{node.name}_{version}"

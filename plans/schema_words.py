@@ -223,11 +223,11 @@ def summary(doc: str | None) -> str:
 def attribute_words(doc: str | None) -> dict[str, str]:
     """Key (as in a plan) to its words, from the ``Attributes:`` of a docstring."""
     section = (doc or "").partition("Attributes:\n")[2].split("\n\n")[0]
-    found: dict[str, str] = {}
+    words_by_key: dict[str, str] = {}
     for names, text in _ATTRIBUTE.findall(section):
         words = _plain(text)
-        found |= dict.fromkeys(map(camel, names.split(", ")), words[:1].upper() + words[1:])
-    return found
+        words_by_key |= dict.fromkeys(map(camel, names.split(", ")), words[:1].upper() + words[1:])
+    return words_by_key
 
 
 def _plain(text: str) -> str:

@@ -89,8 +89,8 @@ def parse_assignment(text: str) -> Assignment:
     """
     left, equals, right = text.rpartition("=")
     if not equals or not left.strip():
-        what = "has no '='" if not equals else "has no selector before '='"
-        raise PlanError("PLAN105", text=text, what=what, expected=_ASSIGNMENT)
+        problem = "has no '='" if not equals else "has no selector before '='"
+        raise PlanError("PLAN105", text=text, what=problem, expected=_ASSIGNMENT)
     selector = parse_selector(left)
     try:
         return Assignment(selector, edited_ttl(right))
@@ -120,7 +120,7 @@ class _Parser:
         self.at = 0
 
     def selector(self) -> Selector:
-        operator = which = state = None
+        operator = inputs = state = None
         if not self.text.strip():
             self.fail("an operator: its type, id or uid, or a table")
         bracket = self.accept("[")
@@ -128,13 +128,13 @@ class _Parser:
             operator = self.star() or self.name("an operator: its type, id or uid, a table, or *")
             bracket = self.accept("[")
         if bracket:
-            which = self.which()
+            inputs = self.which()
         if self.accept("."):
             state = self.star() or self.name("a state: left, right, its index or name, a table, or *")
         if self.at < len(self.text):
-            self.fail("the end" if state else "'.' and a state, or the end" if which else "'[', '.' or the end")
+            self.fail("the end" if state else "'.' and a state, or the end" if inputs else "'[', '.' or the end")
         place = self.place or Place(line=1, column=1, length=max(1, len(self.text)), source=self.text)
-        return Selector(self.text.strip(), operator, which, state, place)
+        return Selector(self.text.strip(), operator, inputs, state, place)
 
     def which(self) -> tuple[Name, ...]:
         if self.accept("*"):
@@ -152,10 +152,10 @@ class _Parser:
 
     def path(self, expected: str) -> Name:
         """A name that may have points in it, such as ``db.Orders``."""
-        found = self.name(expected)
+        name = self.name(expected)
         while self.accept("."):
-            found = Name((*found.parts, *self.name("a name").parts), True)
-        return found
+            name = Name((*name.parts, *self.name("a name").parts), True)
+        return name
 
     def star(self) -> Name | None:
         return ALL if self.accept("*") else None
@@ -178,9 +178,9 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         rest = self.text[self.at :]
-        what = f"{rest.split()[0][:40]!r} is not allowed here" if rest.split() else "the selector ends too early"
+        problem = f"{rest.split()[0][:40]!r} is not allowed here" if rest.split() else "the selector ends too early"
         place = self.place or Place(
             line=1, column=min(self.at, len(self.text)) + 1, length=max(1, len(rest.split()[0]) if rest.split() else 1),
             source=self.text + " ",
         )  # fmt: skip
-        raise PlanError("PLAN100", what=what, text=self.text, place=place, expected=expected)
+        raise PlanError("PLAN100", what=problem, text=self.text, place=place, expected=expected)

@@ -49,17 +49,17 @@ class _Side(NamedTuple):
     all: Tables
 
 
-def _fit(side: _Side, wanted: Tables) -> int | None:
-    """How well ``wanted`` tells a side from others, 0 best; None when it does not lead to all of it."""
-    for level, found in enumerate((side.direct, side.all)):
-        if wanted <= found:
-            return 2 * level + (wanted != found)
+def _fit(side: _Side, names: Tables) -> int | None:
+    """How well ``names`` tells a side from others, 0 best; None when it does not lead to all of it."""
+    for level, tables in enumerate((side.direct, side.all)):
+        if names <= tables:
+            return 2 * level + (names != tables)
     return None
 
 
-def _joined(sides: Iterable[_Side]) -> _Side:
-    listed = list(sides)
-    return _Side(frozenset().union(*(s.direct for s in listed)), frozenset().union(*(s.all for s in listed)))
+def _union_of(sides: Iterable[_Side]) -> _Side:
+    all_sides = list(sides)
+    return _Side(frozenset().union(*(s.direct for s in all_sides)), frozenset().union(*(s.all for s in all_sides)))
 
 
 @dataclass
@@ -84,20 +84,20 @@ class _Operator:
             return 0
         sides = (*self.sides, _Side(self.own, self.own)) if self.node.title == "lookup-join" else self.sides
         if len(parts) == 1 or len(sides) == 1:
-            return _fit(_joined(sides), frozenset().union(*parts))
+            return _fit(_union_of(sides), frozenset().union(*parts))
         # best[i]: how well the names up to i fit the sides so far, each of which gets at least one, in their order
         best: dict[int, int] = {0: 0}
         for side in sides:
-            reached: dict[int, int] = {}
+            level_by_end: dict[int, int] = {}
             for start, level in best.items():
-                wanted: Tables = frozenset()
+                names: Tables = frozenset()
                 for end in range(start, len(parts)):
-                    wanted |= parts[end]
-                    fit = _fit(side, wanted)
+                    names |= parts[end]
+                    fit = _fit(side, names)
                     if fit is None:
                         break
-                    reached[end + 1] = min(max(level, fit), reached.get(end + 1, fit + 4))
-            best = reached
+                    level_by_end[end + 1] = min(max(level, fit), level_by_end.get(end + 1, fit + 4))
+            best = level_by_end
         return best.get(len(parts))
 
 
@@ -109,10 +109,10 @@ def _tables_of(node: ExecNode) -> Tables:
     """The tables a node itself reads or writes."""
     if node.title not in _TABLE_NODES:
         return frozenset()
-    found: Any = node.to_json()
-    while isinstance(found, dict) and "identifier" not in found:
-        found = next((found[key] for key in _TABLE_KEYS if key in found), None)
-    identifier = found.get("identifier") if isinstance(found, dict) else None
+    part: Any = node.to_json()
+    while isinstance(part, dict) and "identifier" not in part:
+        part = next((part[key] for key in _TABLE_KEYS if key in part), None)
+    identifier = part.get("identifier") if isinstance(part, dict) else None
     return frozenset({split_identifier(identifier)}) if isinstance(identifier, str) and identifier else frozenset()
 
 
@@ -130,18 +130,18 @@ class Selectors:
     def __init__(self, document: PlanDocument, session: Mapping[str, str] | None = None) -> None:
         self._document = document
         graph = document.graph
-        reached: dict[int, _Side] = {}
+        side_by_node: dict[int, _Side] = {}
         self._operators: list[_Operator] = []
         for node in graph.nodes:
             own = _tables_of(node)
-            sides = tuple(reached[source.id] for source in graph.inputs(node))
-            behind = _joined(sides)
+            sides = tuple(side_by_node[source.id] for source in graph.inputs(node))
+            behind = _union_of(sides)
             direct = own if node.keeps_state else own | behind.direct
-            reached[node.id] = _Side(direct, own | behind.all)
+            side_by_node[node.id] = _Side(direct, own | behind.all)
             uid = document.uids[node.id]
-            recorded = (node.stateplan or {}).get("uid")
+            plan_uid = (node.stateplan or {}).get("uid")
             views = node_states(node, uid, session)
-            uids = frozenset({uid, recorded} if isinstance(recorded, str) else {uid})
+            uids = frozenset({uid, plan_uid} if isinstance(plan_uid, str) else {uid})
             self._operators.append(_Operator(node, uids, views, sides, own))
         self._stateful = [o for o in self._operators if o.views]
         self._paths = list(dict.fromkeys(path for o in self._operators for path in sorted(o.own)))
@@ -163,25 +163,25 @@ class Selectors:
         except _MissError as miss:
             raise miss.explained() from None
 
-    def _select(self, wanted: Selector) -> tuple[StateView, ...]:
-        found = self._found(wanted)
-        if wanted.operator == ALL and wanted.which is None and wanted.state is None:
-            return tuple(view for _, views in found for view in views)
+    def _select(self, selector: Selector) -> tuple[StateView, ...]:
+        candidates = self._candidates(selector)
+        if selector.operator == ALL and selector.which is None and selector.state is None:
+            return tuple(view for _, views in candidates for view in views)
         fits = [
-            (operator, *((0, views) if wanted.state is None else self._states(operator, wanted.state)))
-            for operator, views in found
+            (operator, *((0, views) if selector.state is None else self._states(operator, selector.state)))
+            for operator, views in candidates
         ]
         best = min((level for _, level, views in fits if views), default=0)
-        matches = [(operator, views) for operator, level, views in fits if views and (wanted.many or level == best)]
-        if len(matches) > 1 and not wanted.many:  # states that only time drops give way
+        matches = [(operator, views) for operator, level, views in fits if views and (selector.many or level == best)]
+        if len(matches) > 1 and not selector.many:  # states that only time drops give way
             matches = [match for match in matches if any(v.source != "time" for v in match[1])] or matches
         if not matches:
-            raise _MissError(lambda: self._no_state(wanted, [operator for operator, _ in found]))
-        if len(matches) > 1 and not wanted.many:
-            raise _MissError(lambda: self._ambiguous(wanted, matches))
+            raise _MissError(lambda: self._no_state(selector, [operator for operator, _ in candidates]))
+        if len(matches) > 1 and not selector.many:
+            raise _MissError(lambda: self._ambiguous(selector, matches))
         several = next((match for match in matches if len(match[1]) > 1), None)
-        if several and wanted.state != ALL:
-            raise _MissError(lambda: self._several(wanted, *several))
+        if several and selector.state != ALL:
+            raise _MissError(lambda: self._several(selector, *several))
         return tuple(view for _, views in matches for view in views)
 
     def name_alone(self, view: StateView) -> str:
@@ -212,71 +212,73 @@ class Selectors:
 
     # operators
 
-    def _found(self, wanted: Selector) -> list[tuple[_Operator, tuple[StateView, ...]]]:
+    def _candidates(self, selector: Selector) -> list[tuple[_Operator, tuple[StateView, ...]]]:
         """The operators a selector names, each with those of its states that it may mean."""
-        name = wanted.operator
-        if wanted.which is None and name is not None and name != ALL:
-            return self._by_word(wanted, name)
-        pool = self._stateful if name is None or name == ALL else self._of_type(wanted, name)
-        if name == ALL and wanted.which is None:  # what time alone drops has to be named
+        name = selector.operator
+        if selector.which is None and name is not None and name != ALL:
+            return self._by_word(selector, name)
+        pool = self._stateful if name is None or name == ALL else self._of_type(selector, name)
+        if name == ALL and selector.which is None:  # what time alone drops has to be named
             pool = [o for o in pool if any(view.source != "time" for view in o.views)]
-        if wanted.which is not None and wanted.which != (ALL,):
-            pool = self._within(wanted, wanted.which, pool)
+        if selector.which is not None and selector.which != (ALL,):
+            pool = self._within(selector, selector.which, pool)
         stateful = [operator for operator in pool if operator.views]
         if not stateful:
-            raise _MissError(lambda: self._stateless(wanted, pool))
+            raise _MissError(lambda: self._stateless(selector, pool))
         return [(operator, operator.views) for operator in stateful]
 
-    def _by_word(self, wanted: Selector, name: Name) -> list[tuple[_Operator, tuple[StateView, ...]]]:
+    def _by_word(self, selector: Selector, name: Name) -> list[tuple[_Operator, tuple[StateView, ...]]]:
         pool = [o for o in self._operators if o.node.id == name.number]
         word = _folded(name.text)
         if not pool and name.number is None and not name.quoted:
             pool = [o for o in self._operators if word in o.words]
             if not pool:
-                named = [(o, tuple(v for v in o.views if word in _state_words(o, v))) for o in self._stateful]
-                found = [(operator, views) for operator, views in named if views]
-                if found and wanted.state is None:
-                    return found
+                views_by_operator = [
+                    (o, tuple(v for v in o.views if word in _state_words(o, v))) for o in self._stateful
+                ]
+                matches = [(operator, views) for operator, views in views_by_operator if views]
+                if matches and selector.state is None:
+                    return matches
         pool = pool or self._by_tables([name], self._stateful) or self._by_uid(name, self._operators)
         if not pool:
-            what = f"no operator, state or table of the plan is called '{name.text:.60}'"
-            raise _MissError(lambda: self._nothing(wanted, what, nearest(name.text, self._words())))
+            problem = f"no operator, state or table of the plan is called '{name.text:.60}'"
+            raise _MissError(lambda: self._nothing(selector, problem, nearest(name.text, self._words())))
         stateful = [operator for operator in pool if operator.views]
         if not stateful:
-            raise _MissError(lambda: self._stateless(wanted, pool))
+            raise _MissError(lambda: self._stateless(selector, pool))
         return [(operator, operator.views) for operator in stateful]
 
-    def _of_type(self, wanted: Selector, name: Name) -> list[_Operator]:
+    def _of_type(self, selector: Selector, name: Name) -> list[_Operator]:
         pool = [o for o in self._operators if not name.quoted and _folded(name.text) in o.words]
         if not pool:
-            what = f"the plan has no operator of the type '{name.text:.60}'"
+            problem = f"the plan has no operator of the type '{name.text:.60}'"
             types = {o.node.title for o in self._operators}
-            raise _MissError(lambda: self._nothing(wanted, what, nearest(name.text, types)))
+            raise _MissError(lambda: self._nothing(selector, problem, nearest(name.text, types)))
         return pool
 
-    def _within(self, wanted: Selector, which: tuple[Name, ...], pool: list[_Operator]) -> list[_Operator]:
+    def _within(self, selector: Selector, names: tuple[Name, ...], pool: list[_Operator]) -> list[_Operator]:
         """Those of ``pool`` that the names in brackets mean."""
         stateful = [o for o in pool if o.views]
-        if len(which) == 1:
-            found = [o for o in pool if o.node.id == which[0].number]
-            found = found or self._by_tables(which, stateful) or self._by_uid(which[0], pool)
+        if len(names) == 1:
+            operators = [o for o in pool if o.node.id == names[0].number]
+            operators = operators or self._by_tables(names, stateful) or self._by_uid(names[0], pool)
         else:
-            found = self._by_tables(which, stateful)
-        if found:
-            return found
+            operators = self._by_tables(names, stateful)
+        if operators:
+            return operators
         if not stateful:
-            raise _MissError(lambda: self._stateless(wanted, pool))
-        raise _MissError(lambda: self._not_within(wanted, which, stateful))
+            raise _MissError(lambda: self._stateless(selector, pool))
+        raise _MissError(lambda: self._not_within(selector, names, stateful))
 
     def _by_uid(self, name: Name, pool: Iterable[_Operator]) -> list[_Operator]:
         """The operator with this uid, else those whose uid begins so."""
         text = name.text.lower().removeprefix("uid:")
         if name.quoted or not text:
             return []
-        found = [o for o in pool if text in o.uids]
-        if not found and len(text) >= _UID_PREFIX:
-            found = [o for o in pool if any(uid.startswith(text) for uid in o.uids)]
-        return found
+        operators = [o for o in pool if text in o.uids]
+        if not operators and len(text) >= _UID_PREFIX:
+            operators = [o for o in pool if any(uid.startswith(text) for uid in o.uids)]
+        return operators
 
     def _by_tables(self, names: Sequence[Name], pool: Sequence[_Operator]) -> list[_Operator]:
         """The operators whose inputs lead to these tables; of those, the ones that fit best."""
@@ -290,10 +292,10 @@ class Selectors:
 
     def _meanings(self, names: Sequence[Name]) -> Iterator[tuple[Tables, ...]]:
         """What names of tables may mean together."""
-        found: list[tuple[Tables, ...]] = [()]
+        meanings: list[tuple[Tables, ...]] = [()]
         for name in names:
-            found = [(*before, tables) for before in found for tables in self._tables(name)][:100]
-        yield from found
+            meanings = [(*names, tables) for names in meanings for tables in self._tables(name)][:100]
+        yield from meanings
 
     def _tables(self, name: Name) -> list[Tables]:
         """What one name of a table or an alias may mean."""
@@ -301,14 +303,14 @@ class Selectors:
             return []
         for fold in (str, str.lower):
             parts = tuple(map(fold, name.parts))
-            found = [
+            matches = [
                 frozenset({path}) for path in self._paths if tuple(map(fold, path))[-len(parts) :] == parts
             ]  # fmt: skip
-            if found:
-                return found
-            meant = [sets for alias, sets in self._aliases.items() if (fold(alias),) == parts]
-            if meant:
-                return list(dict.fromkeys(tables for sets in meant for tables in sets))
+            if matches:
+                return matches
+            alias_sets = [sets for alias, sets in self._aliases.items() if (fold(alias),) == parts]
+            if alias_sets:
+                return list(dict.fromkeys(tables for sets in alias_sets for tables in sets))
         return []
 
     @cached_property
@@ -318,12 +320,12 @@ class Selectors:
         by_name: dict[str, Tables] = {}
         for path in self._paths:
             by_name[path[-1]] = by_name.get(path[-1], frozenset()) | {path}
-        out: dict[str, list[Tables]] = {}
-        for alias, meant in (aliases(facts.sql) if facts and facts.sql else {}).items():
-            for names in sorted(map(sorted, meant)):
+        sets_by_alias: dict[str, list[Tables]] = {}
+        for alias, sets in (aliases(facts.sql) if facts and facts.sql else {}).items():
+            for names in sorted(map(sorted, sets)):
                 if names and all(name in by_name for name in names):
-                    out.setdefault(alias, []).append(frozenset().union(*(by_name[name] for name in names)))
-        return out
+                    sets_by_alias.setdefault(alias, []).append(frozenset().union(*(by_name[name] for name in names)))
+        return sets_by_alias
 
     # states
 
@@ -335,9 +337,9 @@ class Selectors:
         if name.number is not None:
             return 0, tuple(view for view in views if view.index == name.number)
         word = _folded(name.text)
-        found = tuple(view for view in views if not name.quoted and word in _state_words(operator, view))
-        if found or len(views) != len(operator.sides) or len(views) < 2:
-            return 0, found
+        matches = tuple(view for view in views if not name.quoted and word in _state_words(operator, view))
+        if matches or len(views) != len(operator.sides) or len(views) < 2:
+            return 0, matches
         fits = [
             (level, view)
             for view, side in zip(views, operator.sides, strict=True)
@@ -356,8 +358,8 @@ class Selectors:
         return "*".join(self._table_text(path) for tables in sets for path in self._paths if path in tables)
 
     def _table_text(self, path: TablePath) -> str:
-        same = [other for other in self._paths if other[-1] == path[-1]]
-        parts = path[-1:] if len(same) < 2 else path
+        paths = [other for other in self._paths if other[-1] == path[-1]]
+        parts = path[-1:] if len(paths) < 2 else path
         return ".".join(p if _PLAIN.fullmatch(p) else "`" + p.replace("`", "``") + "`" for p in parts)
 
     def _words(self) -> list[str]:
@@ -368,100 +370,102 @@ class Selectors:
 
     # errors
 
-    def _listed(self, views: Sequence[StateView], what: str = "one of") -> str:
+    def _list_text(self, views: Sequence[StateView], lead: str = "one of") -> str:
         if not views:
             return "a plan with state; no operator of this one has any with a TTL"
         rows = [(self.name_alone(v), f"{v.operator} {v.node_id}", v.name, ttl_text(v.ttl)) for v in views[:_LISTED]]
-        more = f"\n    and {len(views) - _LISTED} more: stateplan plan show" if len(views) > _LISTED else ""
-        return f"{what}\n{in_columns(rows, '    ')}".rstrip("\n") + more
+        rest = f"\n    and {len(views) - _LISTED} more: stateplan plan show" if len(views) > _LISTED else ""
+        return f"{lead}\n{in_columns(rows, '    ')}".rstrip("\n") + rest
 
     def _all(self, operators: Iterable[_Operator]) -> list[StateView]:
         return [view for operator in operators for view in operator.views]
 
     def _nothing(
-        self, wanted: Selector, what: str, hint: str | None, among: Sequence[_Operator] | None = None
+        self, selector: Selector, problem: str, hint: str | None, among: Sequence[_Operator] | None = None
     ) -> PlanError:
         return PlanError(
             "PLAN101",
-            text=wanted.text,
-            what=what,
-            place=wanted.place,
-            expected=self._listed(self._all(self._stateful if among is None else among)),
+            text=selector.text,
+            what=problem,
+            place=selector.place,
+            expected=self._list_text(self._all(self._stateful if among is None else among)),
             hint=hint,
         )
 
-    def _not_within(self, wanted: Selector, which: tuple[Name, ...], pool: Sequence[_Operator]) -> PlanError:
-        title = wanted.operator.text if wanted.operator and wanted.operator != ALL else "operator with state"
-        names = [".".join(name.parts) for name in which]
-        other = next((o.node for o in self._operators if o.node.id == which[0].number), None)
-        hint = next((nearest(name.text, self._words()) for name in which if not self._tables(name)), None)
-        if len(which) > 1:
-            what = f"no {title} of the plan has the inputs {'*'.join(names):.80}, in this order"
-            orders = permutations(range(len(which))) if hint is None and len(which) < 5 else ()
-            order = next((p for p in orders if self._by_tables([which[i] for i in p], pool)), None)
+    def _not_within(self, selector: Selector, inputs: tuple[Name, ...], pool: Sequence[_Operator]) -> PlanError:
+        title = selector.operator.text if selector.operator and selector.operator != ALL else "operator with state"
+        names = [".".join(name.parts) for name in inputs]
+        other = next((o.node for o in self._operators if o.node.id == inputs[0].number), None)
+        hint = next((nearest(name.text, self._words()) for name in inputs if not self._tables(name)), None)
+        if len(inputs) > 1:
+            problem = f"no {title} of the plan has the inputs {'*'.join(names):.80}, in this order"
+            orders = permutations(range(len(inputs))) if hint is None and len(inputs) < 5 else ()
+            order = next((p for p in orders if self._by_tables([inputs[i] for i in p], pool)), None)
             if order is not None:
                 hint = f"did you mean '{title}[{'*'.join(names[i] for i in order)}]'?"
         elif other is not None:
-            what = f"the node {other.id} is a {other.title}"
+            problem = f"the node {other.id} is a {other.title}"
         else:
-            what = f"no {title} of the plan reads '{names[0]:.60}'"
-        return self._nothing(wanted, what, hint, pool)
+            problem = f"no {title} of the plan reads '{names[0]:.60}'"
+        return self._nothing(selector, problem, hint, pool)
 
-    def _stateless(self, wanted: Selector, pool: Sequence[_Operator]) -> PlanError:
+    def _stateless(self, selector: Selector, pool: Sequence[_Operator]) -> PlanError:
         title = pool[0].node.title if pool else "operator"
-        what = f"the {title} {pool[0].node.id} keeps" if len(pool) == 1 else f"the {len(pool)} nodes {title} keep"
+        subject = f"the {title} {pool[0].node.id} keeps" if len(pool) == 1 else f"the {len(pool)} nodes {title} keep"
         return PlanError(
             "PLAN104",
-            what=what if pool else "no operator of the plan keeps",
+            what=subject if pool else "no operator of the plan keeps",
             suffix="no " if pool else "",
             wording="its" if len(pool) <= 1 else "their",
-            text=wanted.text,
-            place=wanted.place,
-            expected=self._listed(self._all(self._stateful)),
+            text=selector.text,
+            place=selector.place,
+            expected=self._list_text(self._all(self._stateful)),
         )
 
-    def _no_state(self, wanted: Selector, operators: Sequence[_Operator]) -> PlanError:
-        state = wanted.state.text if wanted.state else ""
+    def _no_state(self, selector: Selector, operators: Sequence[_Operator]) -> PlanError:
+        state = selector.state.text if selector.state else ""
         names = [word for o in operators for v in o.views for word in (_side_word(o, v.index), v.name)]
         one = operators[0].node
-        whose = f"the {one.title} {one.id} has" if len(operators) == 1 else "these operators have"
+        subject = f"the {one.title} {one.id} has" if len(operators) == 1 else "these operators have"
         return PlanError(
             "PLAN101",
-            text=wanted.text,
-            what=f"{whose} no state '{state:.60}'",
-            place=wanted.place,
-            expected=self._listed(self._all(operators)),
+            text=selector.text,
+            what=f"{subject} no state '{state:.60}'",
+            place=selector.place,
+            expected=self._list_text(self._all(operators)),
             hint=nearest(state, names),
         )
 
-    def _ambiguous(self, wanted: Selector, matches: Sequence[tuple[_Operator, Sequence[StateView]]]) -> PlanError:
+    def _ambiguous(self, selector: Selector, matches: Sequence[tuple[_Operator, Sequence[StateView]]]) -> PlanError:
         return PlanError(
             "PLAN102",
-            text=wanted.text,
+            text=selector.text,
             count=len(matches),
-            place=wanted.place,
-            expected=self._listed([view for _, views in matches for view in views]),
-            hint=self._every(wanted, [operator for operator, _ in matches]),
+            place=selector.place,
+            expected=self._list_text([view for _, views in matches for view in views]),
+            hint=self._every(selector, [operator for operator, _ in matches]),
         )
 
-    def _every(self, wanted: Selector, operators: Sequence[_Operator]) -> str | None:
+    def _every(self, selector: Selector, operators: Sequence[_Operator]) -> str | None:
         titles = {operator.node.title for operator in operators}
-        state = f".{wanted.state.text}" if wanted.state else "" if all(len(o.views) == 1 for o in operators) else ".*"
+        state = (
+            f".{selector.state.text}" if selector.state else "" if all(len(o.views) == 1 for o in operators) else ".*"
+        )
         if len(titles) > 1 or len([o for o in self._stateful if o.node.title in titles]) != len(operators):
             return None
         return f"'{titles.pop()}[*]{state}' for all of them"
 
-    def _several(self, wanted: Selector, operator: _Operator, views: Sequence[StateView]) -> PlanError:
-        every = f"{wanted.text if wanted.state is None else f'{operator.node.label}'}.*"
+    def _several(self, selector: Selector, operator: _Operator, views: Sequence[StateView]) -> PlanError:
+        every = f"{selector.text if selector.state is None else f'{operator.node.label}'}.*"
         return PlanError(
             "PLAN103",
-            text=wanted.text,
+            text=selector.text,
             count=len(views),
             title=operator.node.title,
             id=operator.node.id,
             every=every,
-            place=wanted.place,
-            expected=self._listed(views),
+            place=selector.place,
+            expected=self._list_text(views),
         )
 
 

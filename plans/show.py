@@ -157,7 +157,7 @@ def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
     values = dict(node)
     own = node.to_json() if isinstance(node, OpaqueNode) else {k: node_json(values[n]) for k, n in parts.items()}
     types = graph.input_types(node)
-    found = []
+    keys = []
     for path, side in _KEYS:
         value: Any = own
         for step in path:
@@ -166,8 +166,8 @@ def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
             )
         if isinstance(value, list) and value and side < len(types):
             names = field_names(types[side])
-            found.append(tuple(names_text([i], names) for i in value if isinstance(i, int)))
-    return tuple(found)
+            keys.append(tuple(names_text([i], names) for i in value if isinstance(i, int)))
+    return tuple(keys)
 
 
 def to_json(view: PlanView) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def to_json(view: PlanView) -> dict[str, Any]:
     }
 
 
-def narrowed(view: PlanView, stateful: bool = False, match: str | None = None) -> PlanView:
+def narrow_view(view: PlanView, stateful: bool = False, match: str | None = None) -> PlanView:
     """The view with fewer operators.
 
     Args:
@@ -191,8 +191,8 @@ def narrowed(view: PlanView, stateful: bool = False, match: str | None = None) -
             or capital letters; ``[5]`` is the operator 5 alone.
     """
     words = (match or "").lower().split()
-    kept = (o for o in view.operators if o.keeps_state or not stateful)
-    return replace(view, operators=tuple(o for o in kept if all(word in o.words for word in words)))
+    operators = (o for o in view.operators if o.keeps_state or not stateful)
+    return replace(view, operators=tuple(o for o in operators if all(word in o.words for word in words)))
 
 
 def to_text(view: PlanView, width: int = WIDTH, of: int | None = None) -> str:

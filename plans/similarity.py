@@ -46,49 +46,52 @@ def match(
         lineages: of both plans.
     """
     pairs: dict[int, int] = {}
-    taken: set[int] = set()
+    old_ids: set[int] = set()
 
-    def pair(was: int, now: int) -> None:
-        pairs[now] = was
-        taken.add(was)
+    def pair(was: int, new_id: int) -> None:
+        pairs[new_id] = was
+        old_ids.add(was)
 
     for names in by:
-        bearers = _bearers(names[0], taken), _bearers(names[1], pairs)
+        bearers = _bearers(names[0], old_ids), _bearers(names[1], pairs)
         for name, ids in bearers[1].items():
-            found = bearers[0].get(name, ())
-            if len(found) == 1 == len(ids):
-                pair(found[0], ids[0])
+            candidates_of_name = bearers[0].get(name, ())
+            if len(candidates_of_name) == 1 == len(ids):
+                pair(candidates_of_name[0], ids[0])
     # Neighbours that have been paired tell more than their types: what is left is compared once with and once again.
     for _ in range(2):
-        left = _by_type(n for n in old.nodes if n.id not in taken), _by_type(n for n in new.nodes if n.id not in pairs)
+        left = (
+            _by_type(n for n in old.nodes if n.id not in old_ids),
+            _by_type(n for n in new.nodes if n.id not in pairs),
+        )
         for kind, nodes in left[1].items():
             candidates = left[0].get(kind, [])
             if not candidates:
                 continue
             features = (
-                {n.id: _features(n, old, lineages[0], {i: i for i in taken}.get) for n in candidates},
+                {n.id: _features(n, old, lineages[0], {i: i for i in old_ids}.get) for n in candidates},
                 {n.id: _features(n, new, lineages[1], pairs.get) for n in nodes},
             )
             scored = sorted(_scores(candidates, nodes, features), reverse=True)
-            for score, _, was, now in scored:
-                if score >= LEAST and was not in taken and now not in pairs:
-                    pair(was, now)
+            for score, _, was, new_id in scored:
+                if score >= LEAST and was not in old_ids and new_id not in pairs:
+                    pair(was, new_id)
     return pairs
 
 
 def _bearers(names: Mapping[int, Hashable], without: Container[int]) -> dict[Hashable, list[int]]:
-    out: dict[Hashable, list[int]] = defaultdict(list)
+    ids_by_name: dict[Hashable, list[int]] = defaultdict(list)
     for number, name in names.items():
         if number not in without:
-            out[name].append(number)
-    return out
+            ids_by_name[name].append(number)
+    return ids_by_name
 
 
 def _by_type(nodes: Iterable[ExecNode]) -> dict[str, list[ExecNode]]:
-    out: dict[str, list[ExecNode]] = defaultdict(list)
+    nodes_by_type: dict[str, list[ExecNode]] = defaultdict(list)
     for node in nodes:
-        out[node.name].append(node)
-    return out
+        nodes_by_type[node.name].append(node)
+    return nodes_by_type
 
 
 def _scores(
@@ -104,8 +107,8 @@ def _scores(
         middle = at * len(old) // len(new)
         places: Iterable[int] = range(len(old))
         if len(old) > _FEW:
-            found = (bearers.get(name, ()) for name in features[1][now.id])
-            rare = {place for some in found if len(some) <= _RARE for place in some}
+            bearers_of_names = (bearers.get(name, ()) for name in features[1][now.id])
+            rare = {place for some in bearers_of_names if len(some) <= _RARE for place in some}
             places = sorted({*rare, *range(max(0, middle - _NEAR), min(len(old), middle + _NEAR + 1))})
         for place in places:
             was = old[place]
@@ -115,32 +118,32 @@ def _scores(
 
 def similarity(one: Features, other: Features) -> float:
     """The weight of what both have by the weight of what either has: 0 for nothing in common, 1 for the same."""
-    both = sum(weight for name, weight in one.items() if name in other)
-    return both / max(1e-9, sum(one.values()) + sum(other.values()) - both)
+    common = sum(weight for name, weight in one.items() if name in other)
+    return common / max(1e-9, sum(one.values()) + sum(other.values()) - common)
 
 
 def _features(
     node: ExecNode, graph: ExecGraph, lineages: Mapping[int, Lineage], as_old: Callable[[int], int | None]
 ) -> Features:
-    out: dict[str, float] = {}
+    features: dict[str, float] = {}
     for key, value in meaningful(node).items():
         if key in ("scanTableSource", "dynamicTableSink"):
-            out[f"table {value['table'].get('identifier')}"] = _TABLE
+            features[f"table {value['table'].get('identifier')}"] = _TABLE
             options = (value["table"].get("resolvedTable") or {}).get("options") or {}
-            out.update({f"option {k}={v}": _NAME for k, v in options.items()})
+            features.update({f"option {k}={v}": _NAME for k, v in options.items()})
         elif key not in ("type", "configuration"):
             weight = _KEY if key in _KEYS else _VALUE
-            out.update({f"{key} {part}": weight for part in _parts(value)})
+            features.update({f"{key} {part}": weight for part in _parts(value)})
     for field in node.output_type.fields:
-        out[f"field {field.name}"] = _NAME
-    for hashed in lineages[node.id].fields:
-        out[f"value {hashed}"] = _NAME
+        features[f"field {field.name}"] = _NAME
+    for value_hash in lineages[node.id].fields:
+        features[f"value {value_hash}"] = _NAME
     inputs = graph.inputs(node)
     for direction, neighbours in (("reads", inputs), ("read by", graph.consumers(node))):
         for neighbour in neighbours:
-            known = as_old(neighbour.id)
-            out[f"{direction} {neighbour.title if known is None else known}"] = _NEIGHBOUR
-    return out
+            old_id = as_old(neighbour.id)
+            features[f"{direction} {neighbour.title if old_id is None else old_id}"] = _NEIGHBOUR
+    return features
 
 
 def _parts(value: Any) -> Iterator[str]:

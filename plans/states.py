@@ -78,25 +78,25 @@ class StateView:
     @property
     def identity(self) -> dict[str, Any]:
         """Which state it is, as JSON-ready data."""
-        found = vars(self)
-        return {"id": self.node_id} | {key: found[key] for key in ("operator", "uid", "index", "name")}
+        fields = vars(self)
+        return {"id": self.node_id} | {key: fields[key] for key in ("operator", "uid", "index", "name")}
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data; the TTL as text in Flink's grammar and in milliseconds."""
-        out: dict[str, Any] = {
+        fields: dict[str, Any] = {
             **self.identity,
             "ttl": format_ttl(self.ttl),
             "ttlMillis": self.ttl,
             "source": self.source,
         }
         if self.compiled is not None:
-            out["compiled"] = {"ttl": format_ttl(self.compiled.ttl), "from": self.compiled.origin}
+            fields["compiled"] = {"ttl": format_ttl(self.compiled.ttl), "from": self.compiled.origin}
         extra = {
             "updateType": self.update_type,
             "visibility": self.visibility,
             "timeCharacteristic": self.time_characteristic,
         }
-        return out | {key: value for key, value in extra.items() if value is not None}
+        return fields | {key: value for key, value in extra.items() if value is not None}
 
 
 def ttl_words(ms: int) -> str:
@@ -108,11 +108,11 @@ def _source(
     node: ExecNode, index: int, ttl: int, session: Mapping[str, str] | None
 ) -> tuple[Source, CompiledTtl | None]:
     """Who says that the state ``index`` lives for ``ttl`` milliseconds, and what was compiled if that was edited."""
-    compiled = compiled_ttls(node)[index] if index < len(compiled_ttls(node)) else None
+    compiled_entry = compiled_ttls(node)[index] if index < len(compiled_ttls(node)) else None
     if node.states:
-        if compiled is None:
+        if compiled_entry is None:
             return "plan", None
-        return (compiled.origin, None) if compiled.ttl == ttl else ("plan", compiled)
+        return (compiled_entry.origin, None) if compiled_entry.ttl == ttl else ("plan", compiled_entry)
     if node.configuration and node.ttl_option in node.configuration:
         return "node configuration", None
     if session and node.ttl_option in session:
@@ -131,7 +131,7 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
     views = []
     for index, (name, ttl) in enumerate(zip(node.state_names, node.ttls(session), strict=True)):
         entry = node.states[index] if node.states else None
-        source, compiled = _source(node, index, ttl, session)
+        source, compiled_entry = _source(node, index, ttl, session)
         views.append(
             StateView(
                 node.id,
@@ -142,7 +142,7 @@ def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = No
                 ttl,
                 source,
                 node.ttl_option,
-                compiled,
+                compiled_entry,
                 entry.update_type if entry else None,
                 entry.visibility if entry else None,
                 entry.time_characteristic if entry else None,

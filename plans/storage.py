@@ -93,11 +93,11 @@ def _remote(url: str) -> tuple[Any, str]:
             from stateplan.runtime.spark.hadoop import hadoop_path
 
             try:
-                found = hadoop_path(url, {})
-            except CheckpointError as refused:
-                cause = refused.__cause__ if refused.code == "CKPT001" else None
-                raise _error("PLAN007.hadoop", url, what=first_line(cause) if cause else refused.message) from refused
-            return found.fs, found.path
+                remote = hadoop_path(url, {})
+            except CheckpointError as refusal:
+                cause = refusal.__cause__ if refusal.code == "CKPT001" else None
+                raise _error("PLAN007.hadoop", url, what=first_line(cause) if cause else refusal.message) from refusal
+            return remote.fs, remote.path
         raise _refused(url, error) from None
 
 
@@ -123,21 +123,21 @@ def _explained(url: str, doing: str) -> Iterator[None]:
     except IsADirectoryError:
         raise _error("PLAN003", url, name=name, what="a directory", expected=_A_FILE) from None
     except (NotADirectoryError, FileExistsError):
-        what = f"a part of the path '{name}' is a file, not a directory"
-        raise _error("PLAN003.file_in_path", url, problem=what, expected=_A_FILE) from None
+        problem = f"a part of the path '{name}' is a file, not a directory"
+        raise _error("PLAN003.file_in_path", url, problem=problem, expected=_A_FILE) from None
     except PermissionError as error:
         raise _error("PLAN004", url, name=name, doing=doing, reason=_reason(error)) from None
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
-            what = f"this path cannot be used: {_reason(error)}"
+            problem = f"this path cannot be used: {_reason(error)}"
             raise _error("PLAN008", url[:200], problem=f"cannot be used: {_reason(error)}", expected=_A_URL) from None
         raise _error("PLAN007.failed", url, name=name, doing=doing, reason=_reason(error)) from None
     except UnicodeEncodeError:
         raise PlanError("PLAN008", problem="is not valid Unicode", expected=_A_URL) from None
     except Exception as error:
         # Drivers raise their own classes (botocore, google.api_core, ...), which cannot be named here.
-        what = f"{type(error).__name__}: {first_line(error)}"
-        raise _error("PLAN007.failed", url, name=name, doing=doing, reason=what) from None
+        problem = f"{type(error).__name__}: {first_line(error)}"
+        raise _error("PLAN007.failed", url, name=name, doing=doing, reason=problem) from None
 
 
 def exists(url: str) -> bool:
@@ -178,8 +178,8 @@ def read_bytes(url: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            what = f"'{shown(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
-            raise _error("PLAN009", url, problem=what, expected=_A_FILE)
+            problem = f"'{shown(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
+            raise _error("PLAN009", url, problem=problem, expected=_A_FILE)
         return data
 
 
@@ -220,14 +220,14 @@ def _write_remote(url: str, data: bytes, overwrite: bool) -> None:
 
 def _write_local(path: str, data: bytes, overwrite: bool) -> None:
     target = os.path.realpath(path)
-    found = os.stat(target) if os.path.exists(target) else None
-    if (found and stat.S_ISDIR(found.st_mode)) or path.endswith("/"):
+    file_status = os.stat(target) if os.path.exists(target) else None
+    if (file_status and stat.S_ISDIR(file_status.st_mode)) or path.endswith("/"):
         raise IsADirectoryError
-    if found and not overwrite:
+    if file_status and not overwrite:
         raise _taken(path)
-    if found and not stat.S_ISREG(found.st_mode):
+    if file_status and not stat.S_ISREG(file_status.st_mode):
         raise _error("PLAN003", path, name=path, what="not a regular file", expected=_A_FILE)
-    if found and not os.access(target, os.W_OK):
+    if file_status and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     folder = os.path.dirname(target)
     os.makedirs(folder, exist_ok=True)
@@ -237,8 +237,8 @@ def _write_local(path: str, data: bytes, overwrite: bool) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            if found:
-                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
+            if file_status:
+                os.fchmod(file.fileno(), stat.S_IMODE(file_status.st_mode))
             os.fsync(file.fileno())
         _publish(temporary, target, overwrite, path)
     except BaseException:

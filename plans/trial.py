@@ -147,16 +147,16 @@ class Trial:
 
     def _differences(self, first: Outcome, other: Outcome) -> Iterator[Difference]:
         for name, right in first.sinks.items():
-            missing, extra, wrong = compared(right, other.sinks[name])
+            missing_rows, extra, wrong = compare_rows(right, other.sinks[name])
             blame = {}
             for assignment in other.variant.assignments:
                 alone = self._alone(other, assignment)
                 if alone is not None:
-                    lost, more, changed = compared(right, alone.sinks[name])
-                    count = sum(lost.values()) + sum(more.values()) + len(changed)
+                    rows_lost, rows_added, pairs = compare_rows(right, alone.sinks[name])
+                    count = sum(rows_lost.values()) + sum(rows_added.values()) + len(pairs)
                     if count:
                         blame[assignment.selector.text] = count
-            yield Difference(name, sum(right.counts.values()), missing, extra, wrong, blame)
+            yield Difference(name, sum(right.counts.values()), missing_rows, extra, wrong, blame)
 
     def _alone(self, outcome: Outcome, assignment: Assignment) -> Outcome | None:
         if len(outcome.variant.assignments) == 1:
@@ -170,9 +170,9 @@ def blamed(variants: Sequence[Variant]) -> list[Variant]:
     return [Variant(assignment.selector.text, (assignment,)) for assignment in alone]
 
 
-def compared(right: Rows, found: Rows) -> tuple[Counter[str], Counter[str], tuple[tuple[str, str], ...]]:
+def compare_rows(right: Rows, other_rows: Rows) -> tuple[Counter[str], Counter[str], tuple[tuple[str, str], ...]]:
     """Rows that are missing, rows that are too many, and pairs of rows with the same key."""
-    missing, extra = right.counts - found.counts, found.counts - right.counts
+    missing, extra = right.counts - other_rows.counts, other_rows.counts - right.counts
     if not right.key or not missing or not extra:
         return missing, extra, ()
     by_key = {_key(row, right.key): row for row in extra}
@@ -205,15 +205,15 @@ def table_rows(folder: Path, key: Sequence[str], upserts: bool) -> Rows:
         with open(path, encoding="utf-8") as lines:
             for line in lines:
                 event = json.loads(line)
-                gone, come = (None if event[s] is None else json.dumps(event[s]) for s in ("before", "after"))
+                old_row, come = (None if event[s] is None else json.dumps(event[s]) for s in ("before", "after"))
                 if upserts:
-                    if gone is not None:
-                        rows.pop(_key(gone, key), None)
+                    if old_row is not None:
+                        rows.pop(_key(old_row, key), None)
                     if come is not None:
                         rows[_key(come, key)] = come
                 else:
-                    if gone is not None:
-                        counts[gone] -= 1
+                    if old_row is not None:
+                        counts[old_row] -= 1
                     if come is not None:
                         counts[come] += 1
     if upserts:

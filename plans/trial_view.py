@@ -65,10 +65,10 @@ def _rows(trial: Trial) -> Iterator[tuple[str, ...]]:
     for outcome, differences in zip(trial.outcomes, trial.differences, strict=True):
         figures: tuple[str, ...] = ("-", "-", "-")
         if differences:
-            lost = sum(sum(d.missing.values()) for d in differences)
+            lost_count = sum(sum(d.missing.values()) for d in differences)
             wrong = sum(len(d.wrong) for d in differences)
-            more = sum(sum(d.extra.values()) for d in differences)
-            figures = f"{lost:,}", f"{wrong:,}", f"{more:,}"
+            extra_count = sum(sum(d.extra.values()) for d in differences)
+            figures = f"{lost_count:,}", f"{wrong:,}", f"{extra_count:,}"
         rows = sum(sum(sink.counts.values()) for sink in outcome.sinks.values())
         last = outcome.last
         yield (
@@ -93,12 +93,12 @@ def _blame(outcome: Outcome, difference: Difference) -> str:
     return f"{count}; {', '.join(parts)}"
 
 
-def _examples(difference: Difference, most: int = 3) -> Iterator[str]:
-    for row in sorted(difference.missing)[:most]:
+def _examples(difference: Difference, max_rows: int = 3) -> Iterator[str]:
+    for row in sorted(difference.missing)[:max_rows]:
         yield f"missing  {row}"
-    for right, wrong in difference.wrong[:most]:
+    for right, wrong in difference.wrong[:max_rows]:
         yield f"wrong    {wrong}  instead of  {right}"
-    for row in sorted(difference.extra)[:most]:
+    for row in sorted(difference.extra)[:max_rows]:
         yield f"extra    {row}"
 
 

@@ -25,10 +25,10 @@ from stateplan.connectors.registry import source_changelog_mode
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.model import shown
+from stateplan.execnodes.model import value_text
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.node_ttls import ttl_configs
-from stateplan.execnodes.nodes.base import ExecNode, reading
+from stateplan.execnodes.nodes.base import ExecNode, with_input_modes
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
@@ -147,7 +147,7 @@ def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
                 scans.append(node)
             continue
         with graph.placing(node):
-            told = reading(node, (modes[i.id] for i in inputs)) if modes else node
+            told = with_input_modes(node, (modes[i.id] for i in inputs)) if modes else node
             part = operator_of(told, [i.output_type for i in inputs], options)
         parts[node.id] = part
         levels[node.id] += isinstance(part, Stateful)
@@ -210,9 +210,9 @@ class _SideOutputs:
         if not isinstance(sink, Sink):
             return None
         with self.nodes.graph.placing(sink):
-            check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written)
+            check_columns(LATE, sink.dynamic_table_sink.table.summary, sink.written_fields)
         row = self.nodes.graph.inputs(node)[number].output_type
-        columns = tuple(name for name, _ in sink.written)
+        columns = tuple(name for name, _ in sink.written_fields)
         instants = event_time_type(self.nodes.graph, node) == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
         return LateRows(
             self.nodes.sinks[sink.id], node.label, number, row, columns, instants, local_time_zone(self.nodes.options)
@@ -228,8 +228,8 @@ class _SideOutputs:
         if not isinstance(sink, Sink) or first.id != scan.id:
             return None
         with self.nodes.graph.placing(sink):
-            check_columns(kind, sink.dynamic_table_sink.table.summary, sink.written)
-        return Errors(self.nodes.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written))
+            check_columns(kind, sink.dynamic_table_sink.table.summary, sink.written_fields)
+        return Errors(self.nodes.sinks[sink.id], table.summary, tuple(name for name, _ in sink.written_fields))
 
     def splitting(self, node: ExecNode, part: Stateful | Stateless) -> Stateful | Stateless:
         """A node that makes partial results of windows by event time, taking late rows out before."""
@@ -468,8 +468,8 @@ class _Builder:
     def _sink(self, node: ExecNode) -> SinkSpec:
         assert isinstance(node, Sink)
         uid = f"{_uid(node)}-{self.job_id}"
-        table = sink_table(node.dynamic_table_sink, self.options, node.written, uid)
-        return SinkSpec(uid, table.name, node.written, table.connector.sink(table), node.id)
+        table = sink_table(node.dynamic_table_sink, self.options, node.written_fields, uid)
+        return SinkSpec(uid, table.name, node.written_fields, table.connector.sink(table), node.id)
 
 
 def _consumers(graph: ExecGraph) -> dict[int, list[tuple[ExecNode, int]]]:
@@ -540,7 +540,7 @@ def _alignment(node: TableSourceScan, source: str) -> Alignment | None:
 def _millis(duration: Any) -> int:
     """Milliseconds of a duration in a plan; 0 for none. Raises PlanError PLAN044."""
     if duration is not None and not isinstance(duration, str):
-        raise PlanError("PLAN044.duration", shown=shown(duration), expected='a text such as "PT5S"')
+        raise PlanError("PLAN044.duration", shown=value_text(duration), expected='a text such as "PT5S"')
     return parse_duration(duration) if duration else 0
 
 

@@ -262,13 +262,13 @@ def aggregates() -> str:
 
 def nodes() -> str:
     """Operators of a plan."""
-    from stateplan.execnodes.registry import registered
+    from stateplan.execnodes.registry import node_classes
 
     return _table(
         ["node", "states"],
         [
             [f"`{name}_{version}`", ", ".join(f"`{s}`" for s in cls.STATE_NAMES)]
-            for (name, version), cls in registered().items()
+            for (name, version), cls in node_classes().items()
         ],
     )
 

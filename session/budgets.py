@@ -55,23 +55,23 @@ def limits_of(document: PlanDocument, options: Mapping[str, str], of_states: boo
         limits.append(Limit(name, states(views), amount, unit))
     policy = value(options, POLICY)
     if policy == "SHORTEN":
-        fixed = [limit.label for limit in limits if all(state.floor is None for state in limit.states)]
-        if fixed:
-            raise OptionError("OPT168", key=POLICY, labels=", ".join(fixed))
+        fixed_limits = [limit.label for limit in limits if all(state.floor is None for state in limit.states)]
+        if fixed_limits:
+            raise OptionError("OPT168", key=POLICY, labels=", ".join(fixed_limits))
     return Limits(tuple(limits), policy) if limits else None
 
 
 def _parts(text: str) -> Iterator[tuple[str, int, Literal["rows", "bytes"]]]:
     """Name, amount and unit of each part of ``10 gb; join.left=2000000 rows``."""
-    seen = set()
+    names = set()
     for part in filter(None, map(str.strip, text.split(";"))):
         left, equals, right = part.rpartition("=")
         name = left.strip() if equals else JOB
-        if name in seen or not name:
+        if name in names or not name:
             raise OptionError(
                 "OPT167", key=BUDGET, part=part, problem="names no state, or one that already has a budget"
             )
-        seen.add(name)
+        names.add(name)
         rows = _ROWS.fullmatch(right.strip())
         try:
             amount = int(rows[1].replace("_", "")) if rows else parse_memory_size(right.strip())

@@ -10,10 +10,10 @@ from stateplan.common.settings import Configuration
 from stateplan.common.types import LogicalType
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.catalogs import Catalog
+from stateplan.planner.catalog.file_catalog import FILE
 from stateplan.planner.catalog.kinds import check_options, open_catalog
 from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogManager, CatalogStore
 from stateplan.planner.catalog.store import STORE_KIND, STORE_PATH, default_folder, store_of
-from stateplan.planner.catalog.stored import FILE
 from stateplan.planner.dialect import nodes
 from stateplan.session.context import Context
 from stateplan.session.host import Host
@@ -23,12 +23,12 @@ from stateplan.session.results import TableResult, ok
 def connect_catalog(catalog: CatalogManager, host: Host, config: Configuration) -> None:
     """Gives the catalogs of a session what they need of it: who may use what, the types of catalogs, the store."""
 
-    def query_fields(query: exp.Expr, there: CatalogManager, source: str) -> list[tuple[str, LogicalType]]:
+    def query_fields(query: exp.Expr, manager: CatalogManager, source: str) -> list[tuple[str, LogicalType]]:
         from stateplan.planner.compile import query_schema
 
-        return query_schema(query, there, config.to_dict(), source)
+        return query_schema(query, manager, config.to_dict(), source)
 
-    def opened(name: str, descriptor: CatalogDescriptor) -> Catalog:
+    def open_for_session(name: str, descriptor: CatalogDescriptor) -> Catalog:
         host.check_table(descriptor.options)
         return open_catalog(name, descriptor, catalog)
 
@@ -40,7 +40,7 @@ def connect_catalog(catalog: CatalogManager, host: Host, config: Configuration) 
     catalog.check_table = host.check_table
     catalog.check_function = host.check_function
     catalog.query_fields = query_fields
-    catalog.opened = opened
+    catalog.opened = open_for_session
     catalog.store = store
 
 
@@ -53,9 +53,9 @@ def create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
         StateplanError: it does not answer.
     """
     place = c.place(node.this)
-    written = node.args.get("options")
-    options = ddl.options_of(written)
-    places = ddl.places_of(written, c.source, c.file)
+    option_nodes = node.args.get("options")
+    options = ddl.options_of(option_nodes)
+    places = ddl.places_of(option_nodes, c.source, c.file)
     kind, _ = check_options(options, place, places)
     c.session.host.check_table(options, place)
     if c.catalog.store() is not None:
@@ -65,11 +65,11 @@ def create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:
     descriptor = CatalogDescriptor(options, None if comment is None else comment.name)
     exists = bool(node.args.get("exists"))
     try:
-        made = c.catalog.create_catalog(name, descriptor=descriptor, if_not_exists=exists, place=place)
+        is_new = c.catalog.create_catalog(name, descriptor=descriptor, if_not_exists=exists, place=place)
     except StateplanError as error:
         error.place = error.place or place
         raise
-    if not made:
+    if not is_new:
         return ok("CREATE CATALOG", [f"the catalog '{name}' already exists; kept unchanged"])
     idle = [option for option in kind.options if option.no_effect and option.key in options]
     return ok("CREATE CATALOG", [f"the option '{option.key}' has no effect: {option.no_effect}" for option in idle])

@@ -107,9 +107,9 @@ class CompiledPlan:
             PlanError: PLAN180, PLAN181 for a detail that there is not; PLAN182 for one with a drawing; PLAN184 for
                 another format.
         """
-        from stateplan.plans.render import explained
+        from stateplan.plans.render import render_explanation
 
-        return explained(self.document, self._session.config.to_dict(), format, details)
+        return render_explanation(self.document, self._session.config.to_dict(), format, details)
 
     def print_explain(self, *details: str) -> None:
         """Writes :meth:`explain` to standard output."""
@@ -186,7 +186,7 @@ class StatementSet:
     def _all(self) -> Inserts:
         if not self._inserts:
             raise SqlError("SQL012.empty_set")
-        return Inserts.together(self._inserts)
+        return Inserts.of_all(self._inserts)
 
     def compile_plan(self) -> CompiledPlan:
         """The plan of all INSERTs together. Raises StateplanError."""

@@ -79,7 +79,7 @@ class Compiler:
         self._catalog = catalog
         self._config = config
         self._anonymous = itertools.count(1)
-        self._prepared: WeakKeyDictionary[Insert, tuple[InsertPlan, Mapping[str, str]]] = WeakKeyDictionary()
+        self._prepared_plans: WeakKeyDictionary[Insert, tuple[InsertPlan, Mapping[str, str]]] = WeakKeyDictionary()
         self._secrets: WeakKeyDictionary[PlanDocument, Secrets] = WeakKeyDictionary()
 
     @property
@@ -98,7 +98,7 @@ class Compiler:
         options = self._options
         with _within_depth(insert.source):
             plan = plan_insert(insert.node, insert.source, self._catalog.as_permanent(), options)
-        self._prepared[insert] = plan, options
+        self._prepared_plans[insert] = plan, options
 
     def inserts(self, inserts: Inserts) -> Plan:
         """The plan of INSERTs. One that is prepared is planned again only if options have changed since. Raises
@@ -107,14 +107,14 @@ class Compiler:
         plans = []
         with _within_depth(inserts.inserts[0].source):
             for insert in inserts.inserts:
-                plan, then = self._prepared.get(insert, (None, None))
-                if plan is None or then != options:
+                plan, options_then = self._prepared_plans.get(insert, (None, None))
+                if plan is None or options_then != options:
                     plan = plan_insert(insert.node, insert.source, catalog, options)
                 plans.append(plan)
-            planned = plan_together(plans, catalog, options)
-        graph, secrets = hide_secrets(planned.graph, self._catalog)
+            plan_result = plan_together(plans, catalog, options)
+        graph, secrets = hide_secrets(plan_result.graph, self._catalog)
         sql = ";\n".join(insert.sql for insert in inserts.inserts)
-        return Plan(redacted(sql), planned, graph, secrets)
+        return Plan(redacted(sql), plan_result, graph, secrets)
 
     def query(self, query: exp.Expr, source: str, channel: str = "") -> QueryPlan:
         """The plan of a query.
@@ -142,9 +142,9 @@ class Compiler:
 
         with _within_depth(source):
             fields, plan = plan_query(query, catalog, options, source, table_of)
-            planned = plan_together([plan], catalog, options)
-        graph, secrets = hide_secrets(planned.graph, self._catalog)
-        return QueryPlan(redacted(text_of(query, source)), planned, graph, secrets, fields)
+            plan_result = plan_together([plan], catalog, options)
+        graph, secrets = hide_secrets(plan_result.graph, self._catalog)
+        return QueryPlan(redacted(text_of(query, source)), plan_result, graph, secrets, fields)
 
     def document(self, inserts: Inserts) -> PlanDocument:
         """The plan of INSERTs as a new document.
@@ -158,7 +158,7 @@ class Compiler:
         from stateplan.execnodes.node_tables import table_of
         from stateplan.planner.catalog.resolved_tables import reduce_tables
         from stateplan.plans.document import PlanDocument
-        from stateplan.plans.facts import PlanFacts, schema_hashes
+        from stateplan.plans.plan_metadata import PlanFacts, schema_hashes
 
         self.require_streaming(inserts.place)
         plan = self.inserts(inserts)
@@ -192,15 +192,15 @@ class Compiler:
             PlanError: PLAN180, PLAN181, for a detail that there is not.
             StateplanError: whatever is wrong with the statement.
         """
-        wanted = explain_details(details)
-        return self._explained(self.inserts(inserts), wanted)
+        wanted_details = explain_details(details)
+        return self._explanation(self.inserts(inserts), wanted_details)
 
     def explain_query(self, query: exp.Expr, source: str, details: Sequence[str] = ()) -> str:
         """What EXPLAIN shows of a query that was read from ``source``. Raises as :meth:`explain`."""
-        wanted = explain_details(details)
-        return self._explained(self.query(query, source), wanted)
+        wanted_details = explain_details(details)
+        return self._explanation(self.query(query, source), wanted_details)
 
-    def _explained(self, plan: Plan, details: frozenset[ExplainDetail]) -> str:
+    def _explanation(self, plan: Plan, details: frozenset[ExplainDetail]) -> str:
         from stateplan.session.explain import explain_text
 
         options = self._config.to_dict()

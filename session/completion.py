@@ -21,7 +21,7 @@ from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED
 from stateplan.session.host import PLAN_SCHEME
 from stateplan.session.session import Session
 
-MOST = 200
+MAX_CANDIDATES = 200
 """More candidates than this are not given."""
 
 _TOKEN = re.compile(
@@ -106,29 +106,29 @@ class _Token:
 def complete(session: Session, statement: str, position: int) -> list[str]:
     """The candidates at ``position``, a number of characters of ``statement``: columns before functions
     before keywords, at most :data:`MOST`."""
-    before = statement[: max(0, position)]
-    tokens = list(_tokens(before))
+    text_before = statement[: max(0, position)]
+    tokens = list(_tokens(text_before))
     for i in range(len(tokens) - 1, -1, -1):
         if tokens[i].value == ";" and tokens[i].kind == "other":
             tokens = tokens[i + 1 :]
             break
-    key = _BARE_KEY.search(before)
+    key = _BARE_KEY.search(text_before)
     if key is not None and key.start() <= (tokens[0].start if tokens else 0):
-        return _starting(OPTIONS, key[1])[:MOST]
-    bare = _BARE_SELECTOR.search(before)
+        return _starting(OPTIONS, key[1])[:MAX_CANDIDATES]
+    bare = _BARE_SELECTOR.search(text_before)
     if bare is not None and bare.start() <= (tokens[0].start if tokens else 0):
-        return _starting(_selectors(session, bare[1].replace("''", "'")), bare[2])[:MOST]
-    current = tokens.pop() if tokens and _is_begun(tokens[-1], before) else None
+        return _starting(_selectors(session, bare[1].replace("''", "'")), bare[2])[:MAX_CANDIDATES]
+    current = tokens.pop() if tokens and _is_begun(tokens[-1], text_before) else None
     try:
-        found = _candidates(session, tokens, current, statement, current.value if current else "")
-        return list(dict.fromkeys(found))[:MOST]
+        candidates = _candidates(session, tokens, current, statement, current.value if current else "")
+        return list(dict.fromkeys(candidates))[:MAX_CANDIDATES]
     except StateplanError:  # of a catalog that does not answer, or of a definition that cannot be read
         return []
 
 
-def _is_begun(token: _Token, before: str) -> bool:
+def _is_begun(token: _Token, text_before: str) -> bool:
     """Whether the last token is what is being written."""
-    return token.kind in ("open", "half") or (token.kind == "name" and not before[-1:].isspace())
+    return token.kind in ("open", "half") or (token.kind == "name" and not text_before[-1:].isspace())
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -139,11 +139,11 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _candidates(
-    session: Session, before: list[_Token], current: _Token | None, statement: str, partial: str
+    session: Session, tokens: list[_Token], current: _Token | None, statement: str, partial: str
 ) -> Iterable[str]:
-    words = [t.word for t in before]
+    words = [t.word for t in tokens]
     if current is not None and current.kind == "open":
-        return _in_text(session, before, partial)
+        return _in_text(session, tokens, partial)
     first = words[0] if words else ""
     if not words:
         return _starting(_FIRST, partial)
@@ -155,7 +155,7 @@ def _candidates(
         return [*_starting(["CATALOG", "MODULES"], partial), *_starting(session.catalog.list_databases(), partial)]
     if words == ["USE", "CATALOG"]:
         return _starting(session.catalog.list_catalogs(), partial)
-    path, lead = _path(before)
+    path, lead = _path(tokens)
     if _wants_table(lead):
         return _tables(session, path, partial)
     if first == "CREATE" and lead[-1] in ("TABLE", "VIEW", "EXISTS"):
@@ -166,10 +166,10 @@ def _candidates(
         return _starting(KEYWORDS, partial) if partial else []
     scope = _scope(session, statement)
     if path:
-        alias = ".".join(map(_quoted, path))
-        return [f"{alias}.{name}" for name in _starting(map(_quoted, _columns_of(scope, path[-1])), partial)]
-    columns = _starting((_quoted(name) for item in scope for name in _names(item[1])), partial)
-    aliases = _starting((_quoted(alias) for alias, _ in scope if alias), partial)
+        alias = ".".join(map(_quoted_name, path))
+        return [f"{alias}.{name}" for name in _starting(map(_quoted_name, _columns_of(scope, path[-1])), partial)]
+    columns = _starting((_quoted_name(name) for item in scope for name in _names(item[1])), partial)
+    aliases = _starting((_quoted_name(alias) for alias, _ in scope if alias), partial)
     if not partial:
         return columns
     return [*columns, *aliases, *_starting(_functions(session), partial), *_starting(KEYWORDS, partial)]
@@ -181,7 +181,7 @@ def _starting(names: Iterable[str], partial: str) -> list[str]:
     return sorted(name for name in names if name.strip("`").lower().startswith(start))
 
 
-def _quoted(name: str) -> str:
+def _quoted_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() not in RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -190,14 +190,14 @@ def _quoted(name: str) -> str:
 # names
 
 
-def _path(before: Sequence[_Token]) -> tuple[list[str], list[str]]:
+def _path(tokens: Sequence[_Token]) -> tuple[list[str], list[str]]:
     """The names with dots that end the tokens, and the words before them."""
-    end = len(before)
+    end = len(tokens)
     names: list[str] = []
-    while end >= 2 and before[end - 1].value == "." and before[end - 2].kind == "name":
-        names.insert(0, before[end - 2].value.strip("`"))
+    while end >= 2 and tokens[end - 1].value == "." and tokens[end - 2].kind == "name":
+        names.insert(0, tokens[end - 2].value.strip("`"))
         end -= 2
-    return names, [t.word for t in before[:end]]
+    return names, [t.word for t in tokens[:end]]
 
 
 def _wants_table(lead: Sequence[str]) -> bool:
@@ -236,18 +236,18 @@ def _tables(session: Session, path: Sequence[str], partial: str) -> Iterator[str
     start = partial.strip("`").lower()
     for name in catalog.list_catalogs():
         for database in _databases(catalog, name, path):
-            here = (name, database) == (catalog.current_catalog, catalog.current_database)
-            if list(path) not in ([], [database], [name, database], [name]) or (not path and not here):
+            is_current = (name, database) == (catalog.current_catalog, catalog.current_database)
+            if list(path) not in ([], [database], [name, database], [name]) or (not path and not is_current):
                 continue
             for item in catalog.list_tables(name, database) if list(path) != [name] else ():
                 if item.lower().startswith(start):
-                    yield _whole(ObjectIdentifier(name, database, item))
+                    yield _is_whole(ObjectIdentifier(name, database, item))
             if list(path) == [name] and database.lower().startswith(start):
-                yield f"{_quoted(name)}.{_quoted(database)}"
+                yield f"{_quoted_name(name)}.{_quoted_name(database)}"
         if not path and partial and name.lower().startswith(start):
-            yield _quoted(name)
+            yield _quoted_name(name)
     if not path and partial:
-        yield from _starting(map(_quoted, catalog.list_databases()), partial)
+        yield from _starting(map(_quoted_name, catalog.list_databases()), partial)
 
 
 def _databases(catalog: CatalogManager, name: str, path: Sequence[str]) -> list[str]:
@@ -260,8 +260,8 @@ def _databases(catalog: CatalogManager, name: str, path: Sequence[str]) -> list[
     return catalog.list_databases(name)
 
 
-def _whole(identifier: ObjectIdentifier) -> str:
-    return ".".join(map(_quoted, (identifier.catalog, identifier.database, identifier.name)))
+def _is_whole(identifier: ObjectIdentifier) -> str:
+    return ".".join(map(_quoted_name, (identifier.catalog, identifier.database, identifier.name)))
 
 
 _PART = r"(?:`[^`]+`|\w+)"
@@ -273,15 +273,15 @@ _USE = re.compile(rf"\b(?:FROM|JOIN|INTO)\s+({_ITEM}(?:\s*,\s*{_ITEM})*)", re.I)
 
 def _scope(session: Session, statement: str) -> list[tuple[str, CatalogObject]]:
     """The tables that a statement names, each by its alias or its own name."""
-    found = []
-    for listed in _USE.findall(statement):
-        for path, alias in re.findall(f"({_PATH}){_ALIAS}", listed, re.I):
+    tables = []
+    for table_list in _USE.findall(statement):
+        for path, alias in re.findall(f"({_PATH}){_ALIAS}", table_list, re.I):
             parts = [part.strip("`") for part in re.findall(_PART, path)]
             item = session.catalog.find(parts)
             if item is not None:
                 own = alias.strip("`")
-                found.append((own if own and own.upper() not in KEYWORDS else parts[-1], item))
-    return found
+                tables.append((own if own and own.upper() not in KEYWORDS else parts[-1], item))
+    return tables
 
 
 def _names(item: CatalogObject) -> list[str]:
@@ -289,7 +289,7 @@ def _names(item: CatalogObject) -> list[str]:
 
 
 def _columns_of(scope: Iterable[tuple[str, CatalogObject]], alias: str) -> list[str]:
-    return [name for found, item in scope if found == alias for name in _names(item)]
+    return [name for table_alias, item in scope if table_alias == alias for name in _names(item)]
 
 
 def _functions(session: Session) -> list[str]:
@@ -304,17 +304,17 @@ def _functions(session: Session) -> list[str]:
 # inside a text
 
 
-def _in_text(session: Session, before: Sequence[_Token], partial: str) -> Iterable[str]:
-    words = [t.word for t in before]
+def _in_text(session: Session, tokens: Sequence[_Token], partial: str) -> Iterable[str]:
+    words = [t.word for t in tokens]
     first = words[0] if words else ""
     if first in ("SET", "RESET"):
-        if len(before) == 1:
+        if len(tokens) == 1:
             return _starting(OPTIONS, partial)
-        return _starting(_values(OPTIONS.get(before[1].value)), partial)
+        return _starting(_values(OPTIONS.get(tokens[1].value)), partial)
     if words[-1:] == ["JOB"]:
         return _starting((entry.id for entry in session.jobs.entries()), partial)
     if words[:2] == ["ALTER", "PLAN"] and "FOR" in words:
-        return _starting(_selectors(session, before[2].value), partial)
+        return _starting(_selectors(session, tokens[2].value), partial)
     if "PLAN" in words and words[-1] in ("PLAN", "FROM"):
         return _plans(session, partial)
     opening = _opening(words)
@@ -323,7 +323,7 @@ def _in_text(session: Session, before: Sequence[_Token], partial: str) -> Iterab
         and words[opening - 1 : opening]
         and words[opening - 1] in ("WITH", "OPTIONS", "SET", "RESET")
     ):
-        return _table_options(before[opening + 1 :], partial)
+        return _table_options(tokens[opening + 1 :], partial)
     return []
 
 
@@ -340,23 +340,23 @@ def _opening(words: Sequence[str]) -> int | None:
 def _table_options(inside: Sequence[_Token], partial: str) -> Iterable[str]:
     """Keys or values in the list of a table's options."""
     texts = [t.value if t.kind == "text" else t.word for t in inside]
-    given = {texts[i - 1]: texts[i + 1] for i in range(1, len(texts) - 1) if texts[i] == "="}
-    connector, fmt = known_connector(given), known_format(given)
+    values = {texts[i - 1]: texts[i + 1] for i in range(1, len(texts) - 1) if texts[i] == "="}
+    connector, fmt = known_connector(values), known_format(values)
     if texts[-1:] == ["="]:
         key = texts[-2] if len(texts) > 1 else ""
         if key == "connector":
             return _starting((c.name for c in connectors() if c.name[:1].isalpha()), partial)
         if key == "format" and connector is not None:
             return _starting((name for role in connector.roles for name in formats_of(connector, role)), partial)
-        known: list[Option] = list(connector.options) if connector is not None else []
-        return _starting(_values(next((o for o in known if o.key == key), None)), partial)
+        options: list[Option] = list(connector.options) if connector is not None else []
+        return _starting(_values(next((o for o in options if o.key == key), None)), partial)
     keys = ["connector"]
     if connector is not None:
         keys += [option.key for option in connector.options if "#" not in option.key]
         keys += ["format"] if connector.formatted else []
     if fmt is not None:
         keys += [f"{fmt.name}.{option.key}" for option in fmt.options]
-    return _starting((key for key in keys if key not in given), partial)
+    return _starting((key for key in keys if key not in values), partial)
 
 
 def _values(option: Option | None) -> Sequence[str]:
@@ -367,10 +367,10 @@ def _values(option: Option | None) -> Sequence[str]:
 
 def _plans(session: Session, partial: str) -> list[str]:
     """Folders and files of plans, and the names of those that the host keeps."""
-    named = [PLAN_SCHEME + name for name in session.host.plan_names()]
+    plan_names = [PLAN_SCHEME + name for name in session.host.plan_names()]
     folder, _, start = partial.rpartition("/")
     root = folder or ("/" if partial.startswith("/") else ".")
-    found: list[str] = []
+    paths: list[str] = []
     try:
         entries = sorted(os.scandir(session.host.plan_file(root)), key=lambda e: e.name)[:10_000]
     except (OSError, ValueError, StateplanError):
@@ -379,10 +379,10 @@ def _plans(session: Session, partial: str) -> list[str]:
         if entry.name.startswith(start) and (start or not entry.name.startswith(".")):
             name = partial[: len(partial) - len(start)] + entry.name
             if entry.is_dir():
-                found.append(f"{name}/")
+                paths.append(f"{name}/")
             elif entry.name.endswith(".json"):
-                found.append(name)
-    return [*(name for name in named if name.startswith(partial)), *found]
+                paths.append(name)
+    return [*(name for name in plan_names if name.startswith(partial)), *paths]
 
 
 def _selectors(session: Session, plan: str) -> list[str]:

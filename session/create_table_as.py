@@ -30,52 +30,52 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
             :func:`planner.catalog.ddl.create_table`.
         StateplanError: as an INSERT. Then the catalog is as before, but for a table that it cannot drop.
     """
-    table, how = node.this, node.args.get("replace")
+    table, replace_mode = node.this, node.args.get("replace")
     parts, place = ddl.parts_of(table.this), c.place(table.this)
     identifier = c.catalog.qualify(parts, place)
     c.catalog.require_database(identifier.catalog, identifier.database, place)
-    there = c.catalog.lookup(identifier, False)
-    if how is None and there is not None and not table.args.get("exists"):
+    existing_object = c.catalog.lookup(identifier, False)
+    if replace_mode is None and existing_object is not None and not table.args.get("exists"):
         summary = identifier.summary
-        raise CatalogError("CAT010", sort="", kind=there.kind.lower(), summary=summary, place=place)
-    if how == "REPLACE" or (how is not None and there is not None):
+        raise CatalogError("CAT010", sort="", kind=existing_object.kind.lower(), summary=summary, place=place)
+    if replace_mode == "REPLACE" or (replace_mode is not None and existing_object is not None):
         c.catalog.require_droppable(parts, kind="TABLE", place=place)
-    if how is None and isinstance(there, CatalogView):
+    if replace_mode is None and isinstance(existing_object, CatalogView):
         raise CatalogError("CAT103", summary=identifier.summary, place=place)
-    declared, insert = _declared(c, node)
-    kept = there if how is None and isinstance(there, CatalogTable) else None
-    with c.catalog.creating(declared, kept or _completed(c, declared)):
-        if kept is not None:
+    new_table, insert = _declared_table(c, node)
+    existing_table = existing_object if replace_mode is None and isinstance(existing_object, CatalogTable) else None
+    with c.catalog.creating(new_table, existing_table or _completed_table(c, new_table)):
+        if existing_table is not None:
             result = c.session.starter.inserts(insert, "CREATE TABLE AS")
             note = f"'{identifier.summary}' already exists; it keeps its columns and options, and the rows are inserted"
             return replace(result, notes=(note, *result.notes))
-        with_table = _in_catalog(c, declared, there)
+        with_table = _in_catalog(c, new_table, existing_object)
         return c.session.starter.inserts(insert, "CREATE TABLE AS", with_table)
 
 
 def explain_create_table_as(c: Context, node: nodes.CreateTableAs, details: Sequence[str]) -> str:
     """What EXPLAIN shows of the INSERT; nothing is created. Raises StateplanError, as an INSERT."""
-    declared, insert = _declared(c, node)
-    with c.catalog.creating(declared, _completed(c, declared)):
+    new_table, insert = _declared_table(c, node)
+    with c.catalog.creating(new_table, _completed_table(c, new_table)):
         return c.session.compiler.explain(insert, details)
 
 
-def _declared(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, Inserts]:
+def _declared_table(c: Context, node: nodes.CreateTableAs) -> tuple[CatalogTable, Inserts]:
     """The table that the statement declares, and the INSERT of its query."""
     fields = c.session.compiler.schema(node.expression, c.source)
     names = distinct_names([name for name, _ in fields])
     columns = [(name, as_column(kind)) for name, (_, kind) in zip(names, fields, strict=True)]
-    declared = ddl.create_table(node.this, c.catalog, c.source, c.file, columns)
-    c.session.host.check_table(declared.options, c.place(node.this.this))
+    new_table = ddl.create_table(node.this, c.catalog, c.source, c.file, columns)
+    c.session.host.check_table(new_table.options, c.place(node.this.this))
     target: exp.Expr = node.this.this.copy()
-    if names != [column.name for column in declared.schema.persisted]:
+    if names != [column.name for column in new_table.schema.persisted]:
         target = exp.Schema(this=target, expressions=[exp.to_identifier(name, quoted=True) for name in names])
     insert = exp.Insert(this=target, expression=node.expression.copy())
     insert.meta.update(node.meta)
-    return declared, Inserts.of(insert, c.source)
+    return new_table, Inserts.of(insert, c.source)
 
 
-def _completed(c: Context, table: CatalogTable) -> CatalogTable:
+def _completed_table(c: Context, table: CatalogTable) -> CatalogTable:
     """The table with the options that its catalog will add. Raises CatalogError CAT110 and others, as the catalog does
     when it creates the table."""
     if table.temporary:
@@ -84,19 +84,19 @@ def _completed(c: Context, table: CatalogTable) -> CatalogTable:
 
 
 @contextmanager
-def _in_catalog(c: Context, table: CatalogTable, before: CatalogObject | None) -> Iterator[None]:
+def _in_catalog(c: Context, table: CatalogTable, old_object: CatalogObject | None) -> Iterator[None]:
     """The table is in the catalog from here on, unless the block fails. A catalog that drops no tables keeps it, and
     it is empty."""
-    if before is None:
+    if old_object is None:
         c.catalog.create(table, place=c.place(c.statement.node.this.this))
     else:
         c.catalog.replace(table)
     try:
         yield
     except BaseException:
-        if before is None:
+        if old_object is None:
             with suppress(CatalogError):  # what went wrong is the error of the block
                 c.catalog.remove(table)
         else:
-            c.catalog.replace(before)
+            c.catalog.replace(old_object)
         raise

@@ -9,19 +9,19 @@ from stateplan.planner.catalog.show_create import metadata_text
 DESCRIBE_COLUMNS = ("name", "type", "null", "key", "extras", "watermark")
 
 
-def type_text(found: LogicalType) -> str:
+def type_text(logical_type: LogicalType) -> str:
     """A type as DESCRIBE shows it: STRING and BYTES by name, time attributes marked, no NOT NULL outside."""
-    if found.root == "ROW":
-        text = "ROW<" + ", ".join(f"{quote(f.name)} {_inner(f.type)}" for f in found.fields) + ">"
-    elif found.children:
-        text = f"{found.root}<" + ", ".join(_inner(c) for c in found.children) + ">"
+    if logical_type.root == "ROW":
+        text = "ROW<" + ", ".join(f"{quote(f.name)} {_inner(f.type)}" for f in logical_type.fields) + ">"
+    elif logical_type.children:
+        text = f"{logical_type.root}<" + ", ".join(_inner(c) for c in logical_type.children) + ">"
     else:
-        return found.as_nullable().summary()
+        return logical_type.as_nullable().summary()
     return text
 
 
-def _inner(found: LogicalType) -> str:
-    return type_text(found) + ("" if found.nullable else " NOT NULL")
+def _inner(logical_type: LogicalType) -> str:
+    return type_text(logical_type) + ("" if logical_type.nullable else " NOT NULL")
 
 
 def describe(item: CatalogObject) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

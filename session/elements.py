@@ -52,7 +52,7 @@ _CLASSES: tuple[tuple[type, LogicalType], ...] = (
 _INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6)
 
 
-def declared(schema: Schema) -> tuple[list[str] | None, Fields | None]:
+def schema_columns(schema: Schema) -> tuple[list[str] | None, Fields | None]:
     """What a schema says: the names of the columns, or names and types.
 
     Raises:
@@ -66,7 +66,7 @@ def declared(schema: Schema) -> tuple[list[str] | None, Fields | None]:
     return list(schema), None
 
 
-def named(fields: Fields, names: Sequence[str] | None) -> Fields:
+def with_names(fields: Fields, names: Sequence[str] | None) -> Fields:
     """The columns under other names.
 
     Raises:
@@ -76,11 +76,11 @@ def named(fields: Fields, names: Sequence[str] | None) -> Fields:
         if len(names) != len(fields):
             raise CatalogError("CAT072", names=list(names), fields=[name for name, _ in fields])
         fields = [(name, kind) for name, (_, kind) in zip(names, fields, strict=True)]
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for name, _ in fields:
-        if name in seen:
+        if name in names_so_far:
             raise CatalogError("CAT030", name=name, where="in the table")
-        seen.add(name)
+        names_so_far.add(name)
     return fields
 
 
@@ -93,12 +93,12 @@ def infer(rows: Sequence[Any], names: Sequence[str] | None) -> Fields:
     """
     if not rows:
         raise DataError("DATA341.no_values", what="the columns")
-    whole = reduce(lambda a, b: _merged(a, b, "row"), (_type_of(_as_row(row), "row") for row in rows))
-    fields = [(f.name, f.type) for f in whole.fields]
+    row_type = reduce(lambda a, b: _common_type(a, b, "row"), (_type_of(_as_row(row), "row") for row in rows))
+    fields = [(f.name, f.type) for f in row_type.fields]
     for name, kind in fields:
         if _has_null(kind):
             raise DataError("DATA341.no_values", what=f"'{name}'")
-    return named(fields, names)
+    return with_names(fields, names)
 
 
 def _as_row(row: Any) -> Any:
@@ -110,9 +110,9 @@ def _type_of(value: Any, name: str, top: bool = True) -> LogicalType:
         return NULL
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return _INSTANT
-    for kind, found in _CLASSES:
+    for kind, logical_type in _CLASSES:
         if isinstance(value, kind):
-            return found
+            return logical_type
     if isinstance(value, Mapping) and top:
         return row_type([(str(key), _type_of(item, str(key), False)) for key, item in value.items()])
     if isinstance(value, tuple) or (isinstance(value, list) and top):
@@ -130,10 +130,10 @@ def _type_of(value: Any, name: str, top: bool = True) -> LogicalType:
 
 
 def _common(values: Any, name: str) -> LogicalType:
-    return reduce(lambda a, b: _merged(a, b, name), (_type_of(v, name, False) for v in values), NULL)
+    return reduce(lambda a, b: _common_type(a, b, name), (_type_of(v, name, False) for v in values), NULL)
 
 
-def _merged(a: LogicalType, b: LogicalType, name: str) -> LogicalType:
+def _common_type(a: LogicalType, b: LogicalType, name: str) -> LogicalType:
     """The type that holds the values of both."""
     if a == b or b.root == "NULL":
         return a
@@ -143,10 +143,10 @@ def _merged(a: LogicalType, b: LogicalType, name: str) -> LogicalType:
         return DOUBLE
     if a.root == b.root and a.children:
         pairs = zip(a.children, b.children, strict=True)
-        return LogicalType(a.root, children=tuple(_merged(x, y, name) for x, y in pairs))
+        return LogicalType(a.root, children=tuple(_common_type(x, y, name) for x, y in pairs))
     if a.root == b.root == "ROW":
         others = {f.name: f.type for f in b.fields}
-        fields = [(f.name, _merged(f.type, others.pop(f.name, NULL), f.name)) for f in a.fields]
+        fields = [(f.name, _common_type(f.type, others.pop(f.name, NULL), f.name)) for f in a.fields]
         return row_type([*fields, *others.items()])
     raise DataError("DATA341.several", name=name, one=a.summary(), other=b.summary())
 
@@ -180,7 +180,9 @@ def frame_of(rows: Sequence[Any], fields: Fields) -> pl.DataFrame:
             try:
                 cells.append(encode(values[i]))
             except (TypeError, ValueError, ArithmeticError):
-                shown = f"{values[i]!r:.80}"
-                raise DataError("DATA343", shown=shown, number=number + 1, name=name, type=kind.summary()) from None
+                value_text = f"{values[i]!r:.80}"
+                raise DataError(
+                    "DATA343", shown=value_text, number=number + 1, name=name, type=kind.summary()
+                ) from None
         columns[column(i)] = pl.Series(cells, dtype=kind.polars(), strict=False)
     return pl.DataFrame(columns, height=len(tuples))

@@ -23,7 +23,7 @@ from stateplan.plans.advice import ExplainDetail
 from stateplan.runtime.failures import coded_error
 from stateplan.session.catalog_statements import connect_catalog
 from stateplan.session.compiled_plan import CompiledPlan, PlanReference, StatementSet, compile_plan
-from stateplan.session.habits import OF_ENVIRONMENT, Hinted, Settings, check_spark, options_of
+from stateplan.session.habits import OF_ENVIRONMENT, AttributeHints, Settings, check_spark, options_of
 from stateplan.session.host import Host
 from stateplan.session.jobs import JOBS, Jobs
 from stateplan.session.names import Names
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledPlan", "ExplainDetail", "PlanReference", "StatementSet", "Table", "TableEnvironment"]
 
 
-class TableEnvironment(Tables, Names, Hinted):
+class TableEnvironment(Tables, Names, AttributeHints):
     """Runs SQL: a session with its tables, its options and its jobs, under PyFlink's names.
 
     Use :meth:`create`, :meth:`execute_sql` for any statement, :meth:`sql_query` for a query as a table,
@@ -54,7 +54,7 @@ class TableEnvironment(Tables, Names, Hinted):
         session: what it consists of: its catalog and options, its compiler, what starts its jobs.
     """
 
-    _INSTEAD = OF_ENVIRONMENT
+    _REPLACEMENTS = OF_ENVIRONMENT
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class TableEnvironment(Tables, Names, Hinted):
         check_spark(spark)
         host = host or Host()
         config = Configuration(keep_unknown=host.keep_unknown)
-        for key, given in options_of(options).items():
-            config.set(key, host.check_option(key, text_of_option(key, given)))
+        for key, value in options_of(options).items():
+            config.set(key, host.check_option(key, text_of_option(key, value)))
         self.session = Session(config, JOBS if jobs is None else jobs, host, console, on_progress, spark)
         connect_catalog(self.session.catalog, host, config)
 

@@ -26,7 +26,7 @@ from stateplan.planner.operators.base import update
 from stateplan.planner.physical import Physical, changelog_mode
 from stateplan.plans.advice import ExplainDetail, advice_text
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.explain import described, explain, explain_graph, sections
+from stateplan.plans.explain import explain, explain_graph, node_line, sections
 from stateplan.session.advice import advice_of_statement, could_be_two
 
 OF_PHYSICAL_PLAN = frozenset({ExplainDetail.CHANGELOG_MODE, ExplainDetail.PLAN_ADVICE})
@@ -42,7 +42,7 @@ _LETTERS = {
 
 
 def explain_text(
-    planned: Planned,
+    compilation: Planned,
     graph: ExecGraph,
     options: Mapping[str, str],
     details: frozenset[ExplainDetail] = frozenset(),
@@ -62,18 +62,18 @@ def explain_text(
     """
     of_plan = details - OF_PHYSICAL_PLAN
     if of_plan:
-        shown = explain(PlanDocument.from_graph(graph), options, of_plan)
+        explanation = explain(PlanDocument.from_graph(graph), options, of_plan)
     else:
-        shown = explain_graph(graph, uids(graph), options)
-    plans, tops = planned.physical, planned.physical
-    bound: Sequence[Rel] = planned.bound
+        explanation = explain_graph(graph, uids(graph), options)
+    plans, tops = compilation.physical, compilation.physical
+    roots: Sequence[Rel] = compilation.bound
     if query:
         tops = [_for_nobody(below) for plan in plans for below in plan.inputs]
-        bound = [below for sink in planned.bound for below in sink.inputs]
-        shown = replace(shown, trees=tuple(branch for tree in shown.trees for branch in tree.inputs))
-    written = "== Abstract Syntax Tree ==\n" + "\n".join(map(logical_tree, bound))
+        roots = [below for sink in compilation.bound for below in sink.inputs]
+        explanation = replace(explanation, trees=tuple(branch for tree in explanation.trees for branch in tree.inputs))
+    text = "== Abstract Syntax Tree ==\n" + "\n".join(map(logical_tree, roots))
     physical = _physical(tops, plans, graph, options, details)
-    return "\n".join([redacted(written), redacted(physical), *sections(shown, not is_batch(options))])
+    return "\n".join([redacted(text), redacted(physical), *sections(explanation, not is_batch(options))])
 
 
 def _for_nobody(top: Physical) -> Physical:
@@ -90,14 +90,14 @@ def _physical(
 ) -> str:
     """The section of the physical plan."""
     advised = ExplainDetail.PLAN_ADVICE in details
-    advice = advice_of_statement(sinks, graph, options, _related) if advised else []
+    advice = advice_of_statement(sinks, graph, options, _related_trees) if advised else []
     first = bool(advice) and advice[0].level == "ADVICE"
     trees = ["".join(_tree(plan, first, ExplainDetail.CHANGELOG_MODE in details)) for plan in plans]
     section = f"== Optimized Physical Plan{' With Advice' if advised else ''} ==\n" + "\n".join(trees)
     return f"{section}\n{advice_text(advice)}" if advised else section
 
 
-def _related(top: Physical) -> str:
+def _related_trees(top: Physical) -> str:
     """The operator that a warning is about, with all below it."""
     return "".join(_tree(top, advice=False, changes=True, keys=True))
 
@@ -109,7 +109,7 @@ def _tree(top: Physical, advice: bool, changes: bool, keys: bool = False) -> Ite
         above = "".join("   " if last else ":  " for last in lasts[:-1])
         branch = "" if not lasts else "+- " if lasts[-1] else ":- "
         number = [1] if advice and could_be_two(node) else []
-        line = described(describe_physical(node), number, _mode(node) if changes else None)
+        line = node_line(describe_physical(node), number, _mode(node) if changes else None)
         line = _with_keys(node, line) if keys else line
         yield f"{above}{branch}{_with_hints(node, line)}\n"
         end = len(node.inputs) - 1
@@ -120,8 +120,8 @@ def _with_keys(node: Physical, line: str) -> str:
     """The line with the keys by which the changes are in order, where there are any."""
     names = [name for name, _ in node.rel.fields]
     keys = sorted([names[i] for i in sorted(key)] for key in upsert_keys(node.rel) if key)
-    shown = ", ".join(f"[{', '.join(key)}]" for key in keys)
-    return f"{line.removesuffix(')')}, upsertKeys=[{shown}])" if shown else line
+    keys_text = ", ".join(f"[{', '.join(key)}]" for key in keys)
+    return f"{line.removesuffix(')')}, upsertKeys=[{keys_text}])" if keys_text else line
 
 
 def _mode(node: Physical) -> str:

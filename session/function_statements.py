@@ -12,7 +12,7 @@ from stateplan.session.context import Context
 from stateplan.session.results import TableResult, content, ok
 
 
-def _named(c: Context, node: nodes.FunctionStatement) -> CatalogFunction:
+def _function_name(c: Context, node: nodes.FunctionStatement) -> CatalogFunction:
     parts = ddl.parts_of(node.this)
     place = c.place(node.this)
     identifier = None if node.args.get("system") else c.catalog.qualify(parts, place)
@@ -28,7 +28,7 @@ def _named(c: Context, node: nodes.FunctionStatement) -> CatalogFunction:
 def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableResult:
     """Raises CatalogError CAT060, CAT061; SqlError SQL211 for a language that cannot be run."""
     action, place = node.args["action"], c.place(node.this)
-    function = _named(c, node)
+    function = _function_name(c, node)
     functions = c.catalog.functions
     words = f"{action} {'SYSTEM ' if function.identifier is None else ''}FUNCTION"
     exists = bool(node.args.get("exists"))
@@ -44,14 +44,14 @@ def run_function_statement(c: Context, node: nodes.FunctionStatement) -> TableRe
             hint="without LANGUAGE it is Java; AS 'module.name' LANGUAGE PYTHON names an object of a Python module",
         )
     c.session.host.check_function(function, place)
-    there = functions.has(function)
+    is_there = functions.has(function)
     if action == "ALTER":
-        if not there:
+        if not is_there:
             functions.drop(function, if_exists=exists, place=place)
             return ok(words)
         functions.create(function, overwrite=True)
         return ok(words)
-    if there and exists:
+    if is_there and exists:
         return ok(words, [f"'{function.summary}' already exists; kept unchanged"])
     functions.create(function, place=place)
     return ok(words)
@@ -66,24 +66,24 @@ def describe_function(c: Context, node: nodes.DescribeTable) -> TableResult:
     """Raises CatalogError CAT061; SqlError SQL210, SQL214 when it cannot be imported."""
     parts, place = ddl.parts_of(node.this), c.place(node.this)
     functions = c.catalog.functions
-    found = functions.system(parts[-1]) if len(parts) == 1 else None
-    found = found or functions.of_catalog(c.catalog.qualify(parts, place))
+    definition = functions.system(parts[-1]) if len(parts) == 1 else None
+    definition = definition or functions.of_catalog(c.catalog.qualify(parts, place))
     rows: list[tuple[Any, ...]]
-    if found is None:
+    if definition is None:
         row = _built_in(parts[-1]) if len(parts) == 1 else None
         if row is None:
-            missing = CatalogFunction(parts[-1], c.catalog.qualify(parts, place), None, "PYTHON", False)
-            functions.drop(missing, place=place)
+            placeholder = CatalogFunction(parts[-1], c.catalog.qualify(parts, place), None, "PYTHON", False)
+            functions.drop(placeholder, place=place)
         return content("DESCRIBE FUNCTION", ["info name", "info value"], row or [])
     rows = [
-        ("is system function", str(found.identifier is None).lower()),
-        ("is temporary", str(found.temporary).lower()),
-        ("class name", found.reference or (type(found.given.body).__name__ if found.given else "")),
-        ("function language", found.language),
+        ("is system function", str(definition.identifier is None).lower()),
+        ("is temporary", str(definition.temporary).lower()),
+        ("class name", definition.reference or (type(definition.given.body).__name__ if definition.given else "")),
+        ("function language", definition.language),
         ("resource uris", ""),
     ]
     if node.args.get("extended"):
-        function = functions.loaded(found, place)
+        function = functions.loaded(definition, place)
         rows += [
             ("kind", function.kind),
             ("requirements", "[]"),

@@ -107,25 +107,25 @@ def check_spark(spark: object) -> None:
     )
 
 
-def is_spark_session(given: object) -> bool:
+def is_spark_session(candidate: object) -> bool:
     """Whether it is a ``SparkSession``, classic or of Spark Connect. Imports no PySpark."""
     return any(
-        kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.") for kind in type(given).__mro__
+        kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.") for kind in type(candidate).__mro__
     )
 
 
-class Hinted:
+class AttributeHints:
     """A class whose AttributeError says what stands here for a method of PyFlink's or Spark's."""
 
-    _INSTEAD: ClassVar[Mapping[str, str]] = {}
+    _REPLACEMENTS: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             text = f"{type(self).__name__!r} has no attribute {name!r}"
             if not name.startswith("_"):
-                instead = self._INSTEAD.get(name) or nearest(name, [n for n in dir(type(self)) if n[0] != "_"])
-                text += f"; {instead}" if instead else ""
+                hint = self._REPLACEMENTS.get(name) or nearest(name, [n for n in dir(type(self)) if n[0] != "_"])
+                text += f"; {hint}" if hint else ""
             raise AttributeError(text, name=name, obj=self)
 
 

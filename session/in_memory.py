@@ -15,7 +15,7 @@ from stateplan.common.changelog import column
 from stateplan.common.errors import CatalogError, DataError, StateplanError
 from stateplan.connectors.arrow import keep_column
 from stateplan.planner.catalog.objects import CatalogTable, Column, ObjectIdentifier, TableSchema
-from stateplan.session.elements import Fields, Schema, declared, frame_of, infer, named
+from stateplan.session.elements import Fields, Schema, frame_of, infer, schema_columns, with_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,17 +42,17 @@ def of_arrow(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str)
     from stateplan.common.values.arrow import frames, logical_type
 
     reader = _reader(data)
-    names, fields = declared(schema)
+    names, fields = schema_columns(schema)
     if fields is None:
-        found = [(field.name, logical_type(field.type, field.nullable)) for field in reader.schema]
-        for field, (_, kind) in zip(reader.schema, found, strict=True):
+        columns = [(field.name, logical_type(field.type, field.nullable)) for field in reader.schema]
+        for field, (_, kind) in zip(reader.schema, columns, strict=True):
             if kind is None:
                 raise StateplanError("TYPE003", name=field.name, type=field.type, library="Arrow")
-        fields = [(name, kind) for name, kind in found if kind is not None]
+        fields = [(name, kind) for name, kind in columns if kind is not None]
     elif len(fields) != len(reader.schema):
         names = [name for name, _ in fields]
         raise CatalogError("CAT072", names=names, fields=reader.schema.names)
-    fields = named(fields, names)
+    fields = with_names(fields, names)
     return _table(identifier, fields, frames(reader, [kind for _, kind in fields], zone))
 
 
@@ -98,10 +98,10 @@ def of_elements(identifier: ObjectIdentifier, rows: Iterable[Any], schema: Schem
             DATA343, a value that is none of its column's type.
         StateplanError: as :func:`declared` and :func:`named`.
     """
-    found = list(rows)
-    names, fields = declared(schema)
-    fields = named(infer(found, names) if fields is None else fields, None)
-    return _table(identifier, fields, [frame_of(found, fields)])
+    element_rows = list(rows)
+    names, fields = schema_columns(schema)
+    fields = with_names(infer(element_rows, names) if fields is None else fields, None)
+    return _table(identifier, fields, [frame_of(element_rows, fields)])
 
 
 def _reader(data: Any) -> Any:

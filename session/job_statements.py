@@ -15,7 +15,7 @@ from stateplan.session.results import TableResult, content, ok
 
 _WIDTH = 48
 """So many characters of a query name its job, which else has no name."""
-_TOLD = 3
+_MAX_FAILURES = 3
 """Of so many failed jobs SHOW JOBS tells why."""
 _JOB_COLUMNS = ("job id", "job name", "status", "start time")
 _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
@@ -25,8 +25,8 @@ def _job_rows(c: Context, entries: Iterable[JobEntry]) -> list[Sequence[Any]]:
     zone = tz_of(local_time_zone(c.session.config.to_dict()))
     rows: list[Sequence[Any]] = []
     for entry in entries:
-        started = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
-        rows.append((entry.id, _name(entry), entry.status, started.isoformat(timespec="milliseconds")))
+        start_time = datetime.fromtimestamp(entry.started / 1000, zone).replace(tzinfo=None)
+        rows.append((entry.id, _name(entry), entry.status, start_time.isoformat(timespec="milliseconds")))
     return rows
 
 
@@ -43,9 +43,9 @@ def show_jobs(c: Context) -> TableResult:
     ran one has its result or its error. Notes tell of what the last jobs have failed."""
     entries = c.session.jobs.entries()
     if not c.session.host.lists_queries:
-        entries = [e for e in entries if e.running or e.plan is not None or e.name != e.statement]
-    failed = [e for e in entries if e.error is not None][:_TOLD]
-    notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed if e.error]
+        entries = [e for e in entries if e.is_running or e.plan is not None or e.name != e.statement]
+    failed_jobs = [e for e in entries if e.error is not None][:_MAX_FAILURES]
+    notes = [f"job {e.id} failed: {e.error.splitlines()[0]}" for e in failed_jobs if e.error]
     return content("SHOW JOBS", _JOB_COLUMNS, _job_rows(c, entries), notes, types=_JOB_TYPES)
 
 

@@ -24,7 +24,7 @@ CHECKPOINT_DIR = "execution.checkpointing.dir"
 RESTARTING = "RESTARTING"
 """The status of a job that is about to be started again. Source: Flink's ``JobStatus``."""
 
-KEPT = 200
+MAX_ENDED_JOBS = 200
 """So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
 
 _IDLE_MS = 10_000
@@ -110,7 +110,7 @@ class JobEntry:
     savepoint: str | None = None
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self.ended is None
 
 
@@ -131,15 +131,15 @@ class Jobs:
         self,
         journal: JobJournal | None = None,
         savepoint_dir: str | None = None,
-        told: Callable[[JobEntry], None] = lambda entry: None,
+        notify: Callable[[JobEntry], None] = lambda entry: None,
     ) -> None:
         self._entries: dict[str, JobEntry] = {}
         self._lock = threading.Lock()
         self._journal = journal
         self._savepoint_dir = savepoint_dir
-        self._told = told
+        self._notify = notify
         self.restarts: Callable[[JobRecord, StateplanError, bool], bool] = lambda record, error, counts: False
-        self._gone: tuple[str, frozenset[str], frozenset[str]] | None = None
+        self._last_failure: tuple[str, frozenset[str], frozenset[str]] | None = None
 
     @contextmanager
     def starting(
@@ -153,29 +153,29 @@ class Jobs:
             yield options, lambda job_id, folder: None
             return
         checkpoint = record.checkpoint = options.get(CHECKPOINT_DIR) or journal.place(record)
-        again, told = record.started is not None, False
+        is_restart, is_reported = record.started is not None, False
 
         def begins(job_id: str, folder: str) -> None:
-            nonlocal told
-            record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now()
-            told = True
+            nonlocal is_reported
+            record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now_millis()
+            is_reported = True
             journal.started(record)
 
         try:
             yield {**options, CHECKPOINT_DIR: checkpoint}, begins
         except BaseException:
-            if told and not again:
+            if is_reported and not is_restart:
                 journal.withdrawn(record)
             raise
 
     def add(self, job: Job, record: JobRecord) -> JobEntry:
         """A job that has just been started; its entry follows it to its end."""
-        entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now(), job)
+        entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now_millis(), job)
         entry.checkpoint, entry.plan, entry.options = job.checkpoint, record.plan, record.options
         self.list(entry)
         if entry.plan is not None:
-            self._told(entry)
-        job.when_over(lambda ended: self._end(entry, ended, record))
+            self._notify(entry)
+        job.when_over(lambda ended_job: self._end(entry, ended_job, record))
         return entry
 
     def list(self, entry: JobEntry) -> None:
@@ -183,9 +183,9 @@ class Jobs:
         with self._lock:
             self._entries[entry.id] = entry
             for queries in (False, True):  # which must not push the others out
-                ended = (e for e in self._entries.values() if not e.running and (e.plan is None) is queries)
-                over = sorted(ended, key=lambda e: e.started)
-                for old in over[: max(0, len(over) - KEPT)]:
+                ended_entries = (e for e in self._entries.values() if not e.is_running and (e.plan is None) is queries)
+                oldest_first = sorted(ended_entries, key=lambda e: e.started)
+                for old in oldest_first[: max(0, len(oldest_first) - MAX_ENDED_JOBS)]:
                     del self._entries[old.id]
 
     def _counts(self, entry: JobEntry, job: Job) -> bool:
@@ -194,47 +194,47 @@ class Jobs:
         if job.error is None or job.error.code != "RUN019" or job.runs_in is None:
             return True
         with self._lock:
-            if self._gone is None or self._gone[0] != job.runs_in:
-                there = ((e.id, e.job.view) for e in self._entries.values() if e.job and e.job.runs_in == job.runs_in)
-                seen = {name: (view.batches, view.in_hand is not None) for name, view in there}
-                blamed = to_blame(seen)
-                self._gone = job.runs_in, blamed, frozenset(seen) - blamed
-            return entry.id in self._gone[1]
+            if self._last_failure is None or self._last_failure[0] != job.runs_in:
+                views = ((e.id, e.job.view) for e in self._entries.values() if e.job and e.job.runs_in == job.runs_in)
+                progress = {name: (view.batches, view.in_hand is not None) for name, view in views}
+                blamed = to_blame(progress)
+                self._last_failure = job.runs_in, blamed, frozenset(progress) - blamed
+            return entry.id in self._last_failure[1]
 
-    def cleared(self) -> bool:
+    def are_settled(self) -> bool:
         """Whether the jobs that were not to blame for the last end of Spark have settled again."""
         with self._lock:
-            names = frozenset[str]() if self._gone is None else self._gone[2]
+            names = frozenset[str]() if self._last_failure is None else self._last_failure[2]
         return all(map(self.has_settled, names))
 
     def has_settled(self, job_id: str) -> bool:
         """Whether a job that was started again has finished a micro-batch, has none in hand, or has ended."""
         with self._lock:
             entry = self._entries.get(job_id)
-            gone = None if self._gone is None else self._gone[0]
+            last_application = None if self._last_failure is None else self._last_failure[0]
         if entry is None or entry.ended is not None:
             return True
         job = entry.job
-        if job is None or job.runs_in == gone:
+        if job is None or job.runs_in == last_application:
             return False  # it is being started again
         view = job.view
         return view.batches > 0 or (view.in_hand is None and view.now - view.info.started > _IDLE_MS)
 
     def _end(self, entry: JobEntry, job: Job, record: JobRecord) -> None:
         counts = self._counts(entry, job)
-        again = job.error is not None and record.plan is not None and self.restarts(record, job.error, counts)
-        entry.status = RESTARTING if again else job.status.value
+        restarts = job.error is not None and record.plan is not None and self.restarts(record, job.error, counts)
+        entry.status = RESTARTING if restarts else job.status.value
         entry.error = None if job.error is None else str(job.error)
         view = job.view
         entry.last = replace(view, recent=view.recent[-_LAST:], writer=None)
         entry.job = None
-        if again:
+        if restarts:
             return
-        entry.ended = _now()
+        entry.ended = _now_millis()
         if self._journal is not None:
             self._journal.ended(entry)
         if entry.plan is not None:
-            self._told(entry)
+            self._notify(entry)
 
     def entries(self) -> Sequence[JobEntry]:
         """All that are remembered, the newest first."""
@@ -248,11 +248,11 @@ class Jobs:
             RunError: RUN060, there is none.
         """
         with self._lock:
-            found = self._entries.get(hex_id(job_id))
-            if found is not None:
-                return found
-            known: Sequence[str] = list(self._entries)
-        raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known))
+            entry = self._entries.get(hex_id(job_id))
+            if entry is not None:
+                return entry
+            known_ids: Sequence[str] = list(self._entries)
+        raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known_ids))
 
     def stop(self, job_id: str, place: Place | None = None) -> None:
         """Stops a job after its micro-batch in hand, and waits for that.
@@ -262,9 +262,9 @@ class Jobs:
         """
         entry = self.find(job_id, place)
         if entry.status != RESTARTING:
-            self._running(job_id, place)[1].stop()
+            self._running_job(job_id, place)[1].stop()
             return
-        entry.status, entry.ended = "CANCELED", _now()
+        entry.status, entry.ended = "CANCELED", _now_millis()
         if self._journal is not None:
             self._journal.ended(entry)
 
@@ -284,14 +284,16 @@ class Jobs:
         """
         from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint
 
-        entry, job = self._running(job_id, place)
-        where = {SAVEPOINT_DIR: self._savepoint_dir} if self._savepoint_dir and not options.get(SAVEPOINT_DIR) else {}
-        folder = new_savepoint({**options, **where}, entry.id)
+        entry, job = self._running_job(job_id, place)
+        savepoint_options = (
+            {SAVEPOINT_DIR: self._savepoint_dir} if self._savepoint_dir and not options.get(SAVEPOINT_DIR) else {}
+        )
+        folder = new_savepoint({**options, **savepoint_options}, entry.id)
         job.stop_with_savepoint(folder, drain)
         entry.savepoint = f"file:{folder}" if isinstance(folder, Path) else str(folder)
         return entry.savepoint
 
-    def _running(self, job_id: str, place: Place | None) -> tuple[JobEntry, Job]:
+    def _running_job(self, job_id: str, place: Place | None) -> tuple[JobEntry, Job]:
         """A job that runs. Raises RunError RUN060, RUN052."""
         entry = self.find(job_id, place)
         job = entry.job
@@ -311,13 +313,13 @@ def to_blame(jobs: Mapping[str, tuple[int, bool]]) -> frozenset[str]:
         Those with their first micro-batch in hand. If there are none, those with any in hand; if there are none either,
         all.
     """
-    busy = {name: finished for name, (finished, in_hand) in jobs.items() if in_hand}
-    return frozenset([name for name, finished in busy.items() if not finished] or busy or jobs)
+    busy = {name: batches for name, (batches, in_hand) in jobs.items() if in_hand}
+    return frozenset([name for name, batches in busy.items() if not batches] or busy or jobs)
 
 
 JOBS = Jobs()
 """Those of every session of this process that has no others."""
 
 
-def _now() -> int:
+def _now_millis() -> int:
     return time.time_ns() // 1_000_000

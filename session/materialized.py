@@ -39,10 +39,10 @@ class Materialized:
         self._names = columns(len(types))
         self._rows = pl.DataFrame(schema={name: t.polars() for name, t in zip(self._names, types, strict=True)})
         self._new: list[pl.DataFrame] = []
-        self._waiting = 0
+        self._waiting_rows = 0
         self._updates = False
         self._lock = threading.Lock()
-        self.changes = self.dropped = 0
+        self.changes = self.dropped_rows = 0
 
     @property
     def ended(self) -> bool:
@@ -60,10 +60,10 @@ class Materialized:
             if frame is None:
                 return False
             self.changes += frame.height
-            self._waiting += frame.height
+            self._waiting_rows += frame.height
             self._updates = self._updates or KIND in frame.columns
             self._new.append(frame)
-            if self._waiting > max(_FEW, self._rows.height):
+            if self._waiting_rows > max(_FEW, self._rows.height):
                 self._fold()
             return True
 
@@ -77,7 +77,7 @@ class Materialized:
         """Gives up all but the last rows, of a query that only inserts."""
         with self._lock:
             self._fold()
-            self.dropped += max(0, self._rows.height - count)
+            self.dropped_rows += max(0, self._rows.height - count)
             self._rows = self._rows.tail(count)
 
     def _fold(self) -> None:
@@ -86,10 +86,10 @@ class Materialized:
         if not self._updates:
             self._rows = pl.concat([self._rows, *self._new])
         else:
-            kept = self._rows.with_columns(pl.lit(0, pl.Int8).alias(KIND))
+            old_rows = self._rows.with_columns(pl.lit(0, pl.Int8).alias(KIND))
             kinds = [f if KIND in f.columns else f.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for f in self._new]
-            self._rows = surviving(pl.concat([kept, *kinds]), self._names)
-        self._new, self._waiting = [], 0
+            self._rows = surviving(pl.concat([old_rows, *kinds]), self._names)
+        self._new, self._waiting_rows = [], 0
 
 
 def surviving(changes: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
@@ -106,10 +106,10 @@ def surviving(changes: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     if not changes.select(retraction.any()).item():
         return changes.select(names)
     step = pl.when(retraction).then(-1).otherwise(1).alias("@step")
-    return _left(changes.select(*names, pl.struct(names).rank("dense").alias("@row"), step), names)
+    return _remaining_rows(changes.select(*names, pl.struct(names).rank("dense").alias("@row"), step), names)
 
 
-def _left(changes: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def _remaining_rows(changes: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     total = pl.col("@step").cum_sum()
     balance = total - pl.min_horizontal(total.cum_min(), pl.lit(0))
     never_less = pl.col("@balance").cum_min(reverse=True)

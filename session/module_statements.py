@@ -17,7 +17,7 @@ def run_module_statement(c: Context, node: nodes.ModuleStatement) -> TableResult
         CatalogError: CAT080, no such module, or one that is there already; CAT081, ``core`` cannot be unloaded.
     """
     action = node.args["action"]
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for item in node.expressions:
         name, place = item.name, c.place(item)
         if action == "LOAD":
@@ -26,7 +26,7 @@ def run_module_statement(c: Context, node: nodes.ModuleStatement) -> TableResult
             raise CatalogError("CAT080", name=name, place=place, hint=nearest(name, MODULES))
         if action == "UNLOAD":
             raise CatalogError("CAT081", name=name, place=place)
-        if name in seen:
+        if name in names_so_far:
             raise CatalogError("CAT080.repeated", name=name, place=place)
-        seen.add(name)
+        names_so_far.add(name)
     return ok("USE MODULES")

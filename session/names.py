@@ -52,8 +52,8 @@ class Names:
 
     def _function(self, path: str, function: UserFunction | None) -> CatalogFunction:
         parts = parts_of(parse_path(path))
-        given = None if function is None else of_callable(function, parts[-1])
-        return CatalogFunction(parts[-1], self.session.catalog.qualify(parts), None, "PYTHON", True, given)
+        function_object = None if function is None else of_callable(function, parts[-1])
+        return CatalogFunction(parts[-1], self.session.catalog.qualify(parts), None, "PYTHON", True, function_object)
 
     def list_user_defined_functions(self) -> list[str]:
         """The system's functions that were registered, and those of the current database."""

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from stateplan.session.materialized import Materialized
 
-SHOWN = 20
+SHOWN_ROWS = 20
 """So many rows are shown, the last ones."""
 
-_KEPT = 1000
+_MAX_ROWS = 1000
 """Of a query without an end that only inserts, so many rows stay in memory while it is shown."""
 
 _EVERY = 0.5
@@ -61,7 +61,7 @@ class ResultView:
     ) -> ResultView:
         """The view of rows ``c0, c1, ...``; of none where they are not to be taken."""
         columns = tuple((name, type_text(kind)) for name, kind in zip(names, types, strict=True))
-        return cls(columns, [] if rows is None else texts(rows.tail(SHOWN), types, zone), count)
+        return cls(columns, [] if rows is None else texts(rows.tail(SHOWN_ROWS), types, zone), count)
 
     def html(self) -> str:
         """As HTML."""
@@ -72,11 +72,11 @@ class ResultView:
         if self.status is not None:
             below.append(f"job {self.status}")
         below += map(escape, self.notes)
-        failed = "" if self.error is None else f"<pre>{escape(self.error)}</pre>"
-        return f"{_table(heads, self.rows)}<p>{'; '.join(below)}</p>{failed}"
+        error_text = "" if self.error is None else f"<pre>{escape(self.error)}</pre>"
+        return f"{_table(heads, self.rows)}<p>{'; '.join(below)}</p>{error_text}"
 
 
-class Shown(Protocol):
+class ShownResult(Protocol):
     """A result to show; :class:`session.results.TableResult` is one."""
 
     def view(self) -> ResultView: ...
@@ -104,7 +104,7 @@ def _cell(text: str | None) -> str:
     return f'<td style="text-align: left">{"<i>NULL</i>" if text is None else escape(text)}</td>'
 
 
-def show(result: Shown) -> None:
+def show(result: ShownResult) -> None:
     """Shows a result where IPython runs: in a notebook as a table, which a thread keeps up to date while the job of a
     query runs; in a terminal as text."""
     from IPython import get_ipython
@@ -122,13 +122,13 @@ def show(result: Shown) -> None:
         threading.Thread(target=run, args=arguments, name="stateplan-notebook", daemon=True).start()
 
 
-def _bundle(result: Shown) -> dict[str, str]:
+def _bundle(result: ShownResult) -> dict[str, str]:
     return {"text/plain": repr(result), "text/html": result.view().html()}
 
 
-def _follow(result: Shown, table: Materialized, handle: Any) -> None:
+def _follow(result: ShownResult, table: Materialized, handle: Any) -> None:
     """Takes the rows of a query, and updates what is shown of it, until it ends."""
-    shown, seen = time.monotonic(), 0
+    last_update, last_changes = time.monotonic(), 0
     with contextlib.suppress(Exception):  # the kernel is going away; what the job fails of is in the view
         while not table.ended:
             try:
@@ -136,11 +136,11 @@ def _follow(result: Shown, table: Materialized, handle: Any) -> None:
             except StateplanError:
                 break
             if result.is_endless:
-                table.keep_last(_KEPT)
-            if table.changes != seen and time.monotonic() - shown >= _EVERY:
-                seen = table.changes
+                table.keep_last(_MAX_ROWS)
+            if table.changes != last_changes and time.monotonic() - last_update >= _EVERY:
+                last_changes = table.changes
                 handle.update(_bundle(result), raw=True)
-                shown = time.monotonic()
+                last_update = time.monotonic()
         while result.view().status == "RUNNING":  # its last rows are taken before its end is noted
             time.sleep(_EVERY)
         handle.update(_bundle(result), raw=True)

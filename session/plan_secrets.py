@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
 
 
-def hide_secrets(graph: ExecGraph, catalog: CatalogManager, known: Secrets | None = None) -> tuple[ExecGraph, Secrets]:
+def hide_secrets(
+    graph: ExecGraph, catalog: CatalogManager, known_secrets: Secrets | None = None
+) -> tuple[ExecGraph, Secrets]:
     """The plan with references in place of the secrets in it, and what they stand for.
 
     The secrets of the catalog's tables are there too, so that a plan that has references already can run.
@@ -33,32 +35,32 @@ def hide_secrets(graph: ExecGraph, catalog: CatalogManager, known: Secrets | Non
         catalog: of the session.
         known: what references in the plan stand for that are not of the catalog's tables, as those of hints.
     """
-    secrets = Secrets(dict(known.values) if known is not None else {})
+    secrets = Secrets(dict(known_secrets.values) if known_secrets is not None else {})
     for table in filter(None, map(table_of, graph.nodes)):
         options = table.resolved_table.options if table.resolved_table is not None else None
-        found = catalog.find(table.path) if has_secrets(options or {}) else None
-        if isinstance(found, CatalogTable):
-            secrets.hidden(table.summary, found.options)
-    hidden = with_options(graph, lambda table, options: secrets.hidden(table.summary, options))
+        catalog_table = catalog.find(table.path) if has_secrets(options or {}) else None
+        if isinstance(catalog_table, CatalogTable):
+            secrets.hidden(table.summary, catalog_table.options)
+    hidden_graph = with_options(graph, lambda table, options: secrets.hidden(table.summary, options))
     words = [
-        node.replace(description=shown)
-        for node in hidden.nodes
-        if table_of(node) is not None and (shown := redacted(node.description)) != node.description
+        node.replace(description=description)
+        for node in hidden_graph.nodes
+        if table_of(node) is not None and (description := redacted(node.description)) != node.description
     ]
-    return (hidden.replace(words) if words else hidden), secrets
+    return (hidden_graph.replace(words) if words else hidden_graph), secrets
 
 
 def without_secrets(document: PlanDocument, secrets: Secrets) -> PlanDocument:
     """A plan that was read, with references in place of the secrets in it; every other character stays. ``secrets``
     gets them."""
     from stateplan.plans.document import PlanDocument
-    from stateplan.plans.splices import applied, value_splice
+    from stateplan.plans.text_splices import apply_splices, value_splice
 
-    found = list(_texts(document, secrets))
-    if not found:
+    texts = list(_texts(document, secrets))
+    if not texts:
         return document
-    splices = [value_splice(document.source, pointer, text) for pointer, text in found]
-    return PlanDocument.parse(applied(document.text, splices), document.file)
+    splices = [value_splice(document.source, pointer, text) for pointer, text in texts]
+    return PlanDocument.parse(apply_splices(document.text, splices), document.file)
 
 
 def _texts(document: PlanDocument, secrets: Secrets) -> Iterator[tuple[str, str]]:
@@ -69,8 +71,8 @@ def _texts(document: PlanDocument, secrets: Secrets) -> Iterator[tuple[str, str]
         if table is None:
             continue
         at = graph.pointer(node)
-        if (shown := redacted(node.description)) != node.description:
-            yield f"{at}/description", shown
+        if (description := redacted(node.description)) != node.description:
+            yield f"{at}/description", description
         if table.resolved_table is None or table.resolved_table.options is None:
             continue
         options = table.resolved_table.options
@@ -92,8 +94,8 @@ def clear_text_notes(document: PlanDocument) -> Iterator[str]:
         options = None if table is None or table.resolved_table is None else table.resolved_table.options
         if table is None or options is None:
             continue
-        hidden = Secrets().hidden(table.summary, options)
-        keys = sorted(key for key, text in options.items() if hidden[key] != text)
+        hidden_options = Secrets().hidden(table.summary, options)
+        keys = sorted(key for key, text in options.items() if hidden_options[key] != text)
         if keys:
             names = ", ".join(f"'{key}'" for key in keys)
             yield (

@@ -20,7 +20,7 @@ from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.catalog.resolved_tables import plan_schema
 from stateplan.plans.diff import OperatorDiff, PlanDiff, compare, severity
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import schema_hash, schema_hashes, sql_hash
+from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
 
 if TYPE_CHECKING:
     from stateplan.runtime.checkpoint.slots import Continuation
@@ -54,12 +54,12 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     _require_accepted(diff, folder, value(options, ACCEPT))
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
     sinks = {node.id for node in document.graph.sinks}
-    notes += _told(old, document, diff)
+    notes += _state_notes(old, document, diff)
     return Continuation(
         old.graph,
-        {now: was for o, was, now in pairs if o.stateful and (o.harmless or o.verdict == "rewrite")},
-        {now: was for o, was, now in pairs if not document.graph.inputs(document.graph.node(now))},
-        {now: was for o, was, now in pairs if now in sinks},
+        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or o.verdict == "rewrite")},
+        {new_id: was for o, was, new_id in pairs if not document.graph.inputs(document.graph.node(new_id))},
+        {new_id: was for o, was, new_id in pairs if new_id in sinks},
         {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},
     )
 
@@ -94,22 +94,24 @@ def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
     if diff.may_restart or (accept != "none" and severity(diff.verdict) <= severity(accept)):
         return
     reasons = diff.all_reasons
-    more = f"; and {len(reasons) - _MANY} more" if len(reasons) > _MANY else ""
-    lost = [o for o in diff.operators if o.verdict in ("reset", "unknown")]
-    kept = [o for o in diff.operators if o.stateful and o not in lost and o.new is not None]
-    what = [f"{_titles(lost)} would start empty or be dropped"] if lost else []
-    if kept and lost:
-        what.append(f"{_titles(kept)} would keep {'its' if len(kept) == 1 else 'their'} state")
-    elif kept:
-        what.append("no state would be lost")
+    omitted = f"; and {len(reasons) - _MANY} more" if len(reasons) > _MANY else ""
+    lost_operators = [o for o in diff.operators if o.verdict in ("reset", "unknown")]
+    kept_operators = [o for o in diff.operators if o.stateful and o not in lost_operators and o.new is not None]
+    consequences = [f"{_titles(lost_operators)} would start empty or be dropped"] if lost_operators else []
+    if kept_operators and lost_operators:
+        consequences.append(
+            f"{_titles(kept_operators)} would keep {'its' if len(kept_operators) == 1 else 'their'} state"
+        )
+    elif kept_operators:
+        consequences.append("no state would be lost")
     raise CheckpointError(
         "CKPT003",
         folder=folder,
         reasons="; ".join(reasons[:_MANY]),
-        more=more,
+        more=omitted,
         verdict=diff.verdict,
         accept=ACCEPT,
-        what="; ".join(what),
+        what="; ".join(consequences),
     )
 
 
@@ -118,22 +120,22 @@ def _titles(operators: list[OperatorDiff]) -> str:
     return ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if len(names) > _MANY else "")
 
 
-def _told(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]:
+def _state_notes(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]:
     """What happens to state, a line each."""
-    moved = [note for note in diff.notes if note.startswith(("the recorded SQL", "the schema of"))]
-    if moved and diff.verdict != "identical":
-        yield f"the checkpoint was written by another plan: {'; '.join(moved)}"
+    source_changes = [note for note in diff.notes if note.startswith(("the recorded SQL", "the schema of"))]
+    if source_changes and diff.verdict != "identical":
+        yield f"the checkpoint was written by another plan: {'; '.join(source_changes)}"
     for operator in diff.operators:
         if operator.verdict in ("reset", "unknown") and operator.stateful:
-            what = "was removed, with its state" if operator.new is None else "starts with empty state"
-            yield f"{operator.title} {what}: {'; '.join(operator.reasons)}"
+            outcome = "was removed, with its state" if operator.new is None else "starts with empty state"
+            yield f"{operator.title} {outcome}: {'; '.join(operator.reasons)}"
         elif operator.verdict == "rewrite":
             yield f"the state of {operator.title} is rewritten: {'; '.join(operator.reasons)}"
     for operator, change in diff.ttl_changes:
         if change.pointer.startswith("/state/") and operator.old is not None and operator.new is not None:
             index = int(change.pointer.split("/")[2])
-            before, after = old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls()
-            short = index < min(len(before), len(after)) and outlives(before[index], after[index])
+            old_ttls, new_ttls = old.graph.node(operator.old.id).ttls(), new.graph.node(operator.new.id).ttls()
+            short = index < min(len(old_ttls), len(new_ttls)) and outlives(old_ttls[index], new_ttls[index])
             yield f"{operator.title}: {change}" + ("; older rows expire at once" if short else "")
 
 
@@ -142,17 +144,21 @@ def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mappin
     facts = document.facts
     if facts is not None and facts.sql is not None and facts.sql_hash not in (None, sql_hash(facts.sql)):
         yield "the SQL text in the plan was edited; this does not change the plan"
-    recorded = facts.schema_hashes if facts is not None else {}
-    held = schema_hashes(document.graph)
+    old_hashes = facts.schema_hashes if facts is not None else {}
+    new_hashes = schema_hashes(document.graph)
     for node in document.graph.nodes:
         table = table_of(node)
-        if table is None or table.identifier not in recorded:
+        if table is None or table.identifier not in old_hashes:
             continue
-        name, was = table.summary, recorded[table.identifier]
-        if held.get(table.identifier, was) != was:
+        name, was = table.summary, old_hashes[table.identifier]
+        if new_hashes.get(table.identifier, was) != was:
             yield f"the schema of '{name}' in the plan was edited since the plan was compiled"
-        found = catalog.find(table.path)
-        if isinstance(found, CatalogTable) and _hash_of(found) not in (None, was, held.get(table.identifier)):
+        catalog_table = catalog.find(table.path)
+        if isinstance(catalog_table, CatalogTable) and _hash_of(catalog_table) not in (
+            None,
+            was,
+            new_hashes.get(table.identifier),
+        ):
             yield (
                 f"the table '{name}' changed since the plan was compiled; computed columns, "
                 "watermarks and constraints are those of the plan"
@@ -168,17 +174,17 @@ def _hash_of(table: CatalogTable) -> str | None:
 
 
 def _options_in_vain(document: PlanDocument, options: Mapping[str, str]) -> Iterator[str]:
-    frozen: dict[str, set[str]] = {}
+    plan_values: dict[str, set[str]] = {}
     for node in document.graph.nodes:
         for key, text in (node.configuration or {}).items():
-            frozen.setdefault(key, set()).add(text)
-    for key, wanted in options.items():
+            plan_values.setdefault(key, set()).add(text)
+    for key, session_value in options.items():
         if key in TTL_OPTIONS:
             ttls = [s.ttl for node in document.graph.nodes if node.ttl_option == key for s in node.states]
             if any(ttl != value(options, key) for ttl in ttls):
                 many = len(ttls)
                 own = "the TTL in the plan" if many == 1 else f"the TTLs of {many} states in the plan"
                 yield f"the session option '{key}' does not change {own}"
-        elif {text.lower() for text in frozen.get(key, ())} - {wanted.lower()}:
-            was = ", ".join(f"'{text}'" for text in sorted(frozen[key]))
-            yield f"the plan was compiled with '{key}' = {was}; '{wanted}' in the session has no effect"
+        elif {text.lower() for text in plan_values.get(key, ())} - {session_value.lower()}:
+            was = ", ".join(f"'{text}'" for text in sorted(plan_values[key]))
+            yield f"the plan was compiled with '{key}' = {was}; '{session_value}' in the session has no effect"

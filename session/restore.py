@@ -32,7 +32,7 @@ _RESTORE = "table.plan.restore.catalog-objects"
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredPlan:
     """A plan ready to run.
 
     Attributes:
@@ -44,7 +44,7 @@ class Restored:
     notes: tuple[str, ...] = ()
 
 
-def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> Restored:
+def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[str, str]) -> RestoredPlan:
     """The plan's graph with its tables as they are now.
 
     Raises:
@@ -57,28 +57,34 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
 
     catalog.refresh()
     notes: list[str] = []
-    changed: list[ExecNode] = []
+    changed_nodes: list[ExecNode] = []
     for node in document.graph.nodes:
-        stored = table_of(node)
-        if stored is None:
+        plan_table = table_of(node)
+        if plan_table is None:
             continue
         role, key = Role.SINK, "dynamicTableSink"
         if isinstance(node, (TableSourceScan, LookupJoin)):
             scan = isinstance(node, TableSourceScan)
             role, key = Role.SOURCE, "scanTableSource" if scan else "temporalTable/lookupTableSource"
         place = document.place(f"{document.graph.pointer(node)}/{key}/table/identifier")
-        table = _resolve(stored, catalog, value(options, _RESTORE), place, notes)
-        found = table.resolved_table
-        physical = [(c.name, c.type) for c in found.table_schema.columns if c.kind == "PHYSICAL"] if found else []
-        named = found.table_schema.primary_key if found else None
-        of_key = named.columns if named else ()
-        notes += validate_table(dict(found.options or {}) if found else {}, role, place, physical, primary_key=of_key)
-        if stored.resolved_table is None:
+        table = _resolve(plan_table, catalog, value(options, _RESTORE), place, notes)
+        resolved_table = table.resolved_table
+        physical = (
+            [(c.name, c.type) for c in resolved_table.table_schema.columns if c.kind == "PHYSICAL"]
+            if resolved_table
+            else []
+        )
+        primary_key = resolved_table.table_schema.primary_key if resolved_table else None
+        of_key = primary_key.columns if primary_key else ()
+        notes += validate_table(
+            dict(resolved_table.options or {}) if resolved_table else {}, role, place, physical, primary_key=of_key
+        )
+        if plan_table.resolved_table is None:
             _check_row(node, document.graph, table, place)
-        if table is not stored:
-            changed.append(with_table(node, table))
-    graph = document.graph.replace(changed) if changed else document.graph
-    return Restored(graph, tuple(dict.fromkeys(notes)))
+        if table is not plan_table:
+            changed_nodes.append(with_table(node, table))
+    graph = document.graph.replace(changed_nodes) if changed_nodes else document.graph
+    return RestoredPlan(graph, tuple(dict.fromkeys(notes)))
 
 
 def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, place: Place) -> None:
@@ -95,15 +101,15 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
         for ability in source.abilities:
             if isinstance(ability, ProjectPushDown):
                 positions = [path[0] for path in ability.projected_fields]
-        now = [physical[i] if i < len(physical) else None for i in positions]
+        catalog_columns = [physical[i] if i < len(physical) else None for i in positions]
         fits = all(
             column is not None and (column.name, column.type) == (f.name, f.type)
-            for column, f in zip(now, fields, strict=False)
+            for column, f in zip(catalog_columns, fields, strict=False)
         )
     else:
         fields = graph.inputs(node)[0].output_type.fields
-        written = physical + [c for c in columns if c.kind == "METADATA" and not c.is_virtual]
-        fits = [c.type.root for c in written] == [f.type.root for f in fields]
+        writable_columns = physical + [c for c in columns if c.kind == "METADATA" and not c.is_virtual]
+        fits = [c.type.root for c in writable_columns] == [f.type.root for f in fields]
     if not fits:
         raise CatalogError(
             "CAT053",
@@ -117,31 +123,35 @@ def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, pl
 def _resolve(
     table: ContextResolvedTable, catalog: CatalogManager, mode: str, place: Place, notes: list[str]
 ) -> ContextResolvedTable:
-    stored = table.resolved_table
-    whole = stored is not None and stored.options is not None
+    plan_table = table.resolved_table
+    has_options = plan_table is not None and plan_table.options is not None
     if mode == "ALL_ENFORCED":
-        if not whole:
+        if not has_options:
             raise CatalogError("CAT052", summary=table.summary, restore=_RESTORE, place=place)
         return table
-    found = catalog.find(table.path, place)
-    if found is None:
-        if mode == "IDENTIFIER" or not whole:
-            raise _missing(table, catalog, mode, place)
+    catalog_table = catalog.find(table.path, place)
+    if catalog_table is None:
+        if mode == "IDENTIFIER" or not has_options:
+            raise _missing_table(table, catalog, mode, place)
         return table
-    if not isinstance(found, CatalogTable):
+    if not isinstance(catalog_table, CatalogTable):
         raise CatalogError("CAT054", summary=table.summary, place=place)
-    schema = plan_schema(found)
-    if stored is not None:
-        changes = schema_changes(stored.table_schema, schema)
-        if set(stored.partition_keys) != set(found.partition_keys):
+    schema = plan_schema(catalog_table)
+    if plan_table is not None:
+        changes = schema_changes(plan_table.table_schema, schema)
+        if set(plan_table.partition_keys) != set(catalog_table.partition_keys):
             changes.append("the partition keys differ")
         if changes:
             raise CatalogError("CAT053.changed_parts", summary=table.summary, changes="; ".join(changes), place=place)
-    options = without_errors_table(found.options)
-    if mode == "ALL" and stored is not None and stored.options is not None:
-        options = {**stored.options, **options}
-        hidden = Secrets().hidden(table.summary, found.options)
-        other = sorted(k for k, v in stored.options.items() if v not in (found.options.get(k, v), hidden.get(k)))
+    options = without_errors_table(catalog_table.options)
+    if mode == "ALL" and plan_table is not None and plan_table.options is not None:
+        options = {**plan_table.options, **options}
+        hidden_options = Secrets().hidden(table.summary, catalog_table.options)
+        other = sorted(
+            k
+            for k, v in plan_table.options.items()
+            if v not in (catalog_table.options.get(k, v), hidden_options.get(k))
+        )
         if other:
             notes.append(
                 f"the table '{table.summary}' uses {', '.join(repr(k) for k in other)} of the catalog, not of the plan"
@@ -150,16 +160,16 @@ def _resolve(
         update={
             "resolved_table": ResolvedTable(
                 table_schema=schema,
-                distribution=found.distribution,
-                partition_keys=found.partition_keys,
-                comment=found.comment,
+                distribution=catalog_table.distribution,
+                partition_keys=catalog_table.partition_keys,
+                comment=catalog_table.comment,
                 options=dict(sorted(options.items())),
             )
         }
     )
 
 
-def _missing(table: ContextResolvedTable, catalog: CatalogManager, mode: str, place: Place) -> CatalogError:
+def _missing_table(table: ContextResolvedTable, catalog: CatalogManager, mode: str, place: Place) -> CatalogError:
     path = table.path
     near = None
     if len(path) == 3:
@@ -169,42 +179,45 @@ def _missing(table: ContextResolvedTable, catalog: CatalogManager, mode: str, pl
     return CatalogError("CAT050", summary=table.summary, place=place, hint=near)
 
 
-def schema_changes(stored: TableSchema, now: TableSchema) -> list[str]:
+def schema_changes(plan_schema: TableSchema, catalog_schema: TableSchema) -> list[str]:
     """What is different between the schema in a plan and the one in the catalog, a phrase each; none for nothing.
 
     Compared are names, order, kinds and types of columns, the primary key and the watermark's column; comments and
     the texts of expressions are not.
     """
-    out: list[str] = []
-    old = {column.name: column for column in stored.columns}
-    new = {column.name: column for column in now.columns}
+    changes: list[str] = []
+    old = {column.name: column for column in plan_schema.columns}
+    new = {column.name: column for column in catalog_schema.columns}
     for name, column in old.items():
         other = new.get(name)
         if other is None:
-            out.append(f"column '{name}' is gone")
+            changes.append(f"column '{name}' is gone")
             continue
         if column.kind != other.kind:
-            out.append(f"column '{name}' was {column.kind.lower()}, is {other.kind.lower()}")
+            changes.append(f"column '{name}' was {column.kind.lower()}, is {other.kind.lower()}")
         elif column.type.to_json() != other.type.to_json():
-            out.append(f"column '{name}' was {column.type.summary()}, is {other.type.summary()}")
+            changes.append(f"column '{name}' was {column.type.summary()}, is {other.type.summary()}")
         elif (column.metadata_key or name) != (other.metadata_key or name) or bool(column.is_virtual) != bool(
             other.is_virtual
         ):
-            out.append(f"column '{name}' reads other metadata")
-    out += [
+            changes.append(f"column '{name}' reads other metadata")
+    changes += [
         f"column '{name}' is new, of type {column.type.summary()}" for name, column in new.items() if name not in old
     ]
-    if not out and list(old) != list(new):
-        out.append(f"the columns were ordered {', '.join(old)}, are ordered {', '.join(new)}")
-    was = stored.primary_key.columns if stored.primary_key else ()
-    key = now.primary_key.columns if now.primary_key else ()
+    if not changes and list(old) != list(new):
+        changes.append(f"the columns were ordered {', '.join(old)}, are ordered {', '.join(new)}")
+    was = plan_schema.primary_key.columns if plan_schema.primary_key else ()
+    key = catalog_schema.primary_key.columns if catalog_schema.primary_key else ()
     if set(was) != set(key):
-        out.append(f"the primary key was {_key(was)}, is {_key(key)}")
-    marks = [m.rowtime_attribute for m in stored.watermark_specs], [m.rowtime_attribute for m in now.watermark_specs]
+        changes.append(f"the primary key was {_key(was)}, is {_key(key)}")
+    marks = (
+        [m.rowtime_attribute for m in plan_schema.watermark_specs],
+        [m.rowtime_attribute for m in catalog_schema.watermark_specs],
+    )
     if marks[0] != marks[1]:
         was_for, is_for = (f"for '{m[0]}'" if m else "none" for m in marks)
-        out.append(f"the watermark was {was_for}, is {is_for}")
-    return out
+        changes.append(f"the watermark was {was_for}, is {is_for}")
+    return changes
 
 
 def _key(columns: tuple[str, ...]) -> str:

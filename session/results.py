@@ -15,7 +15,7 @@ from stateplan.common.errors import RunError
 from stateplan.common.readable import hex_id, render
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType
 from stateplan.common.values.row import Row
-from stateplan.session.habits import OF_RESULT, Hinted
+from stateplan.session.habits import OF_RESULT, AttributeHints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ class CloseableIterator(Iterator[Row]):
 
 
 @dataclass(repr=False)
-class TableResult(Hinted):
+class TableResult(AttributeHints):
     """The result of a statement: rows, or a job that has been started.
 
     Attributes:
@@ -78,7 +78,7 @@ class TableResult(Hinted):
         zone: the session's time zone, for values as text.
     """
 
-    _INSTEAD = OF_RESULT
+    _REPLACEMENTS = OF_RESULT
 
     columns: tuple[str, ...]
     types: tuple[LogicalType, ...]
@@ -90,7 +90,7 @@ class TableResult(Hinted):
     channel: ResultChannel | None = field(default=None, repr=False)
     insert_only: bool = True
     zone: str = "UTC"
-    _collected: bool = field(default=False, init=False, compare=False)
+    _is_collected: bool = field(default=False, init=False, compare=False)
     _table: Materialized | None = field(default=None, init=False, compare=False)
 
     @property
@@ -127,7 +127,7 @@ class TableResult(Hinted):
             return
         from stateplan.common.values.codecs import codec
 
-        decoders = [codec(declared).decoder() for declared in self.types]
+        decoders = [codec(column_type).decoder() for column_type in self.types]
         for frame in self.frames():
             lists = [frame[column(i)].to_list() for i in range(len(self.types))]
             values = [
@@ -149,7 +149,7 @@ class TableResult(Hinted):
         assert self.channel is not None
         if self._table is not None:
             raise RunError("RUN054", how="taken as a table")
-        self._collected = True
+        self._is_collected = True
         while not self.channel.ended:
             frame = self.channel.take(0.2)
             if frame is not None:
@@ -164,7 +164,7 @@ class TableResult(Hinted):
         from stateplan.session.materialized import Materialized
 
         assert self.channel is not None
-        if self._collected:
+        if self._is_collected:
             raise RunError("RUN054", how="collected")
         if self._table is None:
             self._table = Materialized(self.channel, self.types)
@@ -206,7 +206,7 @@ class TableResult(Hinted):
         if self.channel is None:
             return self._content().head(len(self.rows) if limit_rows is None else limit_rows)
         table = self.materialized()
-        if table.dropped:
+        if table.dropped_rows:
             raise RunError("RUN054", how="taken as a table")
         if limit_rows is timeout_ms is None and self.job is not None and not self.job.bounded:
             raise RunError("RUN053")
@@ -230,8 +230,8 @@ class TableResult(Hinted):
         columns = {}
         for i, kind in enumerate(self.types):
             read, encode = reader(kind, self.zone), codec(kind).encode
-            found = (row[i] for row in self.rows)
-            cells = [encode(read(value)) if isinstance(value, str) else value for value in found]
+            values = (row[i] for row in self.rows)
+            cells = [encode(read(value)) if isinstance(value, str) else value for value in values]
             columns[column(i)] = pl.Series(cells, dtype=kind.polars())
         return pl.DataFrame(columns, height=len(self.rows))
 
@@ -239,13 +239,13 @@ class TableResult(Hinted):
         """What a notebook shows of the rows: the last ones, and how many there are."""
         from stateplan.session.notebook import ResultView
 
-        found, count = None, 0
+        rows, count = None, 0
         if self.channel is None:
-            found, count = self._content(), len(self.rows)
+            rows, count = self._content(), len(self.rows)
         elif self._table is not None:
-            found = self._table.rows()
-            count = found.height + self._table.dropped
-        view = ResultView.of(self.columns, self.types, self.zone, found, count)
+            rows = self._table.rows()
+            count = rows.height + self._table.dropped_rows
+        view = ResultView.of(self.columns, self.types, self.zone, rows, count)
         if self.job is None:
             return view
         return replace(
@@ -322,9 +322,9 @@ class TableResult(Hinted):
         return render(self.columns, self.rows).rstrip("\n")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {kind.summary()}" for name, kind in zip(self.columns, self.types, strict=True))
+        columns = ", ".join(f"{name} {kind.summary()}" for name, kind in zip(self.columns, self.types, strict=True))
         job = "" if self.job is None else f", job {hex_id(self.job.job_id)} {self.job.status.value}"
-        return f"TableResult({self.statement}: {shown}{job})"
+        return f"TableResult({self.statement}: {columns}{job})"
 
     def _repr_html_(self) -> str:
         """The rows there are, for a notebook. Takes none of a query whose rows may still be collected."""
@@ -338,7 +338,7 @@ class TableResult(Hinted):
 
     def rows_to_come(self) -> Materialized | None:
         """The rows of a query, unless they are being collected; None for other statements."""
-        return None if self.channel is None or self._collected else self.materialized()
+        return None if self.channel is None or self._is_collected else self.materialized()
 
     @property
     def is_endless(self) -> bool:
@@ -364,9 +364,9 @@ def content(
     """A result of rows; by default a column's type is that of its first value that is not None."""
     if types is None:
         types = [_type_of([row[i] for row in rows]) for i in range(len(columns))]
-    found = [tuple(row) for row in rows]
+    row_tuples = [tuple(row) for row in rows]
     return TableResult(
-        tuple(columns), tuple(types), found, ResultKind.SUCCESS_WITH_CONTENT, None, tuple(notes), statement
+        tuple(columns), tuple(types), row_tuples, ResultKind.SUCCESS_WITH_CONTENT, None, tuple(notes), statement
     )
 
 
@@ -382,11 +382,11 @@ def as_column(kind: LogicalType) -> LogicalType:
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """The names, with a number behind those that were there before."""
-    out: list[str] = []
+    unique_names: list[str] = []
     for name in names:
         count = itertools.count(0)
         candidate = name
-        while candidate in out:
+        while candidate in unique_names:
             candidate = f"{name}{next(count)}"
-        out.append(candidate)
-    return out
+        unique_names.append(candidate)
+    return unique_names

@@ -89,7 +89,7 @@ class Inserts:
         raise SqlError("SQL012", place=place, expected="INSERT or STATEMENT SET")
 
     @classmethod
-    def together(cls, inserts: Sequence[Insert]) -> Inserts:
+    def of_all(cls, inserts: Sequence[Insert]) -> Inserts:
         """A statement set of INSERTs that were read one by one."""
         return cls(tuple(inserts), "STATEMENT SET BEGIN\n" + "".join(f"{insert.sql};\n" for insert in inserts) + "END")
 
@@ -116,9 +116,9 @@ def read_statement(text: str, file: str | None = None) -> ScriptStatement:
     Raises:
         SqlError: SQL001 to SQL009; SQL010 when there is none or more than one.
     """
-    found = read_script(text, file)
-    if len(found) != 1:
-        what = "no statement" if not found else f"{len(found)} statements"
-        place = found[1].place if len(found) > 1 else Place(file=file)
-        raise SqlError("SQL010", what=what, place=place)
-    return found[0]
+    statements = read_script(text, file)
+    if len(statements) != 1:
+        count_text = "no statement" if not statements else f"{len(statements)} statements"
+        place = statements[1].place if len(statements) > 1 else Place(file=file)
+        raise SqlError("SQL010", what=count_text, place=place)
+    return statements[0]

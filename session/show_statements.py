@@ -49,23 +49,23 @@ def run_show(c: Context, node: nodes.ShowObjects) -> TableResult:
         return _options(c, node)
     if kind == "JARS":
         return content(title, ["jars"], [])
-    names = [name for name in _SHOWN[kind](c, node) if _matches(node, name)]
+    names = [name for name in _LISTINGS[kind](c, node) if _matches(node, name)]
     return content(title, [f"{kind.split(' ')[-1].lower()[:-1]} name"], [(name,) for name in names])
 
 
 def _show_create(c: Context, node: nodes.ShowObjects, kind: str) -> TableResult:
     place = c.place(node.this)
-    found = c.catalog.resolve(ddl.parts_of(node.this), place)
-    if found.kind != kind:
+    catalog_object = c.catalog.resolve(ddl.parts_of(node.this), place)
+    if catalog_object.kind != kind:
         raise CatalogError(
             "CAT011",
-            item=found.kind.lower(),
+            item=catalog_object.kind.lower(),
             kind=kind.lower(),
-            summary=found.identifier.summary,
+            summary=catalog_object.identifier.summary,
             place=place,
-            hint=f"SHOW CREATE {found.kind} {found.identifier.name}",
+            hint=f"SHOW CREATE {catalog_object.kind} {catalog_object.identifier.name}",
         )
-    return content(f"SHOW CREATE {kind}", ["result"], [(show_create(found),)])
+    return content(f"SHOW CREATE {kind}", ["result"], [(show_create(catalog_object),)])
 
 
 def _options(c: Context, node: nodes.ShowObjects) -> TableResult:
@@ -106,18 +106,20 @@ def _partitions(c: Context, node: nodes.ShowObjects) -> TableResult:
         SqlError: SQL132, SQL135, SQL136, for what PARTITION says.
     """
     place = c.place(node.this)
-    found = c.catalog.resolve(ddl.parts_of(node.this), place)
-    summary = found.identifier.summary
-    if not isinstance(found, CatalogTable):
+    table = c.catalog.resolve(ddl.parts_of(node.this), place)
+    summary = table.identifier.summary
+    if not isinstance(table, CatalogTable):
         raise CatalogError("CAT011", summary=summary, item="view", kind="table", place=place)
-    if not found.partition_keys:
+    if not table.partition_keys:
         raise CatalogError("CAT062", summary=summary, place=place)
-    wanted = partition_texts(node.args.get("partition"), found, c.source)
-    options = found.options
-    there = partitions_of(options, found.partition_keys)
-    rows = [{key: default_partition(options) if text is None else text for key, text in p.items()} for p in there or ()]
-    names = ["/".join(f"{k}={v}" for k, v in p.items()) for p in rows if wanted.items() <= p.items()]
-    notes = [] if there is not None else [f"the partitions of '{summary}' cannot be listed, or it has none yet"]
+    wanted_values = partition_texts(node.args.get("partition"), table, c.source)
+    options = table.options
+    partitions = partitions_of(options, table.partition_keys)
+    rows = [
+        {key: default_partition(options) if text is None else text for key, text in p.items()} for p in partitions or ()
+    ]
+    names = ["/".join(f"{k}={v}" for k, v in p.items()) for p in rows if wanted_values.items() <= p.items()]
+    notes = [] if partitions is not None else [f"the partitions of '{summary}' cannot be listed, or it has none yet"]
     return content("SHOW PARTITIONS", ["partition name"], [(name,) for name in names], notes)
 
 
@@ -126,7 +128,7 @@ def _catalog(c: Context, node: nodes.ShowObjects) -> tuple[str, CatalogDescripto
     return name, c.catalog.describe_catalog(name, c.place(node.this))
 
 
-_SHOWN: dict[str, Callable[[Context, nodes.ShowObjects], list[str]]] = {
+_LISTINGS: dict[str, Callable[[Context, nodes.ShowObjects], list[str]]] = {
     "CATALOGS": lambda c, node: c.catalog.list_catalogs(),
     "DATABASES": lambda c, node: c.catalog.list_databases(
         ddl.parts_of(node.this)[0] if node.this is not None else None, c.place(node)
@@ -166,7 +168,7 @@ def run_describe(c: Context, node: nodes.DescribeTable) -> TableResult:
         return content("DESCRIBE CATALOG", _INFO, facts)
     if kind == "DATABASE":
         catalog, name = [c.catalog.current_catalog, *parts][-2:]
-        found = c.catalog.require_database(catalog, name, place)
-        return content("DESCRIBE DATABASE", _INFO, [("name", name), ("comment", found.comment)])
+        database = c.catalog.require_database(catalog, name, place)
+        return content("DESCRIBE DATABASE", _INFO, [("name", name), ("comment", database.comment)])
     columns, rows = describe(c.catalog.resolve(parts, place))
     return content("DESCRIBE", columns, rows)

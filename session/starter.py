@@ -15,7 +15,7 @@ from stateplan.connectors.results import ResultChannel
 from stateplan.execnodes.node_tables import table_of, with_secrets
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import PlanFacts
+from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.failures import coded_error
 from stateplan.session.compiler import Compiler, Plan
 from stateplan.session.host import Host
@@ -75,7 +75,7 @@ class JobStarter:
         notes: list[str] = []
         name = self.config.to_dict().get("pipeline.name") or plan.sql
         job = self._start_query(plan, notes, JobRecord(name, plan.sql))
-        job.when_over(lambda ended: channel.end(ended.error))
+        job.when_over(lambda ended_job: channel.end(ended_job.error))
         return TableResult(
             tuple(name for name, _ in plan.fields),
             tuple(kind for _, kind in plan.fields),
@@ -109,14 +109,14 @@ class JobStarter:
         self.compiler.require_streaming()
         options = self.config.to_dict()
         with document.placing():
-            restored = restore(document, self.catalog, options)
-            notes = [str(w) for w in document.warnings] + list(restored.notes)
+            restored_plan = restore(document, self.catalog, options)
+            notes = [str(w) for w in document.warnings] + list(restored_plan.notes)
             notes += dict.fromkeys(stale_notes(document, self.catalog, options))
             notes += dict.fromkeys(clear_text_notes(document))
-            graph, secrets = hide_secrets(restored.graph, self.catalog, self.compiler.secrets_of(document))
+            graph, secrets = hide_secrets(restored_plan.graph, self.catalog, self.compiler.secrets_of(document))
             if record is None:
-                whole = PlanDocument.from_graph(graph, document.facts or PlanFacts())
-                record = JobRecord(self._name(graph), "EXECUTE PLAN", whole.text)
+                document_with_facts = PlanDocument.from_graph(graph, document.facts or PlanFacts())
+                record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text)
             job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 

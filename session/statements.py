@@ -60,9 +60,9 @@ def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     except CatalogError as error:
         error.place = error.place or statement.place
         raise
-    doubled = ddl.doubled_options(node)
-    if doubled:
-        result.notes = (*result.notes, *doubled)
+    doubled_keys = ddl.doubled_options(node)
+    if doubled_keys:
+        result.notes = (*result.notes, *doubled_keys)
     return result
 
 
@@ -116,37 +116,37 @@ def _drop(c: Context, node: nodes.DropObject) -> TableResult:
 
 def _alter_table(c: Context, node: nodes.AlterTable) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
-    found = c.catalog.find(parts, place)
-    if found is None and node.args.get("exists"):
+    table = c.catalog.find(parts, place)
+    if table is None and node.args.get("exists"):
         return ok("ALTER TABLE")
-    found = c.catalog.resolve(parts, place)
-    if not isinstance(found, CatalogTable):
-        raise CatalogError("CAT011", summary=found.identifier.summary, item="view", kind="table", place=place)
+    table = c.catalog.resolve(parts, place)
+    if not isinstance(table, CatalogTable):
+        raise CatalogError("CAT011", summary=table.identifier.summary, item="view", kind="table", place=place)
     action = node.args["action"]
     if action == "RENAME TO":
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
     elif action in ("ADD", "MODIFY", "DROP", "RENAME"):
-        c.catalog.replace(alter_table(found, node, c.catalog, c.source, c.file))
+        c.catalog.replace(alter_table(table, node, c.catalog, c.source, c.file))
     elif action == "SET":
-        given = node.args["options"], c.source, c.file
+        option_source = node.args["options"], c.source, c.file
         changes = ddl.options_of(node.args["options"])
         c.session.host.check_table(changes, place)
-        c.catalog.replace(found.with_options(changes, ddl.places_of(*given)))
+        c.catalog.replace(table.with_options(changes, ddl.places_of(*option_source)))
     else:
         keys = {option.this.name: option for option in node.args["options"]}
         if "connector" in keys:
             raise OptionError("OPT003", place=c.place(keys["connector"]))
-        kept = {k: v for k, v in found.options.items() if k not in keys}
-        c.catalog.replace(replace(found, options=kept))
+        remaining_options = {k: v for k, v in table.options.items() if k not in keys}
+        c.catalog.replace(replace(table, options=remaining_options))
     return ok("ALTER TABLE")
 
 
 def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     parts, place = ddl.parts_of(node.this), c.place(node.this)
-    found = c.catalog.resolve(parts, place)
-    if not isinstance(found, CatalogView):
-        raise CatalogError("CAT011", summary=found.identifier.summary, item="table", kind="view", place=place)
+    view = c.catalog.resolve(parts, place)
+    if not isinstance(view, CatalogView):
+        raise CatalogError("CAT011", summary=view.identifier.summary, item="table", kind="view", place=place)
     if node.args["action"] == "RENAME TO":
         target = node.args["target"]
         c.catalog.rename(parts, ddl.parts_of(target), c.place(target))
@@ -156,7 +156,7 @@ def _alter_view(c: Context, node: nodes.AlterView) -> TableResult:
     schema = ddl.view_schema(fields, None, query, c.source, c.file)
     c.catalog.replace(
         replace(
-            found,
+            view,
             query=query,
             sql=text_of(query, c.source),
             schema=schema,
@@ -180,10 +180,10 @@ def _set(c: Context, node: nodes.SetOption) -> TableResult:
     if node.expression is None:
         key = node.this.name
         row = OPTIONS.get(current_key(key)) if key in config else find_option(key, c.place(node.this))
-        found = config.get(key)
-        shown = None if found is None else redacted_value(key, found)
+        value = config.get(key)
+        value_text = None if value is None else redacted_value(key, value)
         about = () if row is None else (without_markup(row.description),)
-        return content("SET", ["key", "value"], [(key, shown)], about)
+        return content("SET", ["key", "value"], [(key, value_text)], about)
     text = c.session.host.check_option(node.this.name, node.expression.name, c.place(node))
     note = config.set(node.this.name, text, c.place(node))
     return ok("SET", [note] if note else [])
@@ -221,7 +221,7 @@ def _end_set(c: Context, node: nodes.EndStatementSet) -> TableResult:
         raise SqlError("SQL007.no_set", place=c.place(node), expected="END after BEGIN STATEMENT SET")
     if not inserts:
         return ok("END", ["the statement set is empty: nothing is started"])
-    return c.session.starter.inserts(Inserts.together(inserts), "STATEMENT SET")
+    return c.session.starter.inserts(Inserts.of_all(inserts), "STATEMENT SET")
 
 
 def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
@@ -248,9 +248,9 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
         return content("COMPILE PLAN", ["plan"], [(document.text,)])
     url = c.plan_file(path)
     force = bool(c.session.config.value("table.plan.force-recompile"))
-    there = storage.exists(url)
+    plan_exists = storage.exists(url)
     if node.args.get("execute"):
-        if not there:
+        if not plan_exists:
             document = c.session.compiler.document(Inserts.of(node.this, c.source))
             document.write(url)
             return replace(c.session.starter.document(document), statement="COMPILE AND EXECUTE PLAN")
@@ -259,9 +259,9 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
         result = c.session.starter.document(document)
         note = f"the plan {path.name} already exists; it runs unchanged, and the statement is not compiled"
         return replace(result, notes=(note, *result.notes), statement="COMPILE AND EXECUTE PLAN")
-    if there and node.args.get("exists"):
+    if plan_exists and node.args.get("exists"):
         return ok("COMPILE PLAN", [f"the plan {path.name} already exists; kept unchanged"])
-    if there and not force:
+    if plan_exists and not force:
         # Before compiling, which may take its time, and so that the error is this one.
         raise _plan_exists(c, path)
     document = c.session.compiler.document(Inserts.of(node.this, c.source))
@@ -294,15 +294,15 @@ def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:
 
 
 def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> None:
-    from stateplan.plans.facts import same_sql
+    from stateplan.plans.plan_metadata import same_sql
 
-    recorded = document.recorded_sql
-    if recorded is not None and not same_sql(recorded, redacted(text_of(node.this, c.source))):
-        shown = " ".join(recorded.split())
+    recorded_sql = document.recorded_sql
+    if recorded_sql is not None and not same_sql(recorded_sql, redacted(text_of(node.this, c.source))):
+        sql_text = " ".join(recorded_sql.split())
         raise PlanError(
             "PLAN090",
             name=node.args["path"].name,
-            shown=shown if len(shown) <= 200 else shown[:197] + "...",
+            shown=sql_text if len(sql_text) <= 200 else sql_text[:197] + "...",
             place=c.place(node.this),
         )
 
@@ -347,13 +347,13 @@ def _execute_plan(c: Context, node: nodes.ExecutePlan) -> TableResult:
 
 def _explain(c: Context, node: nodes.Explain) -> TableResult:
     from stateplan.plans.document import PlanDocument
-    from stateplan.plans.render import explained
+    from stateplan.plans.render import render_explanation
 
     path, details = node.args.get("path"), node.args.get("details") or ()
     try:
         if path is not None:
             options = c.session.config.to_dict()
-            text = explained(PlanDocument.load(c.plan_file(path)), options, "text", details)
+            text = render_explanation(PlanDocument.load(c.plan_file(path)), options, "text", details)
             return content("EXPLAIN PLAN", ["result"], [(text,)])
         if isinstance(node.this, nodes.CreateTableAs):
             return content("EXPLAIN", ["result"], [(explain_create_table_as(c, node.this, details),)])

@@ -22,7 +22,7 @@ from stateplan.planner.catalog.ddl import create_view, parts_of
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView, Column, ObjectIdentifier, TableSchema
 from stateplan.planner.dialect import nodes, parse_path
 from stateplan.session.describe import type_text
-from stateplan.session.habits import OF_TABLE, Hinted
+from stateplan.session.habits import OF_TABLE, AttributeHints
 from stateplan.session.notebook import html_table
 from stateplan.session.results import TableResult
 from stateplan.session.script import Insert, ScriptStatement, is_query, read_statement
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"UnnamedTable\$[0-9]+")
 
 
-class Table(Hinted):
+class Table(AttributeHints):
     """A query of a session. Made by ``TableEnvironment.sql_query``, ``from_path``, ``from_arrow`` and the like.
 
     In a text it stands for its name, so that SQL can use it: ``f"SELECT * FROM {table}"``.
     """
 
-    _INSTEAD = OF_TABLE
+    _REPLACEMENTS = OF_TABLE
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Table(Hinted):
             StateplanError: when the job cannot be started.
         """
         self._session.check_no_open_set()
-        with self._here():
+        with self._name_scope():
             return self._session.starter.query(self._statement.node, self._statement.source)
 
     def execute_insert(self, table_path: str, overwrite: bool = False) -> TableResult:
@@ -79,7 +79,7 @@ class Table(Hinted):
             StateplanError: when the rows do not fit the table, or the job cannot be started.
         """
         insert = self.insert(table_path, overwrite)
-        with self._here():
+        with self._name_scope():
             return self._session.insert(insert)
 
     def insert(self, table_path: str, overwrite: bool = False) -> Insert:
@@ -108,7 +108,7 @@ class Table(Hinted):
             return result.to_polars(limit_rows, timeout_ms)
 
     @contextmanager
-    def _here(self) -> Iterator[None]:
+    def _name_scope(self) -> Iterator[None]:
         """Within the block, names are looked up as they were where the table was made, in catalogs as they are now."""
         self._session.catalog.refresh()
         with self._session.catalog.at(*self._database):
@@ -148,15 +148,15 @@ class Table(Hinted):
 
     def __str__(self) -> str:
         """Its name, for SQL: see :attr:`identifier`."""
-        found, catalog = self.identifier, self._session.catalog
-        here = (catalog.current_catalog, catalog.current_database) == (found.catalog, found.database)
-        return found.name if here and _PLAIN.fullmatch(found.name) else str(found)
+        identifier, catalog = self.identifier, self._session.catalog
+        is_current = (catalog.current_catalog, catalog.current_database) == (identifier.catalog, identifier.database)
+        return identifier.name if is_current and _PLAIN.fullmatch(identifier.name) else str(identifier)
 
     # looking at it
 
     def explain(self, *details: str) -> str:
         """The plan of the query, for people. Raises as ``TableEnvironment.explain_sql``."""
-        with self._here():
+        with self._name_scope():
             return self._session.compiler.explain_query(self._statement.node, self._statement.source, details)
 
     def get_schema(self) -> TableSchema:
@@ -202,17 +202,17 @@ def table_at(session: Session, path: str) -> Table:
         SqlError: SQL001 to SQL009, for what is no name.
         CatalogError: CAT002 to CAT004, there is none.
     """
-    found = session.catalog.resolve(parts_of(parse_path(path)))
-    return _named(session, found.identifier, found.schema)
+    relation = session.catalog.resolve(parts_of(parse_path(path)))
+    return _table_of(session, relation.identifier, relation.schema)
 
 
 def in_memory(session: Session, table: CatalogTable) -> Table:
     """A table that was made for this call, under its name, which no user knows."""
     session.catalog.create(table)
-    return _named(session, table.identifier, table.schema)
+    return _table_of(session, table.identifier, table.schema)
 
 
-def _named(session: Session, identifier: ObjectIdentifier, schema: TableSchema) -> Table:
+def _table_of(session: Session, identifier: ObjectIdentifier, schema: TableSchema) -> Table:
     return Table(session, read_statement(f"SELECT * FROM {identifier}"), schema, identifier)
 
 

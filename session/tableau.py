@@ -77,8 +77,8 @@ class Tableau:
         self._rule = "+" + "".join("-" * (width + 2) + "+" for width in self._widths) + "\n"
 
     def _line(self, cells: Sequence[str]) -> str:
-        padded = (f" {fitted(text, width)} |" for text, width in zip(cells, self._widths, strict=True))
-        return "|" + "".join(padded) + "\n"
+        cells_text = (f" {fitted(text, width)} |" for text, width in zip(cells, self._widths, strict=True))
+        return "|" + "".join(cells_text) + "\n"
 
     def head(self) -> str:
         """The names of the columns, between rules."""

@@ -29,7 +29,7 @@ from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import Column, ContextResolvedTable, TableSchema
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit
-from stateplan.plans.facts import PlanFacts
+from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.plans.selector_text import Assignment
 from stateplan.plans.states import state_views
 from stateplan.plans.trial import Outcome, Point, Trial, Variant, blamed, table_rows
@@ -54,7 +54,7 @@ _NOT_HERE = {
 
 
 @dataclass(frozen=True)
-class _Merged:
+class _MergedPlan:
     """Several plans as one.
 
     Attributes:
@@ -83,16 +83,17 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
     folder = Path(scratch("trial"))
     try:
         runs = [*variants, *blamed(variants)]
-        graphs = [_edited(document, variant.assignments).graph for variant in runs]
-        merged = _merge(graphs)
-        graph = _kept(_bounded(merged.graph), folder)
+        graphs = [_with_ttls(document, variant.assignments).graph for variant in runs]
+        merged_plan = _merge(graphs)
+        graph = _with_file_sinks(_bounded(merged_plan.graph), folder)
         _require_end(graph)
         checkpoint = folder / "checkpoint"
         began = time.monotonic()
         _run(environment, graph, checkpoint)
         seconds = time.monotonic() - began
         outcomes = [
-            _outcome(variant, document.graph, merged, number, checkpoint, folder) for number, variant in enumerate(runs)
+            _outcome(variant, document.graph, merged_plan, number, checkpoint, folder)
+            for number, variant in enumerate(runs)
         ]
         clocked = any(isinstance(known_connector(_options(node)), Replay) for node in graph.nodes)
         rows = _rows_read(checkpoint)
@@ -116,7 +117,7 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
     """
     folder = Path(scratch("advise"))
     try:
-        graph = _bounded(_lasting(document).graph)
+        graph = _bounded(_without_expiry(document).graph)
         _require_end(graph)
         graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
         checkpoint = folder / "checkpoint"
@@ -132,7 +133,7 @@ def _run(environment: TableEnvironment, graph: ExecGraph, checkpoint: Path) -> N
         environment.session.starter.document(PlanDocument.from_graph(graph, PlanFacts())).wait()
 
 
-def _lasting(document: PlanDocument) -> PlanDocument:
+def _without_expiry(document: PlanDocument) -> PlanDocument:
     """A copy of a plan in which no state expires; where reads refresh it, they do so with a TTL longer than any run."""
     edits = []
     for view in state_views(document.graph, document.uids):
@@ -141,49 +142,49 @@ def _lasting(document: PlanDocument) -> PlanDocument:
     return document.spliced(document.ttl_splices(edits)) if edits else document
 
 
-def _edited(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
+def _with_ttls(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
     """A copy of a plan with other TTLs."""
     edit = plan_edit(document, assignments)
     return document.spliced(edit.splices) if edit.splices else document
 
 
-def _merge(graphs: Sequence[ExecGraph]) -> _Merged:
+def _merge(graphs: Sequence[ExecGraph]) -> _MergedPlan:
     """One graph that does what all of them do, each operator once for all in which it works alike."""
     nodes: list[ExecNode] = []
     edges: list[tuple[int, int]] = []
-    known: dict[tuple[object, ...], int] = {}
+    id_by_key: dict[tuple[object, ...], int] = {}
     places: list[dict[int, int]] = []
     for number, graph in enumerate(graphs):
         place: dict[int, int] = {}
         for node in graph.nodes:
             inputs = tuple(place[source.id] for source in graph.inputs(node))
-            whose = number if isinstance(node, Sink) else None
-            key = (json.dumps(node.to_json(), sort_keys=True), inputs, whose)
-            if key not in known:
-                known[key] = len(nodes) + 1
-                nodes.append(node.replace(id=known[key], stateplan=None))
-                edges += [(source, known[key]) for source in inputs]
-            place[node.id] = known[key]
+            sink_number = number if isinstance(node, Sink) else None
+            key = (json.dumps(node.to_json(), sort_keys=True), inputs, sink_number)
+            if key not in id_by_key:
+                id_by_key[key] = len(nodes) + 1
+                nodes.append(node.replace(id=id_by_key[key], stateplan=None))
+                edges += [(source, id_by_key[key]) for source in inputs]
+            place[node.id] = id_by_key[key]
         places.append(place)
-    return _Merged(ExecGraph(graphs[0].flink_version, nodes, edges), places)
+    return _MergedPlan(ExecGraph(graphs[0].flink_version, nodes, edges), places)
 
 
 def _options(node: ExecNode) -> Mapping[str, str]:
     table = table_of(node)
-    resolved = None if table is None else table.resolved_table
-    return (resolved.options if resolved is not None else None) or {}
+    resolved_table = None if table is None else table.resolved_table
+    return (resolved_table.options if resolved_table is not None else None) or {}
 
 
 def _bounded(graph: ExecGraph) -> ExecGraph:
     """The graph with sources that end: files that are there now, a topic up to its present end."""
-    changed = []
+    changed_nodes = []
     for node in graph.nodes:
         options = _options(node) if isinstance(node, TableSourceScan) else {}
         connector = known_connector(options)
         ending = options if connector is None else connector.until_now(options)
         if ending != options:
-            changed.append(_with_options(node, ending))
-    return graph.replace(changed)
+            changed_nodes.append(_with_options(node, ending))
+    return graph.replace(changed_nodes)
 
 
 def _require_end(graph: ExecGraph) -> None:
@@ -202,16 +203,16 @@ def _require_end(graph: ExecGraph) -> None:
 def _with_options(node: ExecNode, options: Mapping[str, str]) -> ExecNode:
     table = table_of(node)
     assert table is not None and table.resolved_table is not None
-    resolved = table.resolved_table.model_copy(update={"options": dict(options)})
+    new_table = table.resolved_table.model_copy(update={"options": dict(options)})
     # Under its own name it would be read as the session's catalog has it.
-    return with_table(node, ContextResolvedTable(identifier=_name(node), resolved_table=resolved))
+    return with_table(node, ContextResolvedTable(identifier=_name(node), resolved_table=new_table))
 
 
 def _name(node: ExecNode) -> str:
     return f"`default_catalog`.`default_database`.`trial-{node.id}`"
 
 
-def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
+def _with_file_sinks(graph: ExecGraph, folder: Path) -> ExecGraph:
     """The graph whose sinks write their changes to files."""
     options = {"connector": Filesystem.name, "format": "debezium-json"}
     return graph.replace(
@@ -226,14 +227,14 @@ def _kept(graph: ExecGraph, folder: Path) -> ExecGraph:
 def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
     """The sink with another table, of the same columns and key."""
     spec = sink.dynamic_table_sink
-    resolved = spec.table.resolved_table
-    if resolved is None:
+    resolved_table = spec.table.resolved_table
+    if resolved_table is None:
         raise OptionError("OPT169.sink", name=spec.table.summary)
-    columns = tuple(_columns(resolved.table_schema))
-    schema = resolved.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
-    table = resolved.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
-    named = ContextResolvedTable(identifier=_name(sink), resolved_table=table)
-    return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": named, "abilities": ()}))
+    columns = tuple(_columns(resolved_table.table_schema))
+    schema = resolved_table.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
+    table = resolved_table.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
+    catalog_table = ContextResolvedTable(identifier=_name(sink), resolved_table=table)
+    return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": catalog_table, "abilities": ()}))
 
 
 def _columns(schema: TableSchema) -> Sequence[Column]:
@@ -254,18 +255,18 @@ def _rows_read(checkpoint: Path) -> int:
 
 
 def _outcome(
-    variant: Variant, graph: ExecGraph, merged: _Merged, number: int, checkpoint: Path, folder: Path
+    variant: Variant, graph: ExecGraph, merged_plan: _MergedPlan, number: int, checkpoint: Path, folder: Path
 ) -> Outcome:
     """What a variant has done."""
-    place = merged.places[number]
+    place = merged_plan.places[number]
     job = read_job(checkpoint)
     mine = {o.uid for o in job.operators if o.id in place.values()} if job is not None else set()
     points = []
     for record in read_metrics(checkpoint):
         sizes = [size for uid, size in record.state.items() if uid in mine]
-        written = sum(f.get("state_bytes_written", 0) for uid, f in record.operators.items() if uid in mine)
+        state_bytes = sum(f.get("state_bytes_written", 0) for uid, f in record.operators.items() if uid in mine)
         rows, size = sum(sum(s.rows) for s in sizes), sum(sum(s.bytes) for s in sizes)
-        points.append(Point(record.time, rows, size, int(written)))
+        points.append(Point(record.time, rows, size, int(state_bytes)))
     sinks = {}
     for node in graph.sinks:
         assert isinstance(node, Sink)

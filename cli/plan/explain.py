@@ -65,15 +65,15 @@ def explain(
     names = [name for given in details or () for name in given.split(",") if name.strip()]
     from stateplan.plans.explain import explain as explanation_of
     from stateplan.plans.explain import to_json
-    from stateplan.plans.render import explained
+    from stateplan.plans.render import render_explanation
     from stateplan.plans.render.output import write_beside
 
     chosen = format_of(output, target, _BY_EXTENSION) or ExplainFormat.TEXT
     document, options = read_plan(plan), settings(pairs)
     if target is not None:
         with tells_new_folder(console, target):
-            write_beside(document, target, explained(document, options, chosen.value, names))
+            write_beside(document, target, render_explanation(document, options, chosen.value, names))
     elif chosen == ExplainFormat.JSON:
         console.show("", to_json(explanation_of(document, options, names)))
     else:
-        console.show(explained(document, options, chosen.value, names), None)
+        console.show(render_explanation(document, options, chosen.value, names), None)

@@ -30,9 +30,9 @@ def show(
     ] = None,
 ) -> None:
     """List the operators of a plan, their states, and where each TTL comes from."""
-    from stateplan.plans.show import narrowed, to_json, to_text
+    from stateplan.plans.show import narrow_view, to_json, to_text
     from stateplan.plans.show import show as view_of
 
     whole = view_of(read_plan(plan), settings(pairs))
-    view = narrowed(whole, stateful, match)
+    view = narrow_view(whole, stateful, match)
     console.show(to_text(view, of=len(whole.operators)), to_json(view))

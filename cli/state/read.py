@@ -146,10 +146,10 @@ def read(console: Console, arguments: Arguments) -> None:
 
 def _show(console: Console, arguments: Arguments, schema: pa.Schema, rows: Limited) -> None:
     """Writes rows where they are to go."""
-    from stateplan.plans.state.output import json_lines, table_text, written
+    from stateplan.plans.state.output import json_lines, table_text, write_rows
 
     if arguments.target is not None:
-        count = written(arguments.target, arguments.chosen.value, schema, rows, overwrite=arguments.overwrite)
+        count = write_rows(arguments.target, arguments.chosen.value, schema, rows, overwrite=arguments.overwrite)
         console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {arguments.target}")
     elif arguments.chosen is RowFormat.JSON:
         for line in json_lines(rows):

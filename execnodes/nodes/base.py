@@ -113,7 +113,7 @@ class ExecNode(PlanModel):
     description: Annotated[Text, ALWAYS] = ""
     stateplan: JsonObject | None = Field(default=None)
 
-    _unknown: tuple[tuple[tuple[str | int, ...], Any], ...] = PrivateAttr(default=())
+    _unknown_keys: tuple[tuple[tuple[str | int, ...], Any], ...] = PrivateAttr(default=())
     _modes: tuple[ChangelogMode | None, ...] = PrivateAttr(default=())
 
     @classmethod
@@ -124,38 +124,38 @@ class ExecNode(PlanModel):
     @classmethod
     def layout(cls) -> tuple[tuple[str, str, bool, Any], ...]:
         """As :meth:`PlanModel.layout`, the fields of the type between the common ones."""
-        known = cls.__dict__.get("_layout")
-        if known is None:
+        layout = cls.__dict__.get("_layout")
+        if layout is None:
             fields = {entry[0]: entry for entry in super().layout()}
             own = [name for name in fields if name not in (*_HEAD, *_TAIL, *cls.WRITTEN_LAST)]
             if issubclass(cls, TimeBoundNode):  # its base has it, so it would come first
                 own.sort(key=lambda name: name == "state")
-            known = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL[:-1], *cls.WRITTEN_LAST, _TAIL[-1]))
-            cls._layout = known
-        return known
+            layout = tuple(fields[name] for name in (*_HEAD, *own, *_TAIL[:-1], *cls.WRITTEN_LAST, _TAIL[-1]))
+            cls._layout = layout
+        return layout
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_its_type(cls, data: Any, validated: Callable[[Any], Self]) -> Self:
+    def _of_its_type(cls, data: Any, validate: Callable[[Any], Self]) -> Self:
         """A node without a type has that of its class, and no node has another one."""
         if isinstance(data, dict) and cls.NAME and "type" not in data:
             data = {**data, "type": cls.type_name()}
-        node = validated(data)
+        node = validate(data)
         if node.NAME and node.type != node.type_name():
             raise custom_error(PlanError("PLAN042", type=node.type, expected=node.type_name()), "/type")
         return node
 
     def to_json(self) -> dict[str, Any]:
         """The node as Flink 2.3 writes it, our additions last, unknown keys that were kept put back."""
-        out = super().to_json()
-        for path, value in self._unknown:
-            target: Any = out
+        fields = super().to_json()
+        for path, value in self._unknown_keys:
+            target: Any = fields
             for step in path[:-1]:
                 inside = isinstance(step, int) and isinstance(target, list) and step < len(target)
                 target = target[step] if inside or (isinstance(target, dict) and step in target) else None
             if isinstance(target, dict):
                 target[path[-1]] = value
-        return out
+        return fields
 
     def replace(self, **changes: Any) -> Self:
         """This node with other values for the given attributes; they are not validated again."""
@@ -257,12 +257,12 @@ class ExecNode(PlanModel):
         """What the operator computes, for the fingerprint: its fields without states and cosmetic ones."""
         own, cosmetic = own_values(self), self.cosmetic_keys()
         own.pop("state", None)
-        said = {
+        values = {
             key: meaning_of(own[name])
             for name, key, _, default in self.layout()
             if name in own and own[name] != default
         }
-        return {key: value for key, value in {**self.absent_means(), **said}.items() if key not in cosmetic}
+        return {key: value for key, value in {**self.absent_means(), **values}.items() if key not in cosmetic}
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         """What the operator does, in words, with the field names of ``inputs``, its inputs' ROWs."""
@@ -285,24 +285,24 @@ def own_values(node: ExecNode) -> dict[str, Any]:
     return {name: values[name] for name in own_fields(type(node))}
 
 
-def keeping_unknown(node: N, kept: Iterable[tuple[tuple[str | int, ...], Any]]) -> N:
+def keeping_unknown(node: N, unknown_keys: Iterable[tuple[tuple[str | int, ...], Any]]) -> N:
     """A node with (path, value) pairs of unknown keys that :meth:`ExecNode.to_json` puts back."""
-    made = node.model_copy()
-    made._unknown = tuple(kept)  # noqa: SLF001 - of this module
-    return made
+    copy = node.model_copy()
+    copy._unknown_keys = tuple(unknown_keys)  # noqa: SLF001 - of this module
+    return copy
 
 
 def kept_keys(node: ExecNode) -> tuple[str, ...]:
     """Pointers, relative to a node, of keys that :func:`keeping_unknown` kept."""
-    paths = (path for path, _ in node._unknown)  # noqa: SLF001 - of this module
+    paths = (path for path, _ in node._unknown_keys)  # noqa: SLF001 - of this module
     return tuple("".join(f"/{escape(step)}" for step in path) for path in paths)
 
 
-def reading(node: N, modes: Iterable[ChangelogMode | None]) -> N:
+def with_input_modes(node: N, modes: Iterable[ChangelogMode | None]) -> N:
     """A node that knows the kinds of changes that each input emits; None for one of which they cannot be told."""
-    made = node.model_copy()
-    made._modes = tuple(modes)  # noqa: SLF001 - of this module
-    return made
+    copy = node.model_copy()
+    copy._modes = tuple(modes)  # noqa: SLF001 - of this module
+    return copy
 
 
 def upserts(node: ExecNode, position: int) -> bool:
@@ -317,9 +317,9 @@ def passes_changes(kind: type[ExecNode]) -> bool:
     return kind.EMITS is None and kind.changelog_mode is ExecNode.changelog_mode
 
 
-def not_supported(node: ExecNode, what: str) -> PlanError:
-    """The error for something this version of stateplan cannot run: ``what``, in words."""
-    return PlanError("PLAN035", what=what, id=node.id, description=node.description or node.type)
+def not_supported(node: ExecNode, feature: str) -> PlanError:
+    """The error for something this version of stateplan cannot run: ``feature``, in words."""
+    return PlanError("PLAN035", what=feature, id=node.id, description=node.description or node.type)
 
 
 class StatefulNode(ExecNode):
@@ -404,9 +404,9 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
             PlanError("PLAN061", title=title, entries=entries, expected=expected),
             "/state",
         )
-    seen: dict[int, int] = {}
+    position_of_index: dict[int, int] = {}
     for position, entry in enumerate(entries):
-        if entry.index in seen:
+        if entry.index in position_of_index:
             raise custom_error(
                 PlanError("PLAN062", title=title, index=entry.index, expected=expected),
                 f"/state/{position}/index",
@@ -430,4 +430,4 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
                 ),
                 f"/state/{position}/index",
             )
-        seen[entry.index] = position
+        position_of_index[entry.index] = position

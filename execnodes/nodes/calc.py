@@ -31,5 +31,5 @@ class Calc(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        kept = f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
-        return f"{kept}computes {projection_text(self.projection, names, self.output_type)}"
+        condition = f"keeps rows where {rex_text(self.condition, names)} and " if self.condition is not None else ""
+        return f"{condition}computes {projection_text(self.projection, names, self.output_type)}"

@@ -23,15 +23,15 @@ class _Correlate(ExecNode):
     function_call: Annotated[RexField, Ref()]
 
     def meaning(self) -> dict[str, Any]:
-        said = super().meaning()
-        return {**said, "functionCall": meaning_of(_nameless(self.function_call))}
+        values = super().meaning()
+        return {**values, "functionCall": meaning_of(_nameless(self.function_call))}
 
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType] | None:
         return (*field_types(inputs[0]), *field_types(self.function_call.type))
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        how = " or, without any, with NULLs" if self.join_type == "LEFT" else ""
-        return f"joins each row with the rows of {rex_text(self.function_call, joined_names(inputs))}{how}"
+        otherwise_nulls = " or, without any, with NULLs" if self.join_type == "LEFT" else ""
+        return f"joins each row with the rows of {rex_text(self.function_call, joined_names(inputs))}{otherwise_nulls}"
 
 
 def _nameless(rex: Rex) -> Rex:

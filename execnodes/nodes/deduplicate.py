@@ -44,6 +44,6 @@ class Deduplicate(StatefulNode):
         return INSERT_ONLY if first or self.output_insert_only else updating(self.generate_update_before)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        which, clock = "last" if self.keep_last_row else "first", "event" if self.is_rowtime else "processing"
+        place, clock = "last" if self.keep_last_row else "first", "event" if self.is_rowtime else "processing"
         keys = names_text(self.unique_keys, joined_names(inputs))
-        return f"keeps the {which} row by {clock} time" + (f" of each {keys}" if keys else "")
+        return f"keeps the {place} row by {clock} time" + (f" of each {keys}" if keys else "")

@@ -57,11 +57,11 @@ class IntervalJoin(InsertOnlyNode):
         spec, bounds = self.interval_join_spec.join_spec, self.interval_join_spec.window_bounds
         left, right = (field_names(row) for row in inputs) if len(inputs) == 2 else ((), ())
         times = names_text([bounds.left_time_index], left), names_text([bounds.right_time_index], right)
-        lower, upper = (_signed(v) for v in (bounds.left_lower_bound, bounds.left_upper_bound))
+        lower, upper = (_bound_text(v) for v in (bounds.left_lower_bound, bounds.left_upper_bound))
         terms = join_terms(spec, inputs, f"left.{times[0]} between right.{times[1]} {lower} and {upper}")
         word = "joins" if spec.join_type == "INNER" else f"{spec.join_type.lower()} outer joins"
         return f"{word} left and right on {' and '.join(terms)}"
 
 
-def _signed(millis: int) -> str:
+def _bound_text(millis: int) -> str:
     return f"{'-' if millis < 0 else '+'} {format_ttl(abs(millis))}"

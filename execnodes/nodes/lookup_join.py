@@ -74,9 +74,11 @@ class LookupJoin(StatefulNode):
             value = names_text([key.index], fields) if key.index is not None else constant
             keys.append(f"{names_text([int(name)], table)} = {value}")
         word = "left outer joins" if self.join_type == "LEFT" else "joins"
-        found = self.temporal_table.lookup_table_source.table.summary
-        kept = f", where {rex_text(self.filter_on_temporal_table, table)}" if self.filter_on_temporal_table else ""
+        table_name = self.temporal_table.lookup_table_source.table.summary
+        condition = f", where {rex_text(self.filter_on_temporal_table, table)}" if self.filter_on_temporal_table else ""
         if self.retry_options is not None:
-            kept += f" (again {self.retry_options.text})"
+            condition += f" (again {self.retry_options.text})"
         rest = [] if self.join_condition is None else [rex_text(self.join_condition, joined_names(inputs))]
-        return f"{word} with rows looked up in {found} by {', '.join(keys)}{kept}" + "".join(f" and {r}" for r in rest)
+        return f"{word} with rows looked up in {table_name} by {', '.join(keys)}{condition}" + "".join(
+            f" and {r}" for r in rest
+        )

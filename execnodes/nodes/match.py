@@ -53,8 +53,11 @@ class Match(InsertOnlyNode):
     def computed_types(self, inputs: Sequence[LogicalType]) -> Sequence[LogicalType | None] | None:
         row, keys = field_types(inputs[0]), self.match_spec.partition.fields
         measures = self.match_spec.measures
-        named = self.output_type.fields[len(keys) :]
-        return (*(row[k] for k in keys), *(measures[f.name].type if f.name in measures else None for f in named))
+        measure_fields = self.output_type.fields[len(keys) :]
+        return (
+            *(row[k] for k in keys),
+            *(measures[f.name].type if f.name in measures else None for f in measure_fields),
+        )
 
     def retention(self, index: int) -> int:
         return self.within(self.match_spec.interval)
@@ -84,6 +87,6 @@ def _text(rex: Rex) -> str:
     if rex.name != "PATTERN_QUANTIFIER" or len(rex.operands) != 4:
         return " ".join(map(_text, rex.operands))
     low, high, reluctant = (o.value if isinstance(o, Literal) else None for o in rex.operands[1:])
-    known: dict[Any, str] = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}
-    text = known.get((low, high)) or (f"{{{low}}}" if low == high else f"{{{low},{'' if high == -1 else high}}}")
+    quantifiers: dict[Any, str] = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}
+    text = quantifiers.get((low, high)) or (f"{{{low}}}" if low == high else f"{{{low},{'' if high == -1 else high}}}")
     return f"{_text(rex.operands[0])}{text}{'?' if reluctant else ''}"

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from stateplan.common.changelog import ChangelogMode, joined, updating
 from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.field_refs import EACH, JOINED, FieldRef, Ref
+from stateplan.execnodes.field_refs import ALL_INPUTS, EACH, FieldRef, Ref
 from stateplan.execnodes.model import ALWAYS, Index, PlanModel, RexField, custom_error
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import StatefulNode, StateList, field_types
@@ -48,8 +48,8 @@ class MultiJoin(StatefulNode):
     """
 
     join_types: tuple[Literal["INNER", "LEFT"], ...]
-    join_conditions: Annotated[tuple[RexField | None, ...], Ref(JOINED)]
-    multi_join_condition: Annotated[RexField | None, Ref(JOINED)] = None
+    join_conditions: Annotated[tuple[RexField | None, ...], Ref(ALL_INPUTS)]
+    multi_join_condition: Annotated[RexField | None, Ref(ALL_INPUTS)] = None
     join_attribute_map: dict[str, tuple[JoinAttribute, ...]] = {}  # noqa: RUF012 - pydantic copies it
     input_unique_keys: Annotated[tuple[tuple[tuple[Index, ...], ...] | None, ...], Ref(EACH)]
     state: StateList = ()
@@ -64,15 +64,17 @@ class MultiJoin(StatefulNode):
 
     @model_validator(mode="after")
     def _one_of_each_per_input(self) -> Self:
-        wanted = len(self.join_types)
-        for key, found in (
+        input_count = len(self.join_types)
+        for key, count in (
             ("joinConditions", len(self.join_conditions)),
             ("inputUniqueKeys", len(self.input_unique_keys)),
             ("inputProperties", len(self.input_properties)),
         ):
-            if found != wanted:
+            if count != input_count:
                 raise custom_error(
-                    PlanError("PLAN044.counts", title="multi-join", counts=f"{wanted} joinTypes and {found} {key}"),
+                    PlanError(
+                        "PLAN044.counts", title="multi-join", counts=f"{input_count} joinTypes and {count} {key}"
+                    ),
                     f"/{key}",
                 )
         return self

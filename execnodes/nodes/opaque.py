@@ -55,12 +55,12 @@ class OpaqueNode(StatefulNode):
             for name, key, _, default in self.layout()
             if key in self._keys or values[name] != default
         }
-        out = {
+        fields = {
             **self.fields,
             **common,
             **({"state": [s.to_json() for s in self.state]} if self.state else {}),
         }
-        return {key: out[key] for key in dict.fromkeys((*self._keys, *out)) if key in out}
+        return {key: fields[key] for key in dict.fromkeys((*self._keys, *fields)) if key in fields}
 
     def meaning(self) -> dict[str, Any]:
         return {key: value for key, value in self.fields.items() if key != "generateUpdateBefore"}
@@ -73,5 +73,5 @@ def unknown_keys(node: ExecNode) -> tuple[str, ...]:
     """Pointers, relative to a node, of keys that it does not have in Flink 2.3; they are kept."""
     if not isinstance(node, OpaqueNode):
         return kept_keys(node)
-    known = FLINK_NODES[node.name].fields
-    return (*kept_keys(node), *(f"/{escape(key)}" for key in node.fields if key not in known))
+    flink_keys = FLINK_NODES[node.name].fields
+    return (*kept_keys(node), *(f"/{escape(key)}" for key in node.fields if key not in flink_keys))

@@ -60,15 +60,15 @@ class OverSpec(PlanModel):
         count = self.original_input_fields + len(self.constants)
         for position, group in enumerate(self.groups):
             pointer = f"/groups/{position}"
-            asked = [
+            indexes = [
                 (f"{pointer}/aggCalls/{i}/argList/{k}", a)
                 for i, call in enumerate(group.agg_calls)
                 for k, a in enumerate(call.arg_list)
             ]
             offset = group.lower_bound.offset
             if isinstance(offset, InputRef):
-                asked.append((f"{pointer}/lowerBound/offset/inputIndex", offset.index))
-            for place, index in asked:
+                indexes.append((f"{pointer}/lowerBound/offset/inputIndex", offset.index))
+            for place, index in indexes:
                 if index >= count:
                     raise custom_error(
                         PlanError("PLAN044.no_constant", index=index, node=self, bound=count),
@@ -106,13 +106,13 @@ class OverNode(TimeBoundNode):
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """As of any node; of a RANGE frame of processing time with a bound not more than what the bound makes of it."""
-        given, group = super().ttls(session), self._bounded_range
+        ttls, group = super().ttls(session), self._bounded_range
         if group is None:
-            return given
+            return ttls
         if self.time_kind != "PROCTIME":
-            return given
-        needed = range_ttl(self.preceding(group) or 0)
-        return (needed if outlives(given[0], needed) else given[0],)
+            return ttls
+        frame_ttl = range_ttl(self.preceding(group) or 0)
+        return (frame_ttl if outlives(ttls[0], frame_ttl) else ttls[0],)
 
     def retention(self, index: int) -> int:
         return 0 if self._bounded_range is None else self.preceding(self._bounded_range) or 0
@@ -157,10 +157,10 @@ class OverNode(TimeBoundNode):
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         spec = self.over_spec
         names = joined_names(inputs)
-        shown = [*names, *(rex_text(c, names) for c in spec.constants)] if names else names
+        all_names = [*names, *(rex_text(c, names) for c in spec.constants)] if names else names
         parts = []
         for group in spec.groups:
-            calls = ", ".join(agg_text(call, shown) for call in group.agg_calls)
+            calls = ", ".join(agg_text(call, all_names) for call in group.agg_calls)
             parts.append(
                 f"{calls} over {self._frame_text(group)}, by {order_text(group.order_by, names) or 'no order'}"
             )
@@ -174,8 +174,8 @@ class OverNode(TimeBoundNode):
         if lower.kind != "BOUNDED_WINDOW":
             return "the rows so far" if lower.kind != "CURRENT_ROW" else "the row itself"
         offset = self.over_spec.constant(lower.offset)
-        bound = rex_text(offset, ()) if offset is not None else "?"
-        return f"the {bound} rows before and itself" if group.is_rows else f"the rows of the last {bound}"
+        offset_text = rex_text(offset, ()) if offset is not None else "?"
+        return f"the {offset_text} rows before and itself" if group.is_rows else f"the rows of the last {offset_text}"
 
 
 @exec_node("over-aggregate", states=("overState",))

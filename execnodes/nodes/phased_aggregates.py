@@ -54,8 +54,8 @@ class LocalGroupAggregate(Aggregation):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
-        whose = groups_text(self.grouping, names)
-        return f"computes {call_texts(self.agg_calls, names)} of {whose} within a mini-batch"
+        groups = groups_text(self.grouping, names)
+        return f"computes {call_texts(self.agg_calls, names)} of {groups} within a mini-batch"
 
 
 @exec_node("global-group-aggregate", states=("globalGroupAggregateState",))
@@ -85,8 +85,8 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.local_agg_input_row_type.fields]
-        whose = groups_text(self.grouping, joined_names(inputs))
-        return f"keeps {call_texts(self.agg_calls, names)} of {whose}, from partial results"
+        groups = groups_text(self.grouping, joined_names(inputs))
+        return f"keeps {call_texts(self.agg_calls, names)} of {groups}, from partial results"
 
 
 @exec_node("incremental-group-aggregate", states=("incrementalGroupAggregateState",))
@@ -126,5 +126,5 @@ class IncrementalGroupAggregate(StatefulNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.partial_local_agg_input_row_type.fields]
-        whose = groups_text(self.final_agg_grouping, joined_names(inputs))
-        return f"merges {call_texts(self.partial_original_agg_calls, names)} of {whose}, keeping the distinct values"
+        groups = groups_text(self.final_agg_grouping, joined_names(inputs))
+        return f"merges {call_texts(self.partial_original_agg_calls, names)} of {groups}, keeping the distinct values"

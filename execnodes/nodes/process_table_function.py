@@ -40,7 +40,7 @@ class ProcessTableFunction(StatefulNode):
     output_changelog_mode: tuple[Text, ...] = ()
 
     @property
-    def _declared(self) -> tuple[DeclaredState, ...]:
+    def _declared_states(self) -> tuple[DeclaredState, ...]:
         """The states of the function, once it is known, where the plan says nothing about them."""
         function = self.function_call.function if isinstance(self.function_call, Call) else None
         process = None if function is None or self.states else function.process
@@ -49,15 +49,15 @@ class ProcessTableFunction(StatefulNode):
     @property
     def state_names(self) -> tuple[str, ...]:
         """As the plan has them; where it has none, those of the function, once it is known."""
-        return tuple(entry.name for entry in self.states or self._declared)
+        return tuple(entry.name for entry in self.states or self._declared_states)
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:
         """As those of other nodes; in a plan of Flink those that the function declares."""
-        found = super().ttls(session)
-        declared = self._declared
-        if not declared:
-            return found
-        return tuple(ttl if state.ttl is None else state.ttl for ttl, state in zip(found, declared, strict=True))
+        ttls = super().ttls(session)
+        states = self._declared_states
+        if not states:
+            return ttls
+        return tuple(ttl if state.ttl is None else state.ttl for ttl, state in zip(ttls, states, strict=True))
 
     @property
     def keeps_state(self) -> bool:
@@ -76,8 +76,8 @@ class ProcessTableFunction(StatefulNode):
 
     def takes(self, position: int) -> ChangelogMode | None:
         modes = self.input_changelog_modes
-        known = modes[position] if position < len(modes) else ()
-        return kind_named(known) or None
+        input_mode = modes[position] if position < len(modes) else ()
+        return kind_named(input_mode) or None
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         return RowKind.UPDATE_BEFORE in (self.takes(position) or ())
@@ -89,8 +89,8 @@ class ProcessTableFunction(StatefulNode):
     def constants(self, argument: int) -> list[str]:
         """The constants in an argument; nothing for its default."""
         arguments = self.function_call.children
-        found = arguments[argument].children if argument < len(arguments) else ()
-        return [str(o.value) for o in found if isinstance(o, Literal)]
+        operands = arguments[argument].children if argument < len(arguments) else ()
+        return [str(o.value) for o in operands if isinstance(o, Literal)]
 
     def op_column(self) -> str:
         """The column of operation codes."""

@@ -16,7 +16,7 @@ from stateplan.execnodes.registry import exec_node
 class _FunctionCalc(ExecNode):
     """A projection without a condition."""
 
-    HOW: ClassVar[str]
+    MEANS: ClassVar[str]
 
     projection: Annotated[tuple[RexField, ...], Ref()]
 
@@ -24,7 +24,7 @@ class _FunctionCalc(ExecNode):
         return projected_types(self.projection, inputs[0])
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        return f"computes {self.HOW} {projection_text(self.projection, joined_names(inputs), self.output_type)}"
+        return f"computes {self.MEANS} {projection_text(self.projection, joined_names(inputs), self.output_type)}"
 
 
 @exec_node("python-calc")
@@ -37,7 +37,7 @@ class PythonCalc(_FunctionCalc):
         INSERT INTO names SELECT id, slug(product) FROM orders
     """
 
-    HOW: ClassVar[str] = "in Python"
+    MEANS: ClassVar[str] = "in Python"
 
 
 @exec_node("async-calc")
@@ -49,7 +49,7 @@ class AsyncCalc(_FunctionCalc):
         INSERT INTO prices SELECT id, look_up(product) FROM orders
     """
 
-    HOW: ClassVar[str] = "by functions"
+    MEANS: ClassVar[str] = "by functions"
 
 
 @exec_node("python-async-calc")
@@ -61,4 +61,4 @@ class PythonAsyncCalc(_FunctionCalc):
         INSERT INTO prices SELECT id, look_up(product) FROM orders
     """
 
-    HOW: ClassVar[str] = "in Python"
+    MEANS: ClassVar[str] = "in Python"

@@ -76,7 +76,7 @@ class Sink(StatefulNode):
         }
 
     @property
-    def written(self) -> tuple[tuple[str, LogicalType], ...]:
+    def written_fields(self) -> tuple[tuple[str, LogicalType], ...]:
         """Name and type of the fields of a row, as the table declares them; empty when the plan does not say.
 
         The physical columns come first, then the metadata that is written.
@@ -98,8 +98,8 @@ class Sink(StatefulNode):
         side = (self.stateplan or {}).get("sideOutput")
         if side is not None:
             late = side.startswith("late-rows")
-            what = "rows that operators drop because they come late" if late else f"the {side}"
-            return f"writes {what} to {table}"
+            rows = "rows that operators drop because they come late" if late else f"the {side}"
+            return f"writes {rows} to {table}"
         text = f"writes {fields} to {table} as {kinds}"
         return text + (", keeping the rows of each primary key" if self.require_upsert_materialize else "")
 

@@ -92,15 +92,15 @@ def ability_meaning(abilities: Sequence[Ability], names: tuple[str, ...]) -> lis
         abilities: in the order they were applied.
         names: the table's physical fields.
     """
-    out = []
+    meanings = []
     for ability in abilities:
         if isinstance(ability, (ProjectPushDown, ReadingMetadata)):
             names = field_names(ability.produced_type)
         else:
-            out.append(
+            meanings.append(
                 {key: _by_name(value, names) for key, value in ability.to_json().items() if not key.endswith("Type")}
             )
-    return out
+    return meanings
 
 
 def _by_name(value: Any, names: tuple[str, ...]) -> Any:

@@ -41,17 +41,17 @@ class WindowedAggregate(ExecNode):
     grouping: Annotated[tuple[Index, ...], Ref()]
     agg_calls: Annotated[tuple[AggCall, ...], Ref()]
 
-    def _keyed(self, window: WindowSpec, inputs: Sequence[LogicalType]) -> str:
+    def _groups_text(self, window: WindowSpec, inputs: Sequence[LogicalType]) -> str:
         """The keys and windows, in words."""
         keys, text = names_text(self.grouping, joined_names(inputs)), window_text(window)
         return f"each {keys} in {text}" if keys else text
 
     def _output_types(
-        self, inputs: Sequence[LogicalType], named: Sequence[NamedWindowProperty]
+        self, inputs: Sequence[LogicalType], properties: Sequence[NamedWindowProperty]
     ) -> Sequence[LogicalType]:
         """The types of keys, calls and what is told of the window."""
         types = field_types(inputs[0])
-        return (*(types[k] for k in self.grouping), *(c.type for c in self.agg_calls), *map(property_type, named))
+        return (*(types[k] for k in self.grouping), *(c.type for c in self.agg_calls), *map(property_type, properties))
 
 
 class _Windowed(WindowedAggregate):
@@ -59,8 +59,8 @@ class _Windowed(WindowedAggregate):
 
     windowing: Annotated[Windowing, Ref()]
 
-    def _whose(self, inputs: Sequence[LogicalType]) -> str:
-        return self._keyed(self.windowing.window, inputs)
+    def _windows_text(self, inputs: Sequence[LogicalType]) -> str:
+        return self._groups_text(self.windowing.window, inputs)
 
 
 class _Emitting(_Windowed, TimeBoundNode):
@@ -95,9 +95,8 @@ class LocalWindowAggregate(_Windowed):
         return None if self.need_retraction else INSERT_ONLY
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        return (
-            f"computes {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)} within a micro-batch"
-        )
+        calls = call_texts(self.agg_calls, joined_names(inputs))
+        return f"computes {calls} of {self._windows_text(inputs)} within a micro-batch"
 
 
 @exec_node("global-window-aggregate", states=(WINDOW_STATE,))
@@ -130,7 +129,7 @@ class GlobalWindowAggregate(_Emitting):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = [f.name for f in self.local_agg_input_row_type.fields]
-        return f"emits {call_texts(self.agg_calls, names)} of {self._whose(inputs)}, from partial results"
+        return f"emits {call_texts(self.agg_calls, names)} of {self._windows_text(inputs)}, from partial results"
 
 
 @exec_node("window-aggregate", states=(WINDOW_STATE,))
@@ -152,7 +151,7 @@ class WindowAggregate(_Emitting):
         return None if self.need_retraction else INSERT_ONLY
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
-        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._whose(inputs)}"
+        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {self._windows_text(inputs)}"
 
 
 @exec_node("group-window-aggregate", states=(WINDOW_STATE,))
@@ -202,5 +201,5 @@ class GroupWindowAggregate(WindowedAggregate, TimeBoundNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         windowing = group_windowing(self.window, self.grouping)
-        whose = "windows" if windowing is None else self._keyed(windowing.window, inputs)
-        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {whose}"
+        groups = "windows" if windowing is None else self._groups_text(windowing.window, inputs)
+        return f"emits {call_texts(self.agg_calls, joined_names(inputs))} of {groups}"

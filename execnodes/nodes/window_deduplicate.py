@@ -38,6 +38,6 @@ class WindowDeduplicate(InsertOnlyNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         keys = names_text(self.partition_keys, joined_names(inputs))
-        which = "last" if self.keep_last_row else "first"
+        place = "last" if self.keep_last_row else "first"
         of = f" of each {keys}" if keys else ""
-        return f"keeps the {which} row{of} within {window_text(self.windowing.window)}"
+        return f"keeps the {place} row{of} within {window_text(self.windowing.window)}"

@@ -68,7 +68,7 @@ class JobsPage:
             if not found or time.monotonic() - at > FRESH_SECONDS:
                 found = sight.figures()
                 self._looks[entry.id] = (time.monotonic(), found)
-        if entry.running and found.get("editable") and 0 < found.get("stateBytes", 0) <= UNASKED_BYTES:
+        if entry.is_running and found.get("editable") and 0 < found.get("stateBytes", 0) <= UNASKED_BYTES:
             self._inspect(entry, unasked=True)
         counted = self._inspections.of(entry.id)
         return {**found, "inspection": counted and _inspection_json(counted)}
@@ -135,7 +135,7 @@ class JobsPage:
         """
         entry = self._jobs.find(job_id)
         assignment = Assignment(parse_selector(state), edited_ttl(ttl))
-        edit = ask(_folder(entry), [assignment], write=not dry_run, who=who)
+        edit = ask(_folder(entry), [assignment], write=not dry_run, user_name=who)
         if not dry_run:
             self._looks.pop(entry.id, None)
             for change in edit.changes:

@@ -128,7 +128,7 @@ def dashboard() -> Facts:
 
 def overview(entries: Sequence[JobEntry]) -> Facts:
     """The gateway as a cluster: one task manager, with the tasks that may run at the same time as its slots."""
-    views = [view for entry in entries if entry.running and (view := _view(entry)) is not None]
+    views = [view for entry in entries if entry.is_running and (view := _view(entry)) is not None]
     slots = max((view.info.parallelism for view in views), default=0)
     states = [entry.status for entry in entries]
     return {
@@ -250,7 +250,7 @@ def checkpoints(entry: JobEntry) -> Facts:
     recent = tuple(view.recent) if view else ()
     history = [_checkpoint(entry, view, batch) for batch in recent[::-1][:_HISTORY] if view is not None]
     done = view.batches if view else 0
-    hand = int(view is not None and view.in_hand is not None and entry.running)
+    hand = int(view is not None and view.in_hand is not None and entry.is_running)
     counts = {"restored": int(view is not None and view.info.first_batch > 0), "total": done + hand}
     sizes, times = [_size(batch) for batch in recent], [int(batch.ms) for batch in recent]
     nothing = _summary([])
@@ -322,8 +322,8 @@ def config(entry: JobEntry) -> Facts:
 
 _METRICS: dict[str, Callable[[JobEntry, JobView | None], float]] = {
     "numRestarts": lambda entry, view: 0,
-    "uptime": lambda entry, view: _times(entry)["duration"] if entry.running else 0,
-    "runningTime": lambda entry, view: _times(entry)["duration"] if entry.running else 0,
+    "uptime": lambda entry, view: _times(entry)["duration"] if entry.is_running else 0,
+    "runningTime": lambda entry, view: _times(entry)["duration"] if entry.is_running else 0,
     "numberOfCompletedCheckpoints": lambda entry, view: view.batches if view else 0,
     "numberOfFailedCheckpoints": lambda entry, view: 0,
     "lastCheckpointDuration": lambda entry, view: int(view.last.ms) if view and view.last else -1,

@@ -26,7 +26,7 @@ from stateplan.common.redaction import redacted_options
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier
 from stateplan.runtime.checkpoint.locks import FileLock, Holder
-from stateplan.session.jobs import KEPT, JobEntry, JobRecord
+from stateplan.session.jobs import MAX_ENDED_JOBS, JobEntry, JobRecord
 
 _log = logging.getLogger("stateplan.gateway")
 
@@ -187,11 +187,11 @@ class JobStore:
     def _prune(self) -> None:
         """Removes what is left of the jobs that ended first."""
         folders = list(self._jobs.iterdir())
-        if len(folders) <= KEPT:
+        if len(folders) <= MAX_ENDED_JOBS:
             return
         found = [(folder, self._read(folder)) for folder in folders]
         over = sorted((job.ended, folder) for folder, job in found if job is not None and job.ended is not None)
-        for _, folder in over[: max(0, len(over) - KEPT)]:
+        for _, folder in over[: max(0, len(over) - MAX_ENDED_JOBS)]:
             self._remove(folder)
 
     @staticmethod

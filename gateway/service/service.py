@@ -277,7 +277,7 @@ class SqlGatewayService:
     def _tell(self, entry: JobEntry) -> None:
         """Writes the start and the end of a job into the log and the audit log: its statement was over before."""
         name = redacted(" ".join(entry.name.split()))[:_NAME]
-        if entry.running:
+        if entry.is_running:
             _log.info("job %s (%s) runs", entry.id, name)
             return
         if self._stopped.is_set():
@@ -331,7 +331,7 @@ class SqlGatewayService:
                 self._give_up(store, StoredJob(record, RUNNING), str(found))
 
         name = str(record.id)
-        self._restarts.in_turn(name, wait, start, self.jobs.cleared, partial(self.jobs.has_settled, name))
+        self._restarts.in_turn(name, wait, start, self.jobs.are_settled, partial(self.jobs.has_settled, name))
         return True
 
     def _not_started_again(self, store: JobStore, job: StoredJob) -> StateplanError | None:

@@ -17,9 +17,9 @@ from stateplan.common.options import Option, OptionType
 from stateplan.connectors.catalogs import CatalogType, catalog_values
 from stateplan.connectors.registry import catalog_types, find_catalog_type
 from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, MemoryCatalog
-from stateplan.planner.catalog.connected import ConnectedCatalog
+from stateplan.planner.catalog.connector_catalog import ConnectedCatalog
+from stateplan.planner.catalog.file_catalog import FILE, StoredCatalog
 from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogManager
-from stateplan.planner.catalog.stored import FILE, StoredCatalog
 
 _DATABASE = "The database that is current after USE CATALOG."
 

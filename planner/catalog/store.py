@@ -20,8 +20,7 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.settings import Configuration
 from stateplan.planner.catalog.catalogs import IN_MEMORY
 from stateplan.planner.catalog.definitions import FORMAT, require_references
-from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogStore
-from stateplan.planner.catalog.stored import (
+from stateplan.planner.catalog.file_catalog import (
     FILE,
     file_name,
     folder_at,
@@ -31,6 +30,7 @@ from stateplan.planner.catalog.stored import (
     write_file,
     writing,
 )
+from stateplan.planner.catalog.manager import CatalogDescriptor, CatalogStore
 
 STORE_KIND = "table.catalog-store.kind"
 STORE_PATH = "table.catalog-store.file.path"

@@ -108,9 +108,9 @@ def choose(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> dict[str, 
         OptionError: OPT420, when one fits no rule.
     """
     rules = all_rules()
-    wanted = set(rules) if not select else {c for word in select for c in _matching(word)}
+    codes = set(rules) if not select else {c for word in select for c in _matching(word)}
     unwanted = {c for word in ignore for c in _matching(word)}
-    return {code: rule for code, rule in rules.items() if code in wanted - unwanted}
+    return {code: rule for code, rule in rules.items() if code in codes - unwanted}
 
 
 def severities_of(pairs: Iterable[str]) -> dict[str, Severity]:
@@ -119,14 +119,14 @@ def severities_of(pairs: Iterable[str]) -> dict[str, Severity]:
     Raises:
         OptionError: OPT420 (no such rule), OPT421 (no such severity).
     """
-    out: dict[str, Severity] = {}
+    severity_by_code: dict[str, Severity] = {}
     words = [severity.value for severity in Severity]
     for pair in pairs:
         name, _, word = pair.partition("=")
         if word.strip().lower() not in words:
             raise OptionError("OPT421", pair=pair, words=", ".join(words), hint=nearest(word, words))
-        out |= dict.fromkeys(_matching(name.strip()), Severity(word.strip().lower()))
-    return out
+        severity_by_code |= dict.fromkeys(_matching(name.strip()), Severity(word.strip().lower()))
+    return severity_by_code
 
 
 def _matching(word: str) -> list[str]:
@@ -165,15 +165,22 @@ def lint(
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
     subject = Subject(document, session, against, observed)
-    asked = {c: rule for c, rule in (all_rules() if rules is None else rules).items() if rule.applies(subject)}
-    found: dict[str, Sequence[Problem]] = {code: list(rule.check(subject)) for code, rule in asked.items()}
-    reviewed = {code: [*found[code], *rule.review(subject, found)] for code, rule in asked.items()}
+    applicable_rules = {
+        c: rule for c, rule in (all_rules() if rules is None else rules).items() if rule.applies(subject)
+    }
+    problems_by_code: dict[str, Sequence[Problem]] = {
+        code: list(rule.check(subject)) for code, rule in applicable_rules.items()
+    }
+    reviewed = {
+        code: [*problems_by_code[code], *rule.review(subject, problems_by_code)]
+        for code, rule in applicable_rules.items()
+    }
     findings: list[Finding] = []
     suppressed: list[tuple[Finding, str]] = []
     for code, problems in reviewed.items():
-        rule = asked[code]
+        rule = applicable_rules[code]
         for problem in problems:
-            finding = _placed(subject, rule, problem, (severities or {}).get(code, rule.SEVERITY))
+            finding = _finding_at(subject, rule, problem, (severities or {}).get(code, rule.SEVERITY))
             reason = accepted(problem.node).get(code) if rule.SUPPRESSIBLE else None
             if reason is None:
                 findings.append(finding)
@@ -186,7 +193,7 @@ def _order(finding: Finding) -> tuple[int, int, str]:
     return finding.place.line or 0, finding.place.column or 0, finding.code
 
 
-def _placed(subject: Subject, rule: Rule, problem: Problem, severity: Severity) -> Finding:
+def _finding_at(subject: Subject, rule: Rule, problem: Problem, severity: Severity) -> Finding:
     node = problem.node
     name = subject.states[node.id][problem.state].name if problem.state is not None else None
     return Finding(
@@ -227,39 +234,39 @@ def fix(
     def findings(plan: PlanDocument) -> tuple[Finding, ...]:
         return lint(plan, session, against=against, rules=rules).findings
 
-    known = {_key(f) for f in findings(document)}
-    current, because, removed = _fixed(document, session, findings, never=True)
-    if not known.issuperset(map(_key, findings(current))):
-        current, because, removed = _fixed(document, session, findings, never=False)
-    before, after = (
+    first_keys = {_key(f) for f in findings(document)}
+    current, because, removals = _fix_round(document, session, findings, never_ttl=True)
+    if not first_keys.issuperset(map(_key, findings(current))):
+        current, because, removals = _fix_round(document, session, findings, never_ttl=False)
+    old_states, new_states = (
         {(s.node.id, s.index): s for s in Subject(plan, session).all_states()} for plan in (document, current)
     )
-    applied = [
-        Applied(code, key[0], str(before[key]), format_ttl(before[key].ttl), format_ttl(after[key].ttl))
+    ttl_changes = [
+        Applied(code, key[0], str(old_states[key]), format_ttl(old_states[key].ttl), format_ttl(new_states[key].ttl))
         for key, code in because.items()
     ]
-    return current, (*applied, *removed)
+    return current, (*ttl_changes, *removals)
 
 
 def _key(finding: Finding) -> tuple[str, int, int | None]:
     return finding.code, finding.node_id, finding.state
 
 
-def _fixed(
+def _fix_round(
     document: PlanDocument,
     session: Mapping[str, str] | None,
     findings: Callable[[PlanDocument], tuple[Finding, ...]],
-    never: bool,
+    never_ttl: bool,
 ) -> tuple[PlanDocument, dict[tuple[int, int], str], list[Applied]]:
-    """The fixed plan, the rule that changed each TTL first, and what else was changed; TTLs of never if ``never``."""
+    """The fixed plan, the first rule that changed each TTL, and other changes; never as a TTL if ``never_ttl``."""
     because: dict[tuple[int, int], str] = {}
-    removed: list[Applied] = []
+    removals: list[Applied] = []
     while True:
         open_ones = [f for f in findings(document) if f.edit is not None]
         longest: dict[tuple[int, int], int] = {}
         for finding in open_ones:
             edit = finding.edit
-            if isinstance(edit, SetTtl) and (never or edit.ttl != NEVER):
+            if isinstance(edit, SetTtl) and (never_ttl or edit.ttl != NEVER):
                 key = edit.node_id, edit.state
                 because.setdefault(key, finding.code)
                 if key not in longest or outlives(edit.ttl, longest[key]):
@@ -270,9 +277,9 @@ def _fixed(
             continue
         stale = next((f for f in open_ones if isinstance(f.edit, Unsuppress)), None)
         if stale is None or not isinstance(stale.edit, Unsuppress):
-            return document, because, removed
+            return document, because, removals
         document = unsuppress(document, stale.edit.node_id, stale.edit.code)
-        removed.append(
+        removals.append(
             Applied(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
         )
 

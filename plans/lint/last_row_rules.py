@@ -8,7 +8,7 @@ from stateplan.common.changelog import RowKind
 from stateplan.common.ttl import outlives
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import ttl_text
-from stateplan.plans.lint.rule import Problem, Rule, for_how_long, raised
+from stateplan.plans.lint.rule import Problem, Rule, for_how_long, short_ttl_problem
 from stateplan.plans.lint.subject import State, Subject
 
 _LAST_ROWS = frozenset({"changelog-normalize", "deduplicate"})
@@ -39,7 +39,7 @@ class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
                 f"{front} expires after {ttl_text(front.ttl)}, but {counting.operator} downstream counts its row "
                 f"{for_how_long(counting.ttl)}, and then also counts the next row of the key"
             )
-            yield raised(subject, front, counting.ttl, message)
+            yield short_ttl_problem(subject, front, counting.ttl, message)
 
 
 class JoinedTwice(Rule, code="TTL016", name="joined-twice", fixable=True):
@@ -67,7 +67,7 @@ class JoinedTwice(Rule, code="TTL016", name="joined-twice", fixable=True):
                 f"{front} expires after {ttl_text(front.ttl)}, but {side.operator} downstream keeps its row "
                 f"{for_how_long(side.ttl)}, and then also keeps the next row of the key"
             )
-            yield raised(subject, front, side.ttl, message)
+            yield short_ttl_problem(subject, front, side.ttl, message)
 
 
 def _retracted(subject: Subject, node: ExecNode) -> bool:
@@ -85,10 +85,10 @@ def _kept_longer(subject: Subject, judged: Callable[[State], bool]) -> Iterator[
         for front in subject.in_front(state):
             key = front.node.id, front.index
             if front.node.title in _LAST_ROWS and outlives(state.ttl, front.ttl):
-                known = behind.get(key)
-                if known is None or outlives(state.ttl, known.ttl):
+                longest_so_far = behind.get(key)
+                if longest_so_far is None or outlives(state.ttl, longest_so_far.ttl):
                     behind[key] = state
     for front in subject.all_states():
-        found = behind.get((front.node.id, front.index))
-        if found is not None:
-            yield front, found
+        longer = behind.get((front.node.id, front.index))
+        if longer is not None:
+            yield front, longer

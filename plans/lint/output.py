@@ -11,7 +11,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import Applied, Finding, Report
 from stateplan.plans.lint.rule import Severity
 from stateplan.plans.lint.rules import all_rules
-from stateplan.plans.splices import unified_diff
+from stateplan.plans.text_splices import unified_diff
 
 
 def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]] = ()) -> str:
@@ -24,7 +24,7 @@ def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]]
 def _block(finding: Finding) -> str:
     mark = "" if finding.severity is Severity.WARNING else f" ({finding.severity.value})"
     fixable = " [fixable]" if finding.fixable else ""
-    lines = [f"{_where(finding.place)}: {finding.code}{mark}{fixable} {finding.message}"]
+    lines = [f"{_place_text(finding.place)}: {finding.code}{mark}{fixable} {finding.message}"]
     excerpt = finding.place.excerpt()
     if excerpt:
         lines.append(excerpt)
@@ -32,11 +32,11 @@ def _block(finding: Finding) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _where(place: Place) -> str:
+def _place_text(place: Place) -> str:
     return ":".join(str(part) for part in (place.file or "plan", place.line, place.column) if part is not None)
 
 
-def summary(reports: Sequence[Report], fixed: int = 0) -> str:
+def summary(reports: Sequence[Report], fix_count: int = 0) -> str:
     """``3 warnings and 1 advice in 2 plans, 2 of them fixable with --fix; 1 suppressed``."""
     findings = [f for report in reports for f in report.findings]
     plans = counted(len(reports), "plan")
@@ -48,8 +48,8 @@ def summary(reports: Sequence[Report], fixed: int = 0) -> str:
     fixable = sum(1 for f in findings if f.fixable)
     if fixable:
         text += f", {fixable} fixable with --fix"
-    if fixed:
-        text += f"; {fixed} fixed"
+    if fix_count:
+        text += f"; {fix_count} fixed"
     suppressed = sum(len(report.suppressed) for report in reports)
     return text + (f"; {suppressed} suppressed" if suppressed else "")
 
@@ -82,8 +82,8 @@ def _command(finding: Finding) -> str:
     return f"::{level} {text}::{_escaped(f'{finding.message}; {finding.hint}')}\n"
 
 
-def _escaped(text: str, more: str = "") -> str:
-    for char in "%\r\n" + more:
+def _escaped(text: str, other_characters: str = "") -> str:
+    for char in "%\r\n" + other_characters:
         text = text.replace(char, f"%{ord(char):02X}")
     return text
 
@@ -122,7 +122,7 @@ def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
     place = finding.place
     line, column = place.line or 1, place.column or 1
     region = {"startLine": line, "startColumn": column, "endColumn": column + place.length}
-    out: dict[str, Any] = {
+    result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _level(finding.severity),
         "message": {"text": f"{finding.message}; {finding.hint}."},
@@ -135,10 +135,10 @@ def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
         "partialFingerprints": {"operatorState/v1": f"{finding.code}:{finding.uid}:{finding.state}"},
     }
     if reason is not None:
-        out["suppressions"] = [{"kind": "inSource", "justification": reason}]
-    return out
+        result["suppressions"] = [{"kind": "inSource", "justification": reason}]
+    return result
 
 
-def changed_lines(before: PlanDocument, after: PlanDocument, name: str) -> str:
+def changed_lines(old_plan: PlanDocument, new_plan: PlanDocument, name: str) -> str:
     """The change of a plan as a unified diff."""
-    return unified_diff(before.text, after.text, name, f"{name} (fixed)", 2)
+    return unified_diff(old_plan.text, new_plan.text, name, f"{name} (fixed)", 2)

@@ -120,19 +120,19 @@ def at_state(state: State, message: str, hint: str, edit: SetTtl | None = None) 
     return Problem(state.node, message, hint, state=state.index, edit=edit)
 
 
-def raised(subject: Subject, state: State, ttl: int, message: str) -> Problem:
+def short_ttl_problem(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     """The problem that ``state`` expires too early, and ``ttl`` would do.
 
     There is no fix where it would let state grow without end: never, for rows that nothing takes back; nor where a
     hint in the SQL says the TTL, which would no longer be true.
     """
     hint = f'set its TTL to "{format_ttl(ttl)}"' + (" (never)" if ttl == NEVER else "")
-    compiled = compiled_ttls(state.node)[state.index : state.index + 1]
-    hinted = compiled == ((state.ttl, "hint"),)
+    compiled_ttl = compiled_ttls(state.node)[state.index : state.index + 1]
+    is_hint = compiled_ttl == ((state.ttl, "hint"),)
     endless = ttl == NEVER and not subject.retracts(state.node, state.input)
-    if hinted:
+    if is_hint:
         hint += ", in the STATE_TTL hint of the SQL"
     elif endless:
         hint += ", or give the upstream state a TTL"
-    edit = None if endless or hinted else SetTtl(state.node.id, state.index, ttl)
+    edit = None if endless or is_hint else SetTtl(state.node.id, state.index, ttl)
     return at_state(state, message, hint, edit)

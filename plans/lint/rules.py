@@ -11,12 +11,12 @@ from stateplan.common.errors import nearest
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.join import Join
-from stateplan.plans.facts import KEY
 from stateplan.plans.jsontext import join_pointer
 from stateplan.plans.lint import last_row_rules, ttl_rules, use_rules  # noqa: F401  their rules are found by importing them
 from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Severity, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
+from stateplan.plans.plan_metadata import KEY
 
 
 class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update"):
@@ -38,13 +38,13 @@ class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        for found in varying(subject):
-            what = f"the column {found.field} is {found.what}" if found.field else f"a condition uses {found.what}"
+        for use in varying(subject):
+            subject_text = f"the column {use.field} is {use.what}" if use.field else f"a condition uses {use.what}"
             yield Problem(
-                found.node,
-                f"{what}, which has another value when an update retracts the row",
+                use.node,
+                f"{subject_text}, which has another value when an update retracts the row",
                 "use a value of the row itself, or compute it upstream of the updates",
-                pointer=found.pointer,
+                pointer=use.pointer,
             )
 
 
@@ -89,12 +89,12 @@ class BadSuppression(Rule, code="PLN003", name="bad-suppression", suppressible=F
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        known = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
+        codes = [code for code, rule in all_rules().items() if rule.SUPPRESSIBLE]
         for node in subject.nodes:
             for code, reason in accepted(node, every=True).items():
                 pointer = SUPPRESSIONS + join_pointer([code])
-                if code not in known:
-                    hint = nearest(code, known) or "the codes are " + ", ".join(known)
+                if code not in codes:
+                    hint = nearest(code, codes) or "the codes are " + ", ".join(codes)
                     message = f"{code!r:.60} is not the code of a rule that can be suppressed"
                     yield Problem(node, message, hint, pointer=pointer, on_key=True)
                 elif not is_reason(reason):
@@ -126,16 +126,16 @@ class FlinkKeepsRows(Rule, code="PLN005", name="flink-keeps-rows", severity=Seve
             if isinstance(node, Join):
                 sides = (("left", node.left_upsert_keys), ("right", node.right_upsert_keys))
                 for position, (name, upsert_keys) in enumerate(sides):
-                    why = _lost(node, position)
-                    if why and upsert_keys and _upserts(subject, node, position):
+                    reason = _loss_reason(node, position)
+                    if reason and upsert_keys and _upserts(subject, node, position):
                         yield Problem(
                             node,
-                            f"the {name} input of {node.label} sends updates without their old rows, {why}",
+                            f"the {name} input of {node.label} sends updates without their old rows, {reason}",
                             "nothing where stateplan runs the plan; for Flink, write into a table that takes old rows",
                         )
 
 
-def _lost(join: Join, position: int) -> str | None:
+def _loss_reason(join: Join, position: int) -> str | None:
     """What Flink makes of an update without its old row."""
     kind = join.join_spec.join_type
     if kind == "FULL" or _COUNTED.get(kind) == position:
@@ -169,8 +169,8 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        compiled = [ttl for node in subject.nodes for ttl in compiled_ttls(node)]
-        if not compiled or any(ttl.origin == "hint" for ttl in compiled):
+        origins = [ttl for node in subject.nodes for ttl in compiled_ttls(node)]
+        if not origins or any(ttl.origin == "hint" for ttl in origins):
             return
         for node in subject.nodes:
             sql = (node.stateplan or {}).get("sql")

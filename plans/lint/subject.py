@@ -13,7 +13,7 @@ from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, entries_of
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import KEY, SUPPRESS
+from stateplan.plans.plan_metadata import KEY, SUPPRESS
 from stateplan.runtime.metrics.state_uses import StateUses
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
@@ -124,8 +124,8 @@ class Subject:
 
     def longest_in_front(self, state: State) -> State | None:
         """Of those, the one that lives longest; None when there is none."""
-        found = self.in_front(state)
-        return longest(found) if found else None
+        states = self.in_front(state)
+        return longest(states) if states else None
 
     def carried(
         self, value: Callable[[ExecNode], int], stops: Callable[[ExecNode], bool] = lambda _: False
@@ -134,35 +134,35 @@ class Subject:
         arrives: dict[int, Origin] = {}
         leaves: dict[int, Origin] = {}
         for node in self.graph.nodes:
-            found = [leaves[source.id] for source in self.graph.inputs(node) if source.id in leaves]
-            if found:
-                arrives[node.id] = max(found, key=lambda origin: origin.millis)
+            origins = [leaves[source.id] for source in self.graph.inputs(node) if source.id in leaves]
+            if origins:
+                arrives[node.id] = max(origins, key=lambda origin: origin.millis)
             own = value(node)
             if own:
                 leaves[node.id] = Origin(node, own)
-            elif found and not stops(node):
+            elif origins and not stops(node):
                 leaves[node.id] = arrives[node.id]
         return arrives
 
     def _nearest(self, edge: tuple[int, int]) -> tuple[State, ...]:
-        known = self._nearest_known.get(edge)
-        if known is not None:
-            return known
-        found: dict[tuple[int, int], State] = {}
-        seen: set[int] = set()
+        cached_states = self._nearest_known.get(edge)
+        if cached_states is not None:
+            return cached_states
+        state_by_key: dict[tuple[int, int], State] = {}
+        visited_ids: set[int] = set()
         stack = [self.graph.inputs(edge[0])[edge[1]]]
         while stack:
             node = stack.pop()
-            if node.id in seen:
+            if node.id in visited_ids:
                 continue
-            seen.add(node.id)
+            visited_ids.add(node.id)
             own = self.states.get(node.id, ())
             if own:
-                found |= {(s.node.id, s.index): s for s in own}
+                state_by_key |= {(s.node.id, s.index): s for s in own}
             elif not node.keeps_state:
                 stack.extend(self.graph.inputs(node))
-        out = self._nearest_known[edge] = tuple(found[key] for key in sorted(found))
-        return out
+        states = self._nearest_known[edge] = tuple(state_by_key[key] for key in sorted(state_by_key))
+        return states
 
     def place(self, node: ExecNode, state: int | None, pointer: str, on_key: bool = False) -> Place:
         """Where something is said: the TTL of a state, wherever that is written, or ``pointer`` within the node."""
@@ -187,28 +187,28 @@ def states_of(graph: ExecGraph, session: Mapping[str, str], timed: bool = False)
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.
     """
-    out = {}
+    states_by_node = {}
     for node in graph.nodes:
         # Flink ignores entries of a node that keeps none.
         if node.state_names:
             names = [s.name for s in node.states] or list(node.state_names)
-            found = tuple(
+            states = tuple(
                 State(node, index, name, ttl, node.input_of_state(index))
                 for index, (name, ttl) in enumerate(zip(names, node.ttls(session), strict=True))
             )
-            given = node.states or any(node.ttl_option in o for o in (node.configuration or {}, session))
-            if timed or node.ttl_option != TIMED_STATE_TTL or (given and any(s.ttl != NEVER for s in found)):
-                out[node.id] = found
-    return out
+            is_set = node.states or any(node.ttl_option in o for o in (node.configuration or {}, session))
+            if timed or node.ttl_option != TIMED_STATE_TTL or (is_set and any(s.ttl != NEVER for s in states)):
+                states_by_node[node.id] = states
+    return states_by_node
 
 
 def longest(states: Sequence[State]) -> State:
     """The one that lives longest, the first of several; there must be one."""
-    found = states[0]
+    best = states[0]
     for state in states[1:]:
-        if outlives(state.ttl, found.ttl):
-            found = state
-    return found
+        if outlives(state.ttl, best.ttl):
+            best = state
+    return best
 
 
 def siblings(subject: Subject) -> Iterator[tuple[State, tuple[State, ...]]]:

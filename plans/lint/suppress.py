@@ -11,11 +11,11 @@ from __future__ import annotations
 from stateplan.common.errors import PlanError, nearest, one_of
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import KEY, SUPPRESS
 from stateplan.plans.jsontext import SourceMap, join_pointer
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.lint.subject import accepted
-from stateplan.plans.splices import member_splice, removal_splice
+from stateplan.plans.plan_metadata import KEY, SUPPRESS
+from stateplan.plans.text_splices import member_splice, removal_splice
 
 
 def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
@@ -28,13 +28,13 @@ def operators(document: PlanDocument, selector: str) -> tuple[ExecNode, ...]:
     from stateplan.plans.selectors import select_states  # loads more than linting needs
 
     word, graph = selector.strip(), document.graph
-    found = [n for n in graph.nodes if word in (str(n.id), n.label, document.uids[n.id])]
-    found = found or [n for n in graph.nodes if word.lower() == n.title]
-    if len(found) > 1 and not any(n.state_names for n in found):
-        listed = ", ".join(n.label for n in found)
-        raise PlanError("PLAN136", count=len(found), word=word, listed=listed)
-    if len(found) == 1:
-        return tuple(found)
+    nodes = [n for n in graph.nodes if word in (str(n.id), n.label, document.uids[n.id])]
+    nodes = nodes or [n for n in graph.nodes if word.lower() == n.title]
+    if len(nodes) > 1 and not any(n.state_names for n in nodes):
+        labels = ", ".join(n.label for n in nodes)
+        raise PlanError("PLAN136", count=len(nodes), word=word, listed=labels)
+    if len(nodes) == 1:
+        return tuple(nodes)
     ids = dict.fromkeys(view.node_id for view in select_states(document, word))
     return tuple(graph.node(i) for i in ids)
 
@@ -45,9 +45,9 @@ def check_code(code: str) -> None:
     Raises:
         PlanError: PLAN130.
     """
-    known = [c for c, rule in all_rules().items() if rule.SUPPRESSIBLE]
-    if code not in known:
-        raise PlanError("PLAN130", value=code, known=", ".join(known), hint=nearest(code, known))
+    codes = [c for c, rule in all_rules().items() if rule.SUPPRESSIBLE]
+    if code not in codes:
+        raise PlanError("PLAN130", value=code, known=", ".join(codes), hint=nearest(code, codes))
 
 
 def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> PlanDocument:
@@ -70,10 +70,10 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
     source = SourceMap(document.text)
     for path, value in (((KEY,), {SUPPRESS: {code: reason}}), ((KEY, SUPPRESS), {code: reason})):
         place = at + join_pointer(path)
-        found = source.location(place)
-        if found is None:
+        location = source.location(place)
+        if location is None:
             return document.spliced([member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ())])
-        if document.text[found.value.start] != "{":
+        if document.text[location.value.start] != "{":
             raise PlanError("PLAN132", where=place, place=document.place(place))
     return document.spliced([member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ())])
 
@@ -86,19 +86,19 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     """
     at = _pointer(document, node_id)
     node = document.graph.node(node_id)
-    known = accepted(node, every=True)
-    if code not in known:
+    codes = accepted(node, every=True)
+    if code not in codes:
         raise PlanError(
             "PLAN133",
             node_id=node_id,
             title=node.title,
             value=code,
             place=document.place(at),
-            expected=one_of(known) or "a node with suppressions",
+            expected=one_of(codes) or "a node with suppressions",
         )
     path: list[str] = [KEY, SUPPRESS, code]
     extra = node.stateplan or {}
-    if len(known) == 1:
+    if len(codes) == 1:
         path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
     source = SourceMap(document.text)
     return document.spliced([removal_splice(source, at + join_pointer(path[:-1]), path[-1])])

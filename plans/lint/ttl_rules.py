@@ -19,7 +19,7 @@ from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, Session
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.fields import keys, origin
-from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, raised
+from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, short_ttl_problem
 from stateplan.plans.lint.subject import Origin, State, Subject, longest, siblings, states_of
 
 
@@ -53,7 +53,7 @@ class UnalignedRetractions(Rule, code="TTL001", name="unaligned-retractions", fi
                 f"{state} expires after {ttl_text(state.ttl)}, but {front.operator} upstream can retract its rows "
                 f"{for_how_long(front.ttl)}"
             )
-            yield raised(subject, state, front.ttl, message)
+            yield short_ttl_problem(subject, state, front.ttl, message)
 
 
 class UpdatingSideExpiresFirst(Rule, code="TTL002", name="updating-join-side-expires-first", fixable=True):
@@ -81,7 +81,7 @@ class UpdatingSideExpiresFirst(Rule, code="TTL002", name="updating-join-side-exp
                     f"{state} receives updates and expires after {ttl_text(state.ttl)}, before {other.name} "
                     f"({ttl_text(other.ttl)})"
                 )
-                yield raised(subject, state, other.ttl, message)
+                yield short_ttl_problem(subject, state, other.ttl, message)
 
 
 class JoinSideMissesUpdates(
@@ -104,16 +104,16 @@ class JoinSideMissesUpdates(
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state, others in siblings(subject):
-            updated = [other for other in others if subject.retracts(other.node, other.input)]
-            if not updated or not subject.is_insert_only(state.node, state.input):
+            states_with_updates = [other for other in others if subject.retracts(other.node, other.input)]
+            if not states_with_updates or not subject.is_insert_only(state.node, state.input):
                 continue
-            other = longest(updated)
+            other = longest(states_with_updates)
             if outlives(other.ttl, state.ttl):
                 message = (
                     f"{state} expires after {ttl_text(state.ttl)}; later updates of {other.name} "
                     f"({ttl_text(other.ttl)}) do not correct its results"
                 )
-                yield raised(subject, state, other.ttl, message)
+                yield short_ttl_problem(subject, state, other.ttl, message)
 
 
 _RESTART = frozenset(
@@ -161,7 +161,7 @@ class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
                 f"{state} restarts after {ttl_text(state.ttl)} without rows, but {front.operator} upstream can "
                 f"emit rows of a key {for_how_long(front.ttl)}"
             )
-            yield raised(subject, state, front.ttl, message)
+            yield short_ttl_problem(subject, state, front.ttl, message)
 
 
 class SinkForgetsFirst(Rule, code="TTL005", name="sink-forgets-first", fixable=True):
@@ -186,7 +186,7 @@ class SinkForgetsFirst(Rule, code="TTL005", name="sink-forgets-first", fixable=T
                 f"{state} forgets the rows of a primary key after {ttl_text(state.ttl)}, but {front.operator} "
                 f"upstream can change them {for_how_long(front.ttl)}"
             )
-            yield raised(subject, state, front.ttl, message)
+            yield short_ttl_problem(subject, state, front.ttl, message)
 
 
 _RESULTS = frozenset(
@@ -229,13 +229,13 @@ class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermar
             stops=lambda node: node.title in _IN_ORDER,
         )
         for state in subject.all_states():
-            found: Origin | None = delays.get(state.node.id)
-            if found is not None and state.ttl != NEVER and state.ttl < found.millis:
+            origin: Origin | None = delays.get(state.node.id)
+            if origin is not None and state.ttl != NEVER and state.ttl < origin.millis:
                 yield at_state(
                     state,
-                    f"{state} expires after {format_ttl(state.ttl)}, but the watermark of {found.node.label} waits "
-                    f"for rows that are up to {format_ttl(found.millis)} late",
-                    f'set its TTL to more than "{format_ttl(found.millis)}", or shorten the watermark delay',
+                    f"{state} expires after {format_ttl(state.ttl)}, but the watermark of {origin.node.label} waits "
+                    f"for rows that are up to {format_ttl(origin.millis)} late",
+                    f'set its TTL to more than "{format_ttl(origin.millis)}", or shorten the watermark delay',
                 )
 
 
@@ -284,14 +284,14 @@ class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
                 if window.title == "window-table-function" and state.ttl < size:
                     yield _problem(state, f"it is grouped by windows of {format_ttl(size)} ({window.label})", size)
                 continue
-            found: Origin | None = pace.get(state.node.id)
-            if found is not None and state.ttl <= found.millis:
-                why = f"{found.node.label} emits results every {format_ttl(found.millis)}"
-                yield _problem(state, why, found.millis)
+            origin: Origin | None = pace.get(state.node.id)
+            if origin is not None and state.ttl <= origin.millis:
+                reason = f"{origin.node.label} emits results every {format_ttl(origin.millis)}"
+                yield _problem(state, reason, origin.millis)
 
 
-def _problem(state: State, why: str, millis: int) -> Problem:
-    message = f"{state} expires after {format_ttl(state.ttl)}, but {why}"
+def _problem(state: State, reason: str, millis: int) -> Problem:
+    message = f"{state} expires after {format_ttl(state.ttl)}, but {reason}"
     return at_state(state, message, f'set its TTL to more than "{format_ttl(millis)}"')
 
 
@@ -308,7 +308,7 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
     return None
 
 
-def _length(node: ExecNode, which: str) -> int:
+def _length(node: ExecNode, part: str) -> int:
     """The size of an operator's windows, or the time between two of their ends, ms; 0 where it is not known."""
     windowing = windowing_of(node)
     window: object = None if windowing is None else windowing.window
@@ -319,9 +319,9 @@ def _length(node: ExecNode, which: str) -> int:
     if isinstance(window, SessionWindow):
         return window.gap
     if isinstance(window, HoppingWindow):
-        return window.size if which == "size" else window.slide
+        return window.size if part == "size" else window.slide
     if isinstance(window, CumulativeWindow):
-        return window.max_size if which == "size" else window.step
+        return window.max_size if part == "size" else window.step
     return 0
 
 
@@ -347,13 +347,13 @@ class ShorterThanBatchInterval(Rule, code="TTL008", name="shorter-than-batch-int
     def check(self, subject: Subject) -> Iterator[Problem]:
         intervals = subject.carried(_interval)
         for state in subject.all_states():
-            found: Origin | None = intervals.get(state.node.id)
-            if found is not None and state.ttl != NEVER and state.ttl <= found.millis:
+            origin: Origin | None = intervals.get(state.node.id)
+            if origin is not None and state.ttl != NEVER and state.ttl <= origin.millis:
                 yield at_state(
                     state,
-                    f"{state} expires after {format_ttl(state.ttl)}, but rows of {found.node.label} arrive every "
-                    f"{format_ttl(found.millis)}",
-                    f'set its TTL to several times "{format_ttl(found.millis)}", or shorten the interval',
+                    f"{state} expires after {format_ttl(state.ttl)}, but rows of {origin.node.label} arrive every "
+                    f"{format_ttl(origin.millis)}",
+                    f'set its TTL to several times "{format_ttl(origin.millis)}", or shorten the interval',
                 )
 
 
@@ -385,10 +385,10 @@ class ShadowedHint(Rule, code="TTL009", name="shadowed-hint", severity=Severity.
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state in subject.all_states():
-            compiled = compiled_ttls(state.node)
-            if state.index >= len(compiled):
+            compiled_entries = compiled_ttls(state.node)
+            if state.index >= len(compiled_entries):
                 continue
-            ttl, whence = compiled[state.index]
+            ttl, whence = compiled_entries[state.index]
             if whence == "hint" and ttl != state.ttl:
                 yield at_state(
                     state,
@@ -427,13 +427,13 @@ class ShortenedOnCheckpoint(Rule, code="TTL010", name="shortened-on-checkpoint")
             for state in states
         }
         for state in subject.all_states():
-            before = old.get((subject.document.uids[state.node.id], state.index))
-            if before is not None and outlives(before.ttl, state.ttl):
+            twin = old.get((subject.document.uids[state.node.id], state.index))
+            if twin is not None and outlives(twin.ttl, state.ttl):
                 yield at_state(
                     state,
-                    f"{state} was written with the TTL {ttl_text(before.ttl)}; with {ttl_text(state.ttl)}, all older "
+                    f"{state} was written with the TTL {ttl_text(twin.ttl)}; with {ttl_text(state.ttl)}, all older "
                     "rows expire at once",
-                    f'set its TTL back to "{ttl_text(before.ttl) if before.ttl else "0 ms"}", or wait until '
+                    f'set its TTL back to "{ttl_text(twin.ttl) if twin.ttl else "0 ms"}", or wait until '
                     "older rows no longer matter",
                 )
 
@@ -471,16 +471,18 @@ class EndlessState(Rule, code="TTL011", name="endless-state", severity=Severity.
 
 def _endless(subject: Subject) -> dict[int, str]:
     """The operators that rows of a source without end reach, by id, with the name of its table."""
-    out: dict[int, str] = {}
+    table_by_node: dict[int, str] = {}
     for node in subject.nodes:
-        reached = next((out[source.id] for source in subject.graph.inputs(node) if source.id in out), None)
+        table_name = next(
+            (table_by_node[source.id] for source in subject.graph.inputs(node) if source.id in table_by_node), None
+        )
         if isinstance(node, TableSourceScan):
             table = node.scan_table_source.table
             if table.resolved_table is not None and table.resolved_table.options:
-                reached = reached if _ends(table.resolved_table.options) else table.summary.rpartition(".")[2]
-        if reached is not None and node.title not in ("limit", "sort-limit"):
-            out[node.id] = reached
-    return out
+                table_name = table_name if _ends(table.resolved_table.options) else table.summary.rpartition(".")[2]
+        if table_name is not None and node.title not in ("limit", "sort-limit"):
+            table_by_node[node.id] = table_name
+    return table_by_node
 
 
 def _ends(options: Mapping[str, str]) -> bool:
@@ -519,11 +521,11 @@ class ShorterThanRetention(Rule, code="TTL013", name="shorter-than-retention"):
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for state in subject.all_states():
-            needed = state.node.retention(state.index) if isinstance(state.node, TimeBoundNode) else 0
-            if state.ttl != NEVER and state.ttl < needed:
+            retention = state.node.retention(state.index) if isinstance(state.node, TimeBoundNode) else 0
+            if state.ttl != NEVER and state.ttl < retention:
                 yield at_state(
                     state,
                     f"{state} expires after {format_ttl(state.ttl)}, but {state.node.title} needs its rows for "
-                    f"{format_ttl(needed)}",
-                    f'set its TTL to more than "{format_ttl(needed)}", or to "0 ms" (never)',
+                    f"{format_ttl(retention)}",
+                    f'set its TTL to more than "{format_ttl(retention)}", or to "0 ms" (never)',
                 )

@@ -16,15 +16,15 @@ _MISSED = 10_000
 _MUCH_LONGER = 4
 
 
-def _used(subject: Subject) -> Iterator[tuple[State, Histogram]]:
+def _states_with_uses(subject: Subject) -> Iterator[tuple[State, Histogram]]:
     """The states whose uses the checkpoint tells well: often enough."""
     observed = subject.observed
     if observed is None:
         return
     for state in subject.all_states():
-        found = observed.all_uses(subject.document.uids[state.node.id], state.index)
-        if found.total >= _FEW_USES:
-            yield state, found
+        uses = observed.all_uses(subject.document.uids[state.node.id], state.index)
+        if uses.total >= _FEW_USES:
+            yield state, uses
 
 
 class ShorterThanUsed(Rule, code="TTL014", name="shorter-than-used"):
@@ -46,15 +46,15 @@ class ShorterThanUsed(Rule, code="TTL014", name="shorter-than-used"):
         return subject.observed is not None
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        for state, uses in _used(subject):
+        for state, uses in _states_with_uses(subject):
             missed = uses.missed(state.ttl)
             if missed * _MISSED > uses.total:
-                needed = uses.ttl_for(uses.total // _MISSED)
+                min_ttl = uses.ttl_for(uses.total // _MISSED)
                 yield at_state(
                     state,
                     f"{state} expires after {format_ttl(state.ttl)}, but {missed:,} of {uses.total:,} uses found a row "
                     "of that age or older",
-                    f"set its TTL to about {ago(needed, 0)}, or see 'stateplan state advise' for what others miss",
+                    f"set its TTL to about {ago(min_ttl, 0)}, or see 'stateplan state advise' for what others miss",
                 )
 
 
@@ -79,15 +79,15 @@ class LongerThanUsed(Rule, code="TTL015", name="longer-than-used", severity=Seve
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         span = subject.observed.span if subject.observed is not None else 0
-        for state, uses in _used(subject):
-            needed = uses.ttl_for(uses.total // _MISSED)
-            if span < 2 * needed or (state.ttl != NEVER and state.ttl < _MUCH_LONGER * needed):
+        for state, uses in _states_with_uses(subject):
+            min_ttl = uses.ttl_for(uses.total // _MISSED)
+            if span < 2 * min_ttl or (state.ttl != NEVER and state.ttl < _MUCH_LONGER * min_ttl):
                 continue
-            kept = "keeps rows forever" if state.ttl == NEVER else f"keeps rows for {format_ttl(state.ttl)}"
+            span_text = "keeps rows forever" if state.ttl == NEVER else f"keeps rows for {format_ttl(state.ttl)}"
             last = span if state.ttl == NEVER else min(span, state.ttl)
             yield at_state(
                 state,
-                f"{state} {kept}, but 99.99% of {uses.total:,} uses found a row younger than {ago(needed, 0)}: about "
-                f"{1 - needed / last:.0%} of the rows that it keeps are not used again",
-                f"set its TTL to about {ago(needed, 0)}, or see 'stateplan state advise' for what that frees",
+                f"{state} {span_text}, but 99.99% of {uses.total:,} uses found a row younger than {ago(min_ttl, 0)}: "
+                f"about {1 - min_ttl / last:.0%} of the rows that it keeps are not used again",
+                f"set its TTL to about {ago(min_ttl, 0)}, or see 'stateplan state advise' for what that frees",
             )

@@ -23,9 +23,9 @@ from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode, entries_of
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import SourceMap, join_pointer
-from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, same, text, values
+from stateplan.plans.rebase.edits import ABSENT, Path, Values, compiled_values, find, label, means_same, text, values
 from stateplan.plans.rebase.matching import By, Partner, edited_partners, partners
-from stateplan.plans.splices import Splice, applied, member_splice, removal_splice
+from stateplan.plans.text_splices import Splice, apply_splices, member_splice, removal_splice
 
 Status = Literal["carried", "already", "conflict", "lost"]
 """Of an edit: it is made in the new plan; the new plan has the value already; the new plan has a third value; there is
@@ -139,10 +139,10 @@ def _splice(source: SourceMap, member: _Member) -> Splice:
 
 def _batches(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     """The members in as few passes as it takes, in each pass one of a node: those of different nodes never overlap."""
-    waiting: dict[str, list[_Member]] = defaultdict(list)
+    members_by_node: dict[str, list[_Member]] = defaultdict(list)
     for member in members:
-        waiting["/".join(member.pointer.split("/", 3)[:3])].append(member)
-    for batch in zip_longest(*waiting.values()):
+        members_by_node["/".join(member.pointer.split("/", 3)[:3])].append(member)
+    for batch in zip_longest(*members_by_node.values()):
         yield [member for member in batch if member is not None]
 
 
@@ -155,7 +155,7 @@ def _with_members(document: PlanDocument, members: Iterable[_Member]) -> PlanDoc
     text = document.text
     for batch in _batches(members):
         source = SourceMap(text)
-        text = applied(text, [_splice(source, member) for member in batch])
+        text = apply_splices(text, [_splice(source, member) for member in batch])
     return document.with_text(text)
 
 
@@ -198,9 +198,9 @@ class _Merge:
             for path, was, now in find(before, after):
                 yield self._judged(node, path, was, now, self.partners.get(source.id))
         if self.base is not None:
-            kept = {partner.node.id for partner in self.origins.values()}
+            partner_ids = {partner.node.id for partner in self.origins.values()}
             for node in self.base.graph.nodes:
-                if node.id not in kept:
+                if node.id not in partner_ids:
                     yield self._whole(self.base, node, "the operator", "there", "nothing", "it was removed by hand")
 
     def _origin(self, node: ExecNode) -> ExecNode | None:
@@ -242,9 +242,9 @@ class _Merge:
                 return replace(edit, reason=f"{edit.counterpart} of the new plan has no {edit.field}")
             theirs = ABSENT
         edit = replace(edit, theirs=text(theirs, path), origin=_origin(partner.node, path))
-        if same(theirs, ours, path):
+        if means_same(theirs, ours, path):
             return replace(edit, status="already")
-        if same(theirs, base, path):
+        if means_same(theirs, base, path):
             self.changes.append(_Change(partner.node, path, ours))
             return replace(edit, status="carried")
         if self.conflict == "ours":
@@ -255,8 +255,8 @@ class _Merge:
         return replace(edit, status="conflict")
 
     def _place(self, document: PlanDocument, node: ExecNode, path: Path) -> Place:
-        there = self._state_path(node, path) if path[0] == "state" else path
-        return document.place(document.graph.pointer(node) + join_pointer(there))
+        own_path = self._state_path(node, path) if path[0] == "state" else path
+        return document.place(document.graph.pointer(node) + join_pointer(own_path))
 
     @staticmethod
     def _state_path(node: ExecNode, path: Path) -> Path:
@@ -265,12 +265,12 @@ class _Merge:
         return ("state",) if position is None else ("state", str(position), *path[2:])
 
     def _why_lost(self, node: ExecNode) -> str:
-        taken = {partner.node.id for partner in self.partners.values()}
-        others = [n for n in self.theirs.graph.nodes if n.name == node.name and n.id not in taken]
+        partner_ids = {partner.node.id for partner in self.partners.values()}
+        others = [n for n in self.theirs.graph.nodes if n.name == node.name and n.id not in partner_ids]
         if not others:
             return f"the new plan has no matching {node.title}"
-        listed = ", ".join(str(n.id) for n in others[:8]) + (", ..." if len(others) > 8 else "")
-        return f"several operators {node.title} of the new plan match: {listed}"
+        ids = ", ".join(str(n.id) for n in others[:8]) + (", ..." if len(others) > 8 else "")
+        return f"several operators {node.title} of the new plan match: {ids}"
 
     # the new plan
 
@@ -322,23 +322,23 @@ _NOWHERE: Any = object()
 
 def _value(data: Values, path: Path) -> Any:
     """The value at a path; ABSENT when only its last key is missing, _NOWHERE when there is no object to hold it."""
-    found: Any = data
+    value: Any = data
     for depth, key in enumerate(path):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return _NOWHERE
-        if key not in found:
+        if key not in value:
             return ABSENT if depth == len(path) - 1 else _NOWHERE
-        found = found[key]
-    return found
+        value = value[key]
+    return value
 
 
 def _origin(node: ExecNode, path: Path) -> str | None:
     """Where the compiler had the TTL at ``path`` from, unless it has been edited since."""
-    compiled = compiled_ttls(node)
-    if path[0] != "state" or path[2:] != ("ttl",) or int(path[1]) >= len(compiled):
+    compiled_entries = compiled_ttls(node)
+    if path[0] != "state" or path[2:] != ("ttl",) or int(path[1]) >= len(compiled_entries):
         return None
     index = int(path[1])
-    return compiled[index].origin if node.ttls()[index] == compiled[index].ttl else None
+    return compiled_entries[index].origin if node.ttls()[index] == compiled_entries[index].ttl else None
 
 
 def _name(node: ExecNode) -> str:

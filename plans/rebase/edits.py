@@ -13,7 +13,7 @@ from stateplan.common.ttl import format_ttl, parse_ttl
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.plans.changes import is_rex
-from stateplan.plans.facts import KEY
+from stateplan.plans.plan_metadata import KEY
 
 ABSENT: Any = object()
 """In place of a value: there is none."""
@@ -43,20 +43,20 @@ def values(node: ExecNode) -> Values:
 
 def compiled_values(node: ExecNode) -> Values:
     """The same node as the compiler wrote it, as far as it says so itself: TTLs, and what no compiler writes."""
-    compiled = compiled_ttls(node)
-    ttls = tuple(entry.ttl for entry in compiled) if compiled else node.ttls()
+    compiled_entries = compiled_ttls(node)
+    ttls = tuple(entry.ttl for entry in compiled_entries) if compiled_entries else node.ttls()
     state = {index: {**_STATE_FIELDS, "ttl": entry["ttl"]} for index, entry in _states(node, ttls).items()}
     own = {key: value for key, value in (node.stateplan or {}).items() if key not in (*_COMPILED, "suppress")}
     return {**values(node), "state": state, KEY: own}
 
 
 def _states(node: ExecNode, ttls: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    found = {}
+    values_by_index = {}
     for index, ttl in enumerate(ttls):
         entry = node.states[index].to_json() if index < len(node.states) else {}
         fields = {key: entry.get(key) or default for key, default in _STATE_FIELDS.items()}
-        found[str(index)] = {"ttl": format_ttl(ttl), **fields}
-    return found
+        values_by_index[str(index)] = {"ttl": format_ttl(ttl), **fields}
+    return values_by_index
 
 
 def find(base: Values, ours: Values) -> Iterator[tuple[Path, Any, Any]]:
@@ -69,7 +69,7 @@ def _differences(base: Any, ours: Any, path: Path) -> Iterator[tuple[Path, Any, 
         inner = {} if base is ABSENT else base
         for key in dict.fromkeys((*inner, *ours)):
             yield from _differences(inner.get(key, ABSENT), ours.get(key, ABSENT), (*path, key))
-    elif not same(base, ours, path):
+    elif not means_same(base, ours, path):
         yield path, base, ours
 
 
@@ -77,7 +77,7 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict) and not is_rex(value)
 
 
-def same(one: Any, other: Any, path: Path) -> bool:
+def means_same(one: Any, other: Any, path: Path) -> bool:
     """Whether two values mean the same: TTLs by their length, others by type and value."""
     if one is ABSENT or other is ABSENT:
         return one is other

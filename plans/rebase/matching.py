@@ -53,23 +53,23 @@ def _unique(
     Args:
         careful: count all operators with a signature, not only those that have no partner yet.
     """
-    found: dict[int, Partner] = {}
+    partners: dict[int, Partner] = {}
     for signatures, by in levels:
-        if len(found) == len(old.graph.nodes):
+        if len(partners) == len(old.graph.nodes):
             break
-        taken = {partner.node.id for partner in found.values()}
-        before, after = signatures(old), signatures(new)
+        partner_ids = {partner.node.id for partner in partners.values()}
+        old_signatures, new_signatures = signatures(old), signatures(new)
         if not careful:
-            before = {i: s for i, s in before.items() if i not in found}
-            after = {i: s for i, s in after.items() if i not in taken}
-        times = Counter(before.values()), Counter(after.values())
-        holders = {signature: i for i, signature in after.items()}
-        for node_id, signature in before.items():
+            old_signatures = {i: s for i, s in old_signatures.items() if i not in partners}
+            new_signatures = {i: s for i, s in new_signatures.items() if i not in partner_ids}
+        times = Counter(old_signatures.values()), Counter(new_signatures.values())
+        holders = {signature: i for i, signature in new_signatures.items()}
+        for node_id, signature in old_signatures.items():
             if times[0][signature] == times[1][signature] == 1:
                 other = holders[signature]
-                if node_id not in found and other not in taken:
-                    found[node_id] = Partner(new.graph.node(other), by)
-    return found
+                if node_id not in partners and other not in partner_ids:
+                    partners[node_id] = Partner(new.graph.node(other), by)
+    return partners
 
 
 def _by_id(document: PlanDocument) -> Mapping[int, Hashable]:
@@ -102,14 +102,14 @@ def _by_keys(document: PlanDocument) -> Mapping[int, Hashable]:
     """The tables behind each input and the names of the key fields, of operators that keep state with a TTL; of sources
     and sinks the table."""
     tables = _tables(document.graph)
-    found: dict[int, Hashable] = {}
+    key_by_node: dict[int, Hashable] = {}
     for node in document.graph.nodes:
         table = table_of(node)
         if table is not None:
-            found[node.id] = (node.name, table)
+            key_by_node[node.id] = (node.name, table)
         elif node.state_names:
-            found[node.id] = (node.name, tables[node.id], _keys(node, document.graph), len(node.state_names))
-    return found
+            key_by_node[node.id] = (node.name, tables[node.id], _keys(node, document.graph), len(node.state_names))
+    return key_by_node
 
 
 def table_of(node: ExecNode) -> str | None:
@@ -121,14 +121,14 @@ def table_of(node: ExecNode) -> str | None:
 
 def _tables(graph: ExecGraph) -> dict[int, tuple[frozenset[str], ...]]:
     """The tables behind each input of each operator."""
-    whole: dict[int, frozenset[str]] = {}
-    found: dict[int, tuple[frozenset[str], ...]] = {}
+    tables_behind: dict[int, frozenset[str]] = {}
+    sides_by_node: dict[int, tuple[frozenset[str], ...]] = {}
     for node in graph.nodes:
-        sides = tuple(whole[source.id] for source in graph.inputs(node))
-        found[node.id] = sides
+        sides = tuple(tables_behind[source.id] for source in graph.inputs(node))
+        sides_by_node[node.id] = sides
         own = table_of(node)
-        whole[node.id] = frozenset().union(*sides, {own} if own and not sides else ())
-    return found
+        tables_behind[node.id] = frozenset().union(*sides, {own} if own and not sides else ())
+    return sides_by_node
 
 
 def _keys(node: ExecNode, graph: ExecGraph) -> Hashable:
@@ -139,10 +139,10 @@ def _keys(node: ExecNode, graph: ExecGraph) -> Hashable:
     sides.append((data.get("partition") or {}).get("fields"))
     sides.append(((data.get("overSpec") or {}).get("partition") or {}).get("fields"))
     inputs = [[f.name for f in row.fields] for row in graph.input_types(node)]
-    found = [_names(side, inputs[0]) for side in sides if side is not None and inputs]
+    names = [_names(side, inputs[0]) for side in sides if side is not None and inputs]
     for key, row in zip(("leftKeys", "rightKeys"), inputs, strict=False):
-        found.append(_names(spec.get(key) or (), row))
-    return tuple(found)
+        names.append(_names(spec.get(key) or (), row))
+    return tuple(names)
 
 
 def _names(positions: Any, names: list[str]) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ def summary(rebase: Rebase) -> str:
     """``3 edits: 1 in conflict, 2 carried over``."""
     counts = [(len(rebase.having(status)), says) for status, says in _SAYS.items()]
     total = len(rebase.edits)
-    told = ", ".join(f"{count} {says}" for count, says in counts if count)
-    return f"{total or 'no'} {'edit' if total == 1 else 'edits'}" + (f": {told}" if told else "")
+    counts_text = ", ".join(f"{count} {says}" for count, says in counts if count)
+    return f"{total or 'no'} {'edit' if total == 1 else 'edits'}" + (f": {counts_text}" if counts_text else "")
 
 
 def _sorted(rebase: Rebase) -> list[Edit]:
@@ -42,29 +42,35 @@ def _place_json(place: Place | None) -> dict[str, Any] | None:
     return None if place is None else {key: value for key, value in vars(place).items() if key in keys}
 
 
-def _what(edit: Edit) -> str:
+def _edit_text(edit: Edit) -> str:
     return f"{edit.base} -> {edit.ours}"
 
 
-def _now(edit: Edit) -> str:
+def _new_text(edit: Edit) -> str:
     """What the new plan says about it."""
     if edit.counterpart is None:
         return edit.reason
-    how = {"meaning": ", found by what it does", "keys": ", found by its tables and keys"}.get(edit.by or "", "")
+    match_text = {"meaning": ", found by what it does", "keys": ", found by its tables and keys"}.get(edit.by or "", "")
     if edit.status == "lost":
         return edit.reason
     origin = f" from {_ORIGINS[edit.origin]}" if edit.origin in _ORIGINS else ""
     has = f", which has {edit.theirs}{origin}" if edit.status == "conflict" else ""
-    there = f" ({_place(edit.theirs_place)})" if edit.theirs_place and edit.theirs_place.file else ""
-    return f"{edit.counterpart} of the new plan{there}{has}{how}" + (f"; {edit.reason}" if edit.reason else "")
+    place_text = f" ({_place(edit.theirs_place)})" if edit.theirs_place and edit.theirs_place.file else ""
+    return f"{edit.counterpart} of the new plan{place_text}{has}{match_text}" + (
+        f"; {edit.reason}" if edit.reason else ""
+    )
 
 
 def to_text(rebase: Rebase) -> str:
     """The edits by what became of them, each with its place in the edited plan."""
     lines = [summary(rebase)]
     for edit in _sorted(rebase):
-        lines += ["", f"{_SAYS[edit.status]}: {edit.operator} {edit.field}: {_what(edit)}", f"  {_place(edit.place)}"]
-        lines.append(f"  {_now(edit)}")
+        lines += [
+            "",
+            f"{_SAYS[edit.status]}: {edit.operator} {edit.field}: {_edit_text(edit)}",
+            f"  {_place(edit.place)}",
+        ]
+        lines.append(f"  {_new_text(edit)}")
     lines += ["", *rebase.notes] if rebase.notes else []
     return "\n".join(lines) + "\n"
 
@@ -75,7 +81,7 @@ def to_markdown(rebase: Rebase) -> str:
     if rebase.edits:
         lines += ["", "| | operator | what | edit | new plan |", "| --- | --- | --- | --- | --- |"]
     for edit in _sorted(rebase):
-        cells = (_SAYS[edit.status], edit.operator, edit.field, _what(edit), _now(edit))
+        cells = (_SAYS[edit.status], edit.operator, edit.field, _edit_text(edit), _new_text(edit))
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     lines += ["", *rebase.notes] if rebase.notes else []
     return "\n".join(lines) + "\n"

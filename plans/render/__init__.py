@@ -16,13 +16,13 @@ from stateplan.plans.render.mermaid import to_mermaid
 from stateplan.plans.render.svg import to_svg
 from stateplan.plans.show import show
 
-__all__ = ["FORMATS", "explained", "to_html", "to_mermaid", "to_svg"]
+__all__ = ["FORMATS", "render_explanation", "to_html", "to_mermaid", "to_svg"]
 
 FORMATS = {"mermaid": to_mermaid, "svg": to_svg, "html": to_html}
 """The ways to draw a plan, by name."""
 
 
-def explained(
+def render_explanation(
     document: PlanDocument, session: Mapping[str, str] | None = None, form: str = "text", details: Sequence[str] = ()
 ) -> str:
     """A plan explained.
@@ -43,8 +43,8 @@ def explained(
             return to_text(explanation)
         return json.dumps(to_json(explanation), ensure_ascii=False, indent=2) + "\n"
     if form not in FORMATS:
-        known = ("text", "json", *FORMATS)
-        raise PlanError("PLAN184", form=form, known=", ".join(known), hint=nearest(form, known))
+        forms = ("text", "json", *FORMATS)
+        raise PlanError("PLAN184", form=form, known=", ".join(forms), hint=nearest(form, forms))
     if details:
         raise PlanError("PLAN182", details=details[0], form=form)
     return FORMATS[form](show(document, session))

@@ -63,7 +63,7 @@ def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
     def in_chain(operator: int) -> bool:
         return is_chip(boxes[operator]) and len(readers[operator]) == 1 and len(inputs[operator]) == 1
 
-    made: list[Block] = []
+    blocks_so_far: list[Block] = []
     wires: list[tuple[int, int, int, int]] = []
     home: dict[int, int] = {}
     for box in shown.boxes:
@@ -78,16 +78,18 @@ def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
             if chain:
                 chains[position] = tuple(chain)
             wires.append((source, box.id, chain[0].id if chain else box.id, position))
-        made.append(Block(box.id, box, chains))
+        blocks_so_far.append(Block(box.id, box, chains))
         home |= {chip.id: box.id for chain in chains.values() for chip in chain} | {box.id: box.id}
     for stack in _stacks([box for box in shown.boxes if box.id not in home], inputs, readers):
         last = stack[-1].id
-        made.append(Block(last, None, stack=stack))
+        blocks_so_far.append(Block(last, None, stack=stack))
         home |= {chip.id: last for chip in stack}
         wires += [(source, last, stack[0].id, position) for position, source in enumerate(inputs[stack[0].id])]
     order = {box.id: position for position, box in enumerate(shown.boxes)}
-    made.sort(key=lambda block: order[block.id])
-    return tuple(made), tuple(Wire(home[tail], target, tail, head, position) for tail, target, head, position in wires)
+    blocks_so_far.sort(key=lambda block: order[block.id])
+    return tuple(blocks_so_far), tuple(
+        Wire(home[tail], target, tail, head, position) for tail, target, head, position in wires
+    )
 
 
 def _stacks(

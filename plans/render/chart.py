@@ -38,8 +38,8 @@ _STEPS_MS = (
 
 
 def _style() -> str:
-    def variables(which: int) -> str:
-        names = {**{n: c[which] for n, c in COLOURS.items()}, **{f"s{i}": c[which] for i, c in enumerate(_LINES)}}
+    def variables(column: int) -> str:
+        names = {**{n: c[column] for n, c in COLOURS.items()}, **{f"s{i}": c[column] for i, c in enumerate(_LINES)}}
         return " ".join(f"--{name}: {colour};" for name, colour in names.items())
 
     lines = "\n".join(f".sizes .s{i} {{ stroke: var(--s{i}); }}" for i in range(len(_LINES)))
@@ -114,11 +114,11 @@ def _panel(panel: Panel, top: float, axis: Axis) -> str:
     def at_y(value: float) -> float:
         return top + _HEIGHT * (1 - value / high)
 
-    out = [f'<text class="title" x="{_LEFT:g}" y="{top - 9:g}">{escape(panel.title)}</text>\n']
+    parts = [f'<text class="title" x="{_LEFT:g}" y="{top - 9:g}">{escape(panel.title)}</text>\n']
     for n in range(round(high / step) + 1):
         y, value = at_y(n * step), panel.words(n * step)
-        out.append(f'<line class="grid" x1="{_LEFT:g}" y1="{y:.1f}" x2="{_LEFT + _WIDTH:g}" y2="{y:.1f}"/>\n')
-        out.append(f'<text class="dim" x="{_LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{value}</text>\n')
+        parts.append(f'<line class="grid" x1="{_LEFT:g}" y1="{y:.1f}" x2="{_LEFT + _WIDTH:g}" y2="{y:.1f}"/>\n')
+        parts.append(f'<text class="dim" x="{_LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{value}</text>\n')
     ends = []
     for number, (name, line) in enumerate(panel.lines):
         points = _thinned(line)
@@ -129,18 +129,22 @@ def _panel(panel: Panel, top: float, axis: Axis) -> str:
         if len(points) == 1:
             points = [last, last]
         path = " ".join(f"{axis.x(x):.1f},{at_y(v):.1f}" for x, v in points)
-        out.append(f'<polyline class="line s{number}" points="{path}"><title>{escape(label)}</title></polyline>\n')
+        parts.append(f'<polyline class="line s{number}" points="{path}"><title>{escape(label)}</title></polyline>\n')
         ends.append((at_y(last[1]), axis.x(last[0]), number, label))
     for y, (end_y, end_x, number, label) in zip(_spread([e[0] for e in sorted(ends)], top), sorted(ends), strict=True):
         x = _LEFT + _WIDTH + 14
-        out.append(f'<path class="leader" d="M{end_x + 3:.1f} {end_y:.1f}L{x:g} {y:.1f}"/>\n')
-        out.append(f'<line class="line s{number}" x1="{x:g}" y1="{y:.1f}" x2="{x + 12:g}" y2="{y:.1f}"/>\n')
-        out.append(f'<text x="{x + 18:g}" y="{y + 4:.1f}">{escape(_short(label))}</text>\n')
-    return "".join(out)
+        parts.append(f'<path class="leader" d="M{end_x + 3:.1f} {end_y:.1f}L{x:g} {y:.1f}"/>\n')
+        parts.append(f'<line class="line s{number}" x1="{x:g}" y1="{y:.1f}" x2="{x + 12:g}" y2="{y:.1f}"/>\n')
+        parts.append(f'<text x="{x + 18:g}" y="{y + 4:.1f}">{escape(_short(label))}</text>\n')
+    return "".join(parts)
 
 
-def _short(label: str, most: int = 34) -> str:
-    return label if len(label) <= most else f"{label[: most // 2]}...{label[-(most - most // 2 - 3) :]}"
+def _short(label: str, max_length: int = 34) -> str:
+    return (
+        label
+        if len(label) <= max_length
+        else f"{label[: max_length // 2]}...{label[-(max_length - max_length // 2 - 3) :]}"
+    )
 
 
 def _thinned(points: Points) -> Points:
@@ -148,24 +152,24 @@ def _thinned(points: Points) -> Points:
     if len(points) <= _POINTS:
         return points
     size = math.ceil(3 * len(points) / _POINTS)
-    out = []
+    points_kept = []
     for start in range(0, len(points), size):
         part = points[start : start + size]
-        out += sorted({part[0], max(part, key=lambda p: p[1]), part[-1]})
-    return out
+        points_kept += sorted({part[0], max(part, key=lambda p: p[1]), part[-1]})
+    return points_kept
 
 
-def _spread(wanted: Sequence[float], top: float) -> list[float]:
-    """Heights for labels near the ``wanted`` ones (ascending), none over another, as far as there is room."""
-    out: list[float] = []
-    for y in wanted:
-        out.append(max(y, out[-1] + _LEADING) if out else y)
-    over = out[-1] - (top + _HEIGHT) if out else 0.0
-    if over > 0:
-        out[-1] -= over
-        for i in range(len(out) - 2, -1, -1):
-            out[i] = min(out[i], out[i + 1] - _LEADING)
-    return out
+def _spread(goals: Sequence[float], top: float) -> list[float]:
+    """Heights for labels near the ``goals`` ones (ascending), none over another, as far as there is room."""
+    heights: list[float] = []
+    for y in goals:
+        heights.append(max(y, heights[-1] + _LEADING) if heights else y)
+    excess = heights[-1] - (top + _HEIGHT) if heights else 0.0
+    if excess > 0:
+        heights[-1] -= excess
+        for i in range(len(heights) - 2, -1, -1):
+            heights[i] = min(heights[i], heights[i + 1] - _LEADING)
+    return heights
 
 
 def _nice(least: float, *, binary: bool) -> float:
@@ -206,8 +210,8 @@ def _caption(text: str, base: float) -> str:
 
 
 def _clock(ms: int, step: int) -> str:
-    found = instant_text(ms, "%m-%d" if step >= 86_400_000 else "%H:%M" if step >= 60_000 else "%H:%M:%S")
-    return str(ms) if found is None else found + (f".{ms % 1000:03d}" if step < 1_000 else "")
+    text = instant_text(ms, "%m-%d" if step >= 86_400_000 else "%H:%M" if step >= 60_000 else "%H:%M:%S")
+    return str(ms) if text is None else text + (f".{ms % 1000:03d}" if step < 1_000 else "")
 
 
 def _day(ms: int) -> str:

@@ -161,10 +161,10 @@ def _operator(operator: OperatorView) -> dict[str, Any]:
 
 
 def _state(state: StateView) -> dict[str, Any]:
-    more = (state.update_type, state.visibility, state.time_characteristic)
+    kinds = (state.update_type, state.visibility, state.time_characteristic)
     return {
         "name": clean(state.name),
         "ttl": state.ttl_text,
         "source": clean(state.source_text),
-        "more": [clean(text) for text in more if text],
+        "more": [clean(text) for text in kinds if text],
     }

@@ -88,8 +88,8 @@ def arrange(
         across: from the left to the right; otherwise from the top to the bottom.
     """
     if across:
-        turned = {name: (height, width) for name, (width, height) in sizes.items()}
-        return _turned(arrange(turned, edges, gap=gap, rise=rise, margin=margin))
+        turned_sizes = {name: (height, width) for name, (width, height) in sizes.items()}
+        return _transposed(arrange(turned_sizes, edges, gap=gap, rise=rise, margin=margin))
     names = list(sizes)
     number = {name: i for i, name in enumerate(names)}
     pairs = [(number[a], number[b]) for a, b in edges]
@@ -115,7 +115,7 @@ def arrange(
     return Layout(boxes, routes, width, max(total - rise, 0.0) + margin)
 
 
-def _turned(down: Layout) -> Layout:
+def _transposed(down: Layout) -> Layout:
     """A layout with the axes changed for each other."""
     boxes = {
         name: Placed(box.y + box.height / 2, box.x - box.width / 2, box.height, box.width, box.layer)
@@ -169,21 +169,21 @@ def _layered(count: int, pairs: Sequence[tuple[int, int]], widths: list[float]) 
             chain.append(joint)
         _join(graph, chain[-1], b)
         graph.chains.append([*chain, b])
-    where = dict(enumerate(depth))
-    where.update({joint: layer for (_, layer), joint in joints.items()})
+    layer_of = dict(enumerate(depth))
+    layer_of.update({joint: layer for (_, layer), joint in joints.items()})
     for n in _from_the_ends(graph):
-        graph.layers[where[n]].append(n)
+        graph.layers[layer_of[n]].append(n)
     return graph
 
 
 def _from_the_ends(graph: _Graph) -> Iterable[int]:
     """Boxes and joints as a walk from the last boxes up meets them, inputs from the left: no tree has crossings."""
-    seen = set[int]()
+    visited_ids = set[int]()
     stack = [n for n in reversed(range(graph.real)) if not graph.below[n]]
     while stack:
         n = stack.pop()
-        if n not in seen:
-            seen.add(n)
+        if n not in visited_ids:
+            visited_ids.add(n)
             yield n
             stack.extend(reversed(graph.above[n]))
 
@@ -191,14 +191,14 @@ def _from_the_ends(graph: _Graph) -> Iterable[int]:
 def crossings(upper: Sequence[int], lower: Sequence[int], below: Sequence[Sequence[int]]) -> int:
     """How many pairs of lines between two layers cross."""
     place = {n: i for i, n in enumerate(lower)}
-    seen: list[int] = []
+    ends_so_far: list[int] = []
     count = 0
     for n in upper:
         ends = sorted(place[b] for b in below[n])
         for end in ends:
-            count += len(seen) - bisect_right(seen, end)
+            count += len(ends_so_far) - bisect_right(ends_so_far, end)
         for end in ends:
-            seen.insert(bisect_right(seen, end), end)
+            ends_so_far.insert(bisect_right(ends_so_far, end), end)
     return count
 
 
@@ -206,9 +206,9 @@ def _all_crossings(graph: _Graph) -> int:
     return sum(crossings(a, b, graph.below) for a, b in pairwise(graph.layers))
 
 
-def _rounds(graph: _Graph, wanted: int) -> int:
+def _rounds(graph: _Graph, rounds: int) -> int:
     """How many sweeps there are, so that a graph with very many joints takes no longer than a few seconds."""
-    return max(2, min(wanted, _EFFORT * wanted // (len(graph.widths) or 1)))
+    return max(2, min(rounds, _EFFORT * rounds // (len(graph.widths) or 1)))
 
 
 def _order(graph: _Graph) -> None:
@@ -222,16 +222,16 @@ def _order(graph: _Graph) -> None:
         steps = range(1, len(graph.layers)) if down else range(len(graph.layers) - 2, -1, -1)
         for i in steps:
             _sort(graph.layers[i], graph.layers[i - 1 if down else i + 1], neighbours)
-        found = _all_crossings(graph)
-        if found < least:
-            best, least = [list(layer) for layer in graph.layers], found
+        count = _all_crossings(graph)
+        if count < least:
+            best, least = [list(layer) for layer in graph.layers], count
     graph.layers = best
 
 
-def _sort(layer: list[int], fixed: Sequence[int], neighbours: Sequence[Sequence[int]]) -> None:
+def _sort(layer: list[int], neighbour_layer: Sequence[int], neighbours: Sequence[Sequence[int]]) -> None:
     """Sorts a layer by the middle of the neighbours in the layer beside it; one without any stays about where it is."""
-    place = {n: p for p, n in enumerate(fixed)}
-    own = {n: p * len(fixed) / len(layer) for p, n in enumerate(layer)}
+    place = {n: p for p, n in enumerate(neighbour_layer)}
+    own = {n: p * len(neighbour_layer) / len(layer) for p, n in enumerate(layer)}
     layer.sort(key=lambda n: sum(place[m] for m in neighbours[n]) / len(neighbours[n]) if neighbours[n] else own[n])
 
 
@@ -255,19 +255,19 @@ def _columns(graph: _Graph, gap: float) -> list[float]:
 
 def _settle(graph: _Graph, layer: Sequence[int], xs: list[float], gap: float, *sides: Sequence[Sequence[int]]) -> None:
     """Moves a layer to the middle of its neighbours, as near as the widths allow."""
-    wanted, weights, offsets = [], [], []
+    goals, weights, offsets = [], [], []
     offset = 0.0
     for position, n in enumerate(layer):
         if position:
-            before = layer[position - 1]
-            offset += (graph.widths[before] + graph.widths[n]) / 2 + gap
+            left_neighbour = layer[position - 1]
+            offset += (graph.widths[left_neighbour] + graph.widths[n]) / 2 + gap
         near = [m for side in sides for m in side[n]]
         weight = sum(graph.weight(n, m) for m in near)
         goal = sum(xs[m] * graph.weight(n, m) for m in near) / weight if near else xs[n]
-        wanted.append(goal - offset)
+        goals.append(goal - offset)
         weights.append(weight or 0.1)
         offsets.append(offset)
-    for n, x, shift in zip(layer, _rising(wanted, weights), offsets, strict=True):
+    for n, x, shift in zip(layer, _rising(goals, weights), offsets, strict=True):
         xs[n] = x + shift
 
 
@@ -277,9 +277,9 @@ def _rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     for value, weight in zip(values, weights, strict=True):
         pool = (value, weight, 1)
         while pools and pools[-1][0] > pool[0]:
-            mean, whole, count = pools.pop()
-            total = whole + pool[1]
-            pool = ((mean * whole + pool[0] * pool[1]) / total, total, count + pool[2])
+            mean, weight_sum, count = pools.pop()
+            total = weight_sum + pool[1]
+            pool = ((mean * weight_sum + pool[0] * pool[1]) / total, total, count + pool[2])
         pools.append(pool)
     return [mean for mean, _, count in pools for _ in range(count)]
 
@@ -289,13 +289,13 @@ def _ports(graph: _Graph, pairs: Sequence[tuple[int, int]], xs: Sequence[float])
     into: dict[int, list[int]] = {}
     for position, (_, target) in enumerate(pairs):
         into.setdefault(target, []).append(position)
-    out = [0.0] * len(pairs)
+    offsets = [0.0] * len(pairs)
     for target, positions in into.items():
         step = graph.widths[target] / len(positions)
-        ordered = sorted(positions, key=lambda p: (xs[graph.chains[p][-2]], p))
-        for place, position in enumerate(ordered):
-            out[position] = (place + 0.5) * step - graph.widths[target] / 2
-    return out
+        positions_in_order = sorted(positions, key=lambda p: (xs[graph.chains[p][-2]], p))
+        for place, position in enumerate(positions_in_order):
+            offsets[position] = (place + 0.5) * step - graph.widths[target] / 2
+    return offsets
 
 
 def _route(

@@ -12,7 +12,7 @@ from html import escape
 from stateplan.plans.render.blocks import Block, Wire, blocks
 from stateplan.plans.render.layout import Layout, Placed, Route, arrange
 from stateplan.plans.render.picture import Box, Picture, picture
-from stateplan.plans.render.texts import cut, text_width, wrapped
+from stateplan.plans.render.texts import cut_text, text_width, wrap_text
 from stateplan.plans.show import PlanView
 
 _TITLE, _SIZE = 13.0, 12.0
@@ -48,8 +48,8 @@ COLOURS = {
 """Colours on light and on dark ground."""
 
 
-def _variables(which: int) -> str:
-    return " ".join(f"--{name}: {pair[which]};" for name, pair in COLOURS.items())
+def _variables(column: int) -> str:
+    return " ".join(f"--{name}: {pair[column]};" for name, pair in COLOURS.items())
 
 
 STYLE = f"""
@@ -97,14 +97,14 @@ def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, f
         live: whether to leave room for the figures of a running job, with empty texts for them: ``flow`` below a
             source, an operator with state and a sink, ``size``, ``age`` and ``curve`` at each state.
     """
-    made, wires = blocks(shown)
-    shapes = {block.id: _Shape.of(block, across, live) for block in made}
+    all_blocks, wires = blocks(shown)
+    shapes = {block.id: _Shape.of(block, across, live) for block in all_blocks}
     sizes = {i: (shape.width, shape.height) for i, shape in shapes.items()}
     edges = [(wire.source, wire.target) for wire in wires]
     layout = arrange(sizes, edges, gap=16.0 if across else 20.0, rise=30.0, across=across)
     entries = _entries(wires, layout, across)
     parts: list[str] = []
-    for block in made:
+    for block in all_blocks:
         parts += shapes[block.id].drawn(layout.boxes[block.id], entries.get(block.id, ()))
     parts = [*_wires(wires, layout, shapes, entries, across), *parts]
     return "".join(parts), round(layout.width, 1), round(layout.height, 1)
@@ -112,10 +112,10 @@ def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, f
 
 def _entries(wires: Sequence[Wire], layout: Layout, across: bool) -> dict[int, tuple[int, ...]]:
     """For each block its inputs in the order in which their lines come in, from the left or from the top."""
-    found: dict[int, list[tuple[float, int]]] = {}
+    places_by_block: dict[int, list[tuple[float, int]]] = {}
     for wire, route in zip(wires, layout.routes, strict=True):
-        found.setdefault(wire.target, []).append((route.points[-1][1 if across else 0], wire.position))
-    return {target: tuple(position for _, position in sorted(places)) for target, places in found.items()}
+        places_by_block.setdefault(wire.target, []).append((route.points[-1][1 if across else 0], wire.position))
+    return {target: tuple(position for _, position in sorted(places)) for target, places in places_by_block.items()}
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _chip_width(chip: Box) -> float:
 
 
 def _chip_text(chip: Box) -> str:
-    return cut(chip.title.rpartition(" [")[0], _WIDE - 14.0, _SIZE)
+    return cut_text(chip.title.rpartition(" [")[0], _WIDE - 14.0, _SIZE)
 
 
 def _row_width(row: Sequence[tuple[Box, float]]) -> float:
@@ -192,26 +192,26 @@ class _Shape:
         wide = [strip.width for strip in strips.values()]
         high = [strip.height for strip in strips.values()]
         if across:
-            whole = max([width, *(value + _LANE * (len(wide) - 1) for value in wide)])
+            full_width = max([width, *(value + _LANE * (len(wide) - 1) for value in wide)])
         else:
-            whole = max(width, sum(wide) + _CHIP_GAP * (len(wide) - 1))
+            full_width = max(width, sum(wide) + _CHIP_GAP * (len(wide) - 1))
         above = sum(high) if across else max(high, default=0.0)
-        return cls(block, whole, above + body, body, strips, lines, across, live)
+        return cls(block, full_width, above + body, body, strips, lines, across, live)
 
     def places(self, at: Placed, entries: Sequence[int]) -> dict[int, tuple[float, float]]:
         """The left upper corner of each strip, in the order in which their lines come in."""
         left, top = at.x - at.width / 2, at.y
-        found = {}
+        corners = {}
         for position in entries or tuple(self.strips):
             if position in self.strips:
                 strip = self.strips[position]
                 if self.across:
-                    found[position] = (left, top)
+                    corners[position] = (left, top)
                     top += strip.height
                 else:
-                    found[position] = (left, self._top(at) - strip.height)
+                    corners[position] = (left, self._top(at) - strip.height)
                     left += strip.width + _CHIP_GAP
-        return found
+        return corners
 
     def _top(self, at: Placed) -> float:
         """The upper edge of the main box."""
@@ -258,40 +258,42 @@ class _Shape:
 
     def _main(self, box: Box, left: float, top: float) -> str:
         size = f'width="{_n(self.width)}" height="{_n(self.body)}"'
-        out = [
+        parts = [
             _opened(box, f"node {box.kind}{' stateful' if box.stateful else ''}"),
             f'<rect class="box" x="{_n(left)}" y="{_n(top)}" {size} rx="7"/>',
         ]
         y = top + _PAD + 11.0
         for kind, text in self.lines:
-            out.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
+            parts.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
             y += _LEADING
         y -= 11.0
         for index, text in box.kept:
-            out.append(self._state(box, index, text, left, y))
+            parts.append(self._state(box, index, text, left, y))
             y += _STATE + (2 * _LEADING if self.live else 0.0)
         if self.live:
-            out.append(f'<text class="figure flow" data-id="{box.id}" x="{_n(left + _PAD)}" y="{_n(y + 11.0)}"></text>')
-        return "".join(out) + "</g>\n"
+            parts.append(
+                f'<text class="figure flow" data-id="{box.id}" x="{_n(left + _PAD)}" y="{_n(y + 11.0)}"></text>'
+            )
+        return "".join(parts) + "</g>\n"
 
     def _state(self, box: Box, index: int, text: str, left: float, y: float) -> str:
         """A state: its TTL, and room for its figures."""
         room = self.width - 2 * _PAD - (_CURVE[0] + 6.0 if self.live else 0.0)
-        label = cut(text, room - 14.0, _SIZE)
+        label = cut_text(text, room - 14.0, _SIZE)
         width = text_width(label, _SIZE) + 14.0
-        x, which = left + _PAD, f'data-id="{box.id}" data-index="{index}"'
-        out = (
-            f'<g class="kept" {which}><title>{escape(text, quote=True)}</title>'
+        x, attributes = left + _PAD, f'data-id="{box.id}" data-index="{index}"'
+        text_parts = (
+            f'<g class="kept" {attributes}><title>{escape(text, quote=True)}</title>'
             f'<rect class="pill" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="19" rx="9.5"/>'
             f'<text class="ttl" x="{_n(x + 7.0)}" y="{_n(y + 13.5)}">{escape(label, quote=True)}</text></g>'
         )
         if self.live:
             curve = f"{_n(left + self.width - _PAD - _CURVE[0])} {_n(y + 2.0)} {_n(_CURVE[0])} {_n(_CURVE[1])}"
-            out += f'<polyline class="curve" {which} data-area="{curve}"/>'
+            text_parts += f'<polyline class="curve" {attributes} data-area="{curve}"/>'
             for number, name in enumerate(("size", "age")):
                 down = _STATE + number * _LEADING + 10.0
-                out += f'<text class="figure {name}" {which} x="{_n(x)}" y="{_n(y + down)}"></text>'
-        return out
+                text_parts += f'<text class="figure {name}" {attributes} x="{_n(x)}" y="{_n(y + down)}"></text>'
+        return text_parts
 
 
 def _states_height(box: Box, live: bool) -> float:
@@ -302,17 +304,17 @@ def _texts(box: Box, live: bool) -> tuple[float, tuple[tuple[str, str], ...]]:
     """Width of a box, and its texts with their classes."""
     title = f"{box.table} [{box.id}]" if box.table and box.kind != "operator" else box.title
     head = text_width(title, _TITLE * 1.06) + 2 * _PAD
-    kept = max((text_width(text, _SIZE) for _, text in box.kept), default=0.0) + 16.0 + 2 * _PAD
+    states_width = max((text_width(text, _SIZE) for _, text in box.kept), default=0.0) + 16.0 + 2 * _PAD
     least = _LIVE_CARD if live and box.kept else _NARROW
     if live and box.kept:
-        kept += _CURVE[0] + 6.0
-    width = min(max(least, head, kept), max(_WIDE, least))
+        states_width += _CURVE[0] + 6.0
+    width = min(max(least, head, states_width), max(_WIDE, least))
     room = width - 2 * _PAD
-    lines = [("title", cut(title, room, _TITLE * 1.06))]
-    most = 1 if box.stateful else 2
-    lines += [("summary", text) for text in wrapped(box.summary, room, _SIZE, most)]
+    lines = [("title", cut_text(title, room, _TITLE * 1.06))]
+    max_lines = 1 if box.stateful else 2
+    lines += [("summary", text) for text in wrap_text(box.summary, room, _SIZE, max_lines)]
     if box.stateful and not box.kept:
-        lines.append(("summary", cut("state without a TTL", room, _SIZE)))
+        lines.append(("summary", cut_text("state without a TTL", room, _SIZE)))
     return width, tuple(lines)
 
 
@@ -326,25 +328,27 @@ def _chips(
 ) -> Iterator[str]:
     """Chips in rows, the lines from each to the next one, and the line from the last one down to the main box at
     ``bottom``; ``lane`` is where that line finds no other chips, None where it finds none anyway."""
-    before: tuple[Box, float, float] | None = None
+    last_chip: tuple[Box, float, float] | None = None
     lines: list[str] = []
     for row_number, row in enumerate(strip.rows):
         x, y = left, top + row_number * (_CHIP + _STRIP_GAP)
         for chip, width in row:
-            if before is not None:
-                same = before[2] == y
-                start = (before[1], y + _CHIP / 2) if same else (x + min(width, 12.0), y - _STRIP_GAP)
-                end = (x, y + _CHIP / 2) if same else (x + min(width, 12.0), y)
-                lines.append(_edge(before[0].id, chip.id, f"M{_n(start[0])} {_n(start[1])}L{_n(end[0])} {_n(end[1])}"))
+            if last_chip is not None:
+                is_same_row = last_chip[2] == y
+                start = (last_chip[1], y + _CHIP / 2) if is_same_row else (x + min(width, 12.0), y - _STRIP_GAP)
+                end = (x, y + _CHIP / 2) if is_same_row else (x + min(width, 12.0), y)
+                lines.append(
+                    _edge(last_chip[0].id, chip.id, f"M{_n(start[0])} {_n(start[1])}L{_n(end[0])} {_n(end[1])}")
+                )
             yield (
                 f"{_opened(chip, 'node chip')}"
                 f'<rect class="box" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(_CHIP)}" rx="10.5"/>'
                 f'<text x="{_n(x + width / 2)}" y="{_n(y + 14.5)}">{escape(_chip_text(chip), quote=True)}</text></g>\n'
             )
-            before = (chip, x + width, y)
+            last_chip = (chip, x + width, y)
             x += width + _CHIP_GAP
-    if main is not None and before is not None:
-        chip, right, y = before
+    if main is not None and last_chip is not None:
+        chip, right, y = last_chip
         if lane is None or right - 14.0 > lane:
             path = f"M{_n(right - 14.0)} {_n(y + _CHIP)}V{_n(bottom)}"
         else:
@@ -391,15 +395,15 @@ def _n(value: float) -> str:
 def _path(route: Route, across: bool) -> str:
     """The path along the points: straight along the way of the drawing, bent where it goes to another lane."""
     (x, y), *rest = route.points
-    out = f"M{_n(x)} {_n(y)}"
+    commands = f"M{_n(x)} {_n(y)}"
     for to_x, to_y in rest:
         if abs((to_y - y) if across else (to_x - x)) < 0.5:
-            out += f"L{_n(to_x)} {_n(to_y)}"
+            commands += f"L{_n(to_x)} {_n(to_y)}"
         elif across:
             middle = (x + to_x) / 2
-            out += f"C{_n(middle)} {_n(y)} {_n(middle)} {_n(to_y)} {_n(to_x)} {_n(to_y)}"
+            commands += f"C{_n(middle)} {_n(y)} {_n(middle)} {_n(to_y)} {_n(to_x)} {_n(to_y)}"
         else:
             middle = (y + to_y) / 2
-            out += f"C{_n(x)} {_n(middle)} {_n(to_x)} {_n(middle)} {_n(to_x)} {_n(to_y)}"
+            commands += f"C{_n(x)} {_n(middle)} {_n(to_x)} {_n(middle)} {_n(to_x)} {_n(to_y)}"
         x, y = to_x, to_y
-    return out
+    return commands

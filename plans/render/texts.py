@@ -27,7 +27,7 @@ def text_width(text: str, size: float) -> float:
     return ems * size
 
 
-def cut(text: str, width: float, size: float) -> str:
+def cut_text(text: str, width: float, size: float) -> str:
     """``text``, or as much of it as fits into ``width``."""
     if text_width(text, size) <= width + _NOTHING:
         return text
@@ -38,15 +38,15 @@ def cut(text: str, width: float, size: float) -> str:
     return text[:low].rstrip() + "…"
 
 
-def wrapped(text: str, room: float, size: float, most: int) -> list[str]:
-    """``text`` in at most ``most`` lines; what does not fit is cut off, long words too."""
+def wrap_text(text: str, room: float, size: float, max_lines: int) -> list[str]:
+    """``text`` in at most ``max_lines`` lines; what does not fit is cut off, long words too."""
     lines: list[str] = []
     words = text.split()
-    while words and len(lines) < most:
-        if len(lines) == most - 1:
-            return [*lines, cut(" ".join(words), room, size)]
+    while words and len(lines) < max_lines:
+        if len(lines) == max_lines - 1:
+            return [*lines, cut_text(" ".join(words), room, size)]
         line = words.pop(0)
         while words and text_width(f"{line} {words[0]}", size) <= room:
             line += f" {words.pop(0)}"
-        lines.append(cut(line, room, size))
+        lines.append(cut_text(line, room, size))
     return lines

@@ -75,10 +75,10 @@ class StateAdvice:
     @cached_property
     def all(self) -> Histogram:
         """All uses together."""
-        out = Histogram()
+        histogram_sum = Histogram()
         for histogram in self.uses.values():
-            out.add(histogram.counts)
-        return out
+            histogram_sum.add(histogram.counts)
+        return histogram_sum
 
     @property
     def selector(self) -> str:
@@ -108,15 +108,15 @@ class StateAdvice:
         """Why the advice may be wrong."""
         if self.own is None:
             return []
-        out = []
+        doubts = []
         if self.hidden != NEVER and self.own >= self.hidden - self.hidden // 16:
-            out.append(f"uses of rows older than {format_ttl(self.hidden)} were hidden by the TTL; try a longer one")
+            doubts.append(f"uses of rows older than {format_ttl(self.hidden)} were hidden by the TTL; try a longer one")
         if self.observed < 2 * self.own:
-            out.append(f"only {ago(self.observed, 0)} were observed, less than twice this TTL")
+            doubts.append(f"only {ago(self.observed, 0)} were observed, less than twice this TTL")
         if self.missed == 0 and self.all.total < _SURE * 10_000:
             rate = min(1.0, _SURE / self.all.total)
-            out.append(f"{self.all.total:,} uses are too few to show misses below {rate:.2%}")
-        return out
+            doubts.append(f"{self.all.total:,} uses are too few to show misses below {rate:.2%}")
+        return doubts
 
     def curve(self) -> list[Point]:
         """Over all TTLs at which something changes, at most some hundreds."""
@@ -219,8 +219,8 @@ def advise(
         miss: the share of uses that may be missed, in percent.
         session: options of the session, for TTLs that the plan does not say.
     """
-    found = [_own(figures, report, observed, miss) for figures in report.states if figures.state.view is not None]
-    return Advised(report, miss, tuple(_related(found, document, session)))
+    advice = [_own(figures, report, observed, miss) for figures in report.states if figures.state.view is not None]
+    return Advised(report, miss, tuple(_consistent(advice, document, session)))
 
 
 def _own(figures: StateFigures, report: StateReport, observed: StateUses, miss: float) -> StateAdvice:
@@ -229,39 +229,39 @@ def _own(figures: StateFigures, report: StateReport, observed: StateUses, miss: 
     uses = observed.uses(state.operator.entry.uid, state.index)
     settings = state.live.settings if state.live else ()
     last_before = max((s.since for s in settings if s.since <= observed.first), default=0)
-    held = [s.ttl for s in settings if s.since >= last_before and s.since <= snapshot.batch] or [state.config.ttl]
-    hidden = min((ttl for ttl in held if ttl != NEVER), default=NEVER)
+    ttls = [s.ttl for s in settings if s.since >= last_before and s.since <= snapshot.batch] or [state.config.ttl]
+    hidden_age = min((ttl for ttl in ttls if ttl != NEVER), default=NEVER)
     newest = figures.total.newest
     now = newest if state.config.by_event_time and newest is not None else snapshot.now
-    made = StateAdvice(figures, uses, observed.span, hidden, now, 0, None, None)
-    if made.all.total < FEWEST:
-        return made
-    may_miss = int(made.all.total * miss / 100)
-    own = rounded_up(made.all.ttl_for(may_miss))
-    return replace(made, missed=may_miss, own=own, ttl=own)
+    advice = StateAdvice(figures, uses, observed.span, hidden_age, now, 0, None, None)
+    if advice.all.total < FEWEST:
+        return advice
+    may_miss = int(advice.all.total * miss / 100)
+    own = rounded_up(advice.all.ttl_for(may_miss))
+    return replace(advice, missed=may_miss, own=own, ttl=own)
 
 
 def rounded_up(ttl: int) -> int:
     """The next TTL that is told in a larger unit, if it is at most one percent longer, ms."""
     for unit in _UNITS:
-        whole = -(-ttl // unit) * unit
-        if whole <= ttl * (1 + _ROUNDED):
-            return whole
+        rounded_ttl = -(-ttl // unit) * unit
+        if rounded_ttl <= ttl * (1 + _ROUNDED):
+            return rounded_ttl
     return ttl
 
 
-def _related(
-    found: Sequence[StateAdvice], document: PlanDocument, session: Mapping[str, str] | None
+def _consistent(
+    advice_list: Sequence[StateAdvice], document: PlanDocument, session: Mapping[str, str] | None
 ) -> Iterable[StateAdvice]:
     """The advice with TTLs as long as other states ask for, by the rules of lint; states without uses keep theirs."""
-    keys = [(s.figures.state.operator.node.id, s.figures.state.index) for s in found]
-    planned = [s.figures.state.config.ttl if s.ttl is None else s.ttl for s in found]
-    edits = [(*key, ttl) for key, ttl in zip(keys, planned, strict=True) if ttl != _ttl_of(document, key, session)]
-    edited = document.spliced(document.ttl_splices(edits, session)) if edits else document
-    fixed, applied = fix(edited, session, rules=choose(KEPT_RULES))
-    codes = {a.node_id: a.code for a in applied}
-    for advice, key, ttl in zip(found, keys, planned, strict=True):
-        longer = _ttl_of(fixed, key, session)
+    keys = [(s.figures.state.operator.node.id, s.figures.state.index) for s in advice_list]
+    planned_ttls = [s.figures.state.config.ttl if s.ttl is None else s.ttl for s in advice_list]
+    edits = [(*key, ttl) for key, ttl in zip(keys, planned_ttls, strict=True) if ttl != _ttl_of(document, key, session)]
+    edited_plan = document.spliced(document.ttl_splices(edits, session)) if edits else document
+    fixed_plan, ttl_changes = fix(edited_plan, session, rules=choose(KEPT_RULES))
+    codes = {a.node_id: a.code for a in ttl_changes}
+    for advice, key, ttl in zip(advice_list, keys, planned_ttls, strict=True):
+        longer = _ttl_of(fixed_plan, key, session)
         if outlives(longer, ttl):
             yield replace(advice, ttl=longer, rule=codes.get(key[0], ""))
         else:

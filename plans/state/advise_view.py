@@ -49,8 +49,8 @@ def _text(advice: StateAdvice) -> str:
 
 def _heading(advice: StateAdvice) -> str:
     ttl, present = advice.figures.state.config.ttl, advice.present
-    told = "no TTL" if ttl == NEVER else f"TTL {format_ttl(ttl)}"
-    return f"{advice.selector}: {told}, {counted_rows(present.rows)}, {bytes_text(present.bytes)}"
+    ttl_words = "no TTL" if ttl == NEVER else f"TTL {format_ttl(ttl)}"
+    return f"{advice.selector}: {ttl_words}, {counted_rows(present.rows)}, {bytes_text(present.bytes)}"
 
 
 def _sentences(advice: StateAdvice) -> list[str]:
@@ -58,25 +58,25 @@ def _sentences(advice: StateAdvice) -> list[str]:
     if not total and advice.ttl is None:
         return ["no use of a row was seen, so nothing is advised"]
     uses = ", ".join(f"{h.total:,} {use} (oldest {ago(h.oldest, 0)})" for use, h in advice.uses.items())
-    out = [f"rows used in {ago(advice.observed, 0)}: {uses or 'none'}"]
+    lines = [f"rows used in {ago(advice.observed, 0)}: {uses or 'none'}"]
     if advice.own is None:
-        out.append(f"{counted(total, 'use')} of {FEWEST} that a TTL is advised from, at least")
+        lines.append(f"{counted(total, 'use')} of {FEWEST} that a TTL is advised from, at least")
     else:
         assert advice.ttl is not None
         at = advice.at(advice.ttl)
-        lost = " or ".join(LOST[use] for use in advice.uses)
-        out.append(
-            f"advised TTL: {ttl_text(advice.ttl)}, which misses {at.missed:,} of {total:,} uses ({lost}) and keeps "
+        losses = " or ".join(LOST[use] for use in advice.uses)
+        lines.append(
+            f"advised TTL: {ttl_text(advice.ttl)}, which misses {at.missed:,} of {total:,} uses ({losses}) and keeps "
             f"{counted_rows(at.rows)}, {bytes_text(at.bytes)}"
         )
     if advice.rule:
         alone = "" if advice.own is None else f"; the uses alone need {ttl_text(advice.own)}"
-        out.append(f"{advice.rule} asks for the TTL {ttl_text(advice.ttl or 0)}{alone}")
+        lines.append(f"{advice.rule} asks for the TTL {ttl_text(advice.ttl or 0)}{alone}")
     if "deduplicated" in advice.uses and not advice.figures.state.config.reads_refresh:
-        out.append(
+        lines.append(
             'finding a duplicate does not refresh its row; "updateType": "OnReadAndWrite" may need a shorter TTL'
         )
-    return [*out, *(f"not sure: {doubt}" for doubt in advice.doubts)]
+    return [*lines, *(f"not sure: {doubt}" for doubt in advice.doubts)]
 
 
 def counted_rows(rows: int) -> str:
@@ -84,12 +84,12 @@ def counted_rows(rows: int) -> str:
     return f"{rows:,} {'row' if rows == 1 else 'rows'}"
 
 
-def shown_points(advice: StateAdvice, most: int = _SHOWN) -> list[Point]:
+def shown_points(advice: StateAdvice, max_points: int = _SHOWN) -> list[Point]:
     """A few points of the curve, the advised one among them."""
     points = advice.curve()
-    if len(points) > most:
-        step = (len(points) - 1) / (most - 1)
-        points = [points[round(i * step)] for i in range(most)]
+    if len(points) > max_points:
+        step = (len(points) - 1) / (max_points - 1)
+        points = [points[round(i * step)] for i in range(max_points)]
     if advice.ttl:
         points = [p for p in points if rounded_up(p.ttl) != advice.ttl] + [advice.at(advice.ttl)]
     return sorted({p.ttl: p for p in points}.values(), key=lambda p: p.ttl)
@@ -99,9 +99,9 @@ def _bars(advice: StateAdvice) -> list[tuple[str, ...]]:
     live = max(1, advice.at(NEVER).rows)
     rows: list[tuple[str, ...]] = [("TTL", "uses missed", "", "rows kept", "")]
     for point in shown_points(advice):
-        missed, kept = point.missed / advice.all.total, point.rows / live
+        missed, kept_share = point.missed / advice.all.total, point.rows / live
         ttl = ago(point.ttl, 0) + (" *" if point.ttl == advice.ttl else "")
-        rows.append((ttl, f"{missed:.2%}", _bar(missed), f"{point.rows:,}", _bar(kept)))
+        rows.append((ttl, f"{missed:.2%}", _bar(missed), f"{point.rows:,}", _bar(kept_share)))
     return rows
 
 
@@ -152,7 +152,7 @@ def to_html(advised: Advised) -> str:
 
 
 def _table(advice: StateAdvice) -> str:
-    out = ["<table>\n<tr><th>TTL</th><th>uses missed</th><th>share</th><th>rows kept</th><th>bytes kept</th></tr>\n"]
+    parts = ["<table>\n<tr><th>TTL</th><th>uses missed</th><th>share</th><th>rows kept</th><th>bytes kept</th></tr>\n"]
     for point in shown_points(advice, 25):
         mark = ' class="chosen"' if point.ttl == advice.ttl else ""
         cells = (
@@ -162,5 +162,5 @@ def _table(advice: StateAdvice) -> str:
             f"{point.rows:,}",
             bytes_text(point.bytes),
         )
-        out.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
-    return "".join([*out, "</table>\n"])
+        parts.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
+    return "".join([*parts, "</table>\n"])

@@ -62,9 +62,11 @@ def history(folder: AnyPath, names: Mapping[Key, str], only: Sequence[Key] | Non
     records = read_metrics(folder)
     if not any(record.state for record in records):
         raise CheckpointError("CKPT040", folder=folder, what="history of its state size")
-    found = {(uid, i) for record in records for uid, size in record.state.items() for i in range(len(size.rows))}
-    keys = [k for k in names if k in found]
-    keys = [k for k in keys if k in only] if only is not None else [*keys, *sorted(found - names.keys())]
+    keys_with_rows = {
+        (uid, i) for record in records for uid, size in record.state.items() for i in range(len(size.rows))
+    }
+    keys = [k for k in names if k in keys_with_rows]
+    keys = [k for k in keys if k in only] if only is not None else [*keys, *sorted(keys_with_rows - names.keys())]
     others = _other_names(read_job(folder))
     return History(
         tuple(r.batch for r in records),
@@ -82,25 +84,25 @@ def _other_names(job: JobInfo | None) -> dict[Key, str]:
 def _series(records: Sequence[BatchMetrics], key: Key, name: str) -> Series:
     uid, index = key
     sizes = [record.state.get(uid) for record in records]
-    here = [s is not None and index < len(s.rows) for s in sizes]
+    is_there = [s is not None and index < len(s.rows) for s in sizes]
     return Series(
         name,
-        tuple(s.rows[index] if s is not None and ok else None for s, ok in zip(sizes, here, strict=True)),
-        tuple(s.bytes[index] if s is not None and ok else None for s, ok in zip(sizes, here, strict=True)),
+        tuple(s.rows[index] if s is not None and ok else None for s, ok in zip(sizes, is_there, strict=True)),
+        tuple(s.bytes[index] if s is not None and ok else None for s, ok in zip(sizes, is_there, strict=True)),
         any(s is not None and s.partial for s in sizes),
     )
 
 
-def to_svg(found: History, title: str) -> str:
+def to_svg(state_history: History, title: str) -> str:
     """Two panels over one axis of time: stored rows above, bytes below; a line per state, its name and last value."""
-    first, last = found.batches[0], found.batches[-1]
-    about = f"{counted(len(found.series), 'state')}, micro-batches {first} to {last}"
-    if any(s.partial for s in found.series):
+    first, last = state_history.batches[0], state_history.batches[-1]
+    about = f"{counted(len(state_history.series), 'state')}, micro-batches {first} to {last}"
+    if any(s.partial for s in state_history.series):
         about += "; state from before the records is not counted"
-    axis, xs = numbers(first, last, "micro-batch"), found.batches
-    if found.times[0] < found.times[-1]:
-        axis, xs = times(found.times[0], found.times[-1]), found.times
-    series = _fewer(found)
+    axis, xs = numbers(first, last, "micro-batch"), state_history.batches
+    if state_history.times[0] < state_history.times[-1]:
+        axis, xs = times(state_history.times[0], state_history.times[-1]), state_history.times
+    series = _fewer(state_history)
     panels = (
         Panel("stored rows", [(s.name, _points(xs, s.rows)) for s in series]),
         Panel("bytes", [(s.name, _points(xs, s.bytes)) for s in series], bytes_text, binary=True),
@@ -112,11 +114,11 @@ def _points(xs: Sequence[int], values: Sequence[int | None]) -> Points:
     return [(x, v) for x, v in zip(xs, values, strict=True) if v is not None]
 
 
-def _fewer(found: History) -> list[Series]:
+def _fewer(state_history: History) -> list[Series]:
     """At most as many series as can be drawn: the smallest are added up."""
-    if len(found.series) <= MOST:
-        return list(found.series)
-    order = sorted(found.series, key=lambda s: max((b or 0 for b in s.bytes), default=0), reverse=True)
+    if len(state_history.series) <= MOST:
+        return list(state_history.series)
+    order = sorted(state_history.series, key=lambda s: max((b or 0 for b in s.bytes), default=0), reverse=True)
     large, rest = order[: MOST - 1], order[MOST - 1 :]
 
     def total(values: Sequence[tuple[int | None, ...]]) -> tuple[int | None, ...]:
@@ -127,4 +129,4 @@ def _fewer(found: History) -> list[Series]:
 
     rows, sizes = total([s.rows for s in rest]), total([s.bytes for s in rest])
     others = Series(f"{len(rest)} others", rows, sizes, any(s.partial for s in rest))
-    return [s for s in found.series if s in large] + [others]
+    return [s for s in state_history.series if s in large] + [others]

@@ -27,14 +27,14 @@ def parse_keys(texts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     Raises:
         OptionError: OPT404, for what is not a name and a value.
     """
-    out: dict[str, str] = {}
+    text_by_name: dict[str, str] = {}
     for text in texts:
-        known = next((c for c in sorted(columns, key=len, reverse=True) if text.startswith(f"{c}=")), None)
-        name, equals, value = (known, "=", text[len(known) + 1 :]) if known is not None else text.partition("=")
+        column = next((c for c in sorted(columns, key=len, reverse=True) if text.startswith(f"{c}=")), None)
+        name, equals, value = (column, "=", text[len(column) + 1 :]) if column is not None else text.partition("=")
         if not equals or not name.strip():
             raise OptionError("OPT404", text=text)
-        out[name.strip()] = value.strip()
-    return out
+        text_by_name[name.strip()] = value.strip()
+    return text_by_name
 
 
 def row_filters(table: TableState, keys: Mapping[str, object]) -> tuple[RowFilter, ...]:
@@ -52,28 +52,28 @@ def row_filters(table: TableState, keys: Mapping[str, object]) -> tuple[RowFilte
 
 def _filter(table: TableState, name: str, value: object) -> RowFilter:
     by_label = {label: column for column, label in table.labels.items()}
-    folded = {label.lower(): column for label, column in by_label.items()}
-    column = by_label.get(name) or folded.get(name.lower())
+    by_lower_label = {label.lower(): column for label, column in by_label.items()}
+    column = by_label.get(name) or by_lower_label.get(name.lower())
     if column is None:
         raise CheckpointError("CKPT048", name=name, by_label=", ".join(by_label), hint=nearest(name, by_label))
     return RowFilter(column, _value(name, value, table.table.schema[column]))
 
 
 def _value(name: str, value: object, dtype: pl.DataType) -> Any:
-    quoted = isinstance(value, str) and _QUOTED.fullmatch(value)
-    if quoted:
+    is_quoted = isinstance(value, str) and _QUOTED.fullmatch(value)
+    if is_quoted:
         value = str(value)[1:-1].replace("''", "'")
     elif isinstance(value, str) and value.upper() == "NULL":
         return None
     if value is None:
         return None
     try:
-        found = _read(value, dtype) if isinstance(value, str) else pl.Series([value]).cast(dtype).item()
+        key_value = _read(value, dtype) if isinstance(value, str) else pl.Series([value]).cast(dtype).item()
     except (ValueError, OverflowError, TypeError, pl.exceptions.PolarsError):
-        found = None
-    if found is None:
+        key_value = None
+    if key_value is None:
         raise CheckpointError("CKPT049", value=str(value), name=name, words=_words(dtype))
-    return found
+    return key_value
 
 
 def _read(text: str, dtype: pl.DataType) -> Any:
@@ -85,11 +85,11 @@ def _read(text: str, dtype: pl.DataType) -> Any:
     if isinstance(dtype, pl.Boolean):
         return _WORDS.get(text.lower())
     if isinstance(dtype, pl.Datetime):
-        found = pl.Series([text]).str.to_datetime(time_unit=dtype.time_unit, strict=True)
-        zone = found.dtype.time_zone  # type: ignore[attr-defined]
+        moments = pl.Series([text]).str.to_datetime(time_unit=dtype.time_unit, strict=True)
+        zone = moments.dtype.time_zone  # type: ignore[attr-defined]
         if dtype.time_zone is not None:
-            found = found.dt.replace_time_zone("UTC") if zone is None else found.dt.convert_time_zone("UTC")
-        return found.cast(dtype).item()
+            moments = moments.dt.replace_time_zone("UTC") if zone is None else moments.dt.convert_time_zone("UTC")
+        return moments.cast(dtype).item()
     if dtype == pl.Int128:  # a TIMESTAMP of nanoseconds
         column = pl.Series("x", [text.replace("T", " ")])
         micros = pl.col("x").str.to_datetime(time_unit="us", strict=True)

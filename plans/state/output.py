@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def written(
+def write_rows(
     path: str, kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, overwrite: bool = False
 ) -> int:
     """Writes rows to a file, whole or not at all, and says how many.
@@ -111,8 +111,8 @@ def written(
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         try:
-            with temporary.open("wb") as out:
-                count = _write(out, kind, schema, batches)
+            with temporary.open("wb") as file:
+                count = _write(file, kind, schema, batches)
             temporary.replace(target)
         finally:
             with contextlib.suppress(OSError):
@@ -135,10 +135,10 @@ def _unwritable(target: Path, cause: OSError) -> RunError:
     return RunError("RUN091", path=target, reason=(cause.strerror or str(cause)).lower())
 
 
-def _write(out: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+def _write(file: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     count = 0
 
-    def counted() -> Iterator[pa.RecordBatch]:
+    def counted_batches() -> Iterator[pa.RecordBatch]:
         nonlocal count
         for batch in batches:
             count += batch.num_rows
@@ -147,12 +147,12 @@ def _write(out: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.Re
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetWriter(out, schema) as writer:
-            for batch in counted():
+        with pq.ParquetWriter(file, schema) as writer:
+            for batch in counted_batches():
                 writer.write_batch(batch)
     elif kind == "json":
-        for line in json_lines(counted()):
-            out.write(line.encode("utf-8", "surrogatepass"))
+        for line in json_lines(counted_batches()):
+            file.write(line.encode("utf-8", "surrogatepass"))
     else:
-        out.write(table_text(schema, counted()).encode("utf-8", "backslashreplace"))
+        file.write(table_text(schema, counted_batches()).encode("utf-8", "backslashreplace"))
     return count

@@ -76,9 +76,9 @@ class CheckpointReader:
             CheckpointError: CKPT001, CKPT002, CKPT041 to CKPT043, or CKPT005.
             PlanError: the plan in it cannot be read.
         """
-        given = options or {}
-        folder = checkpoint_path(checkpoint, given) if isinstance(checkpoint, str) else checkpoint
-        return CheckpointReader(Snapshot.open(folder, batch, at), given)
+        own_options = options or {}
+        folder = checkpoint_path(checkpoint, own_options) if isinstance(checkpoint, str) else checkpoint
+        return CheckpointReader(Snapshot.open(folder, batch, at), own_options)
 
     def _states(self) -> Iterator[StateOf]:
         views = {(v.node_id, v.index): v for v in self._selectors.views}
@@ -106,8 +106,8 @@ class CheckpointReader:
         """
         if not selectors:
             return self.states
-        found = [state for text in selectors for state in self._select(parse_selector(text))]
-        return tuple(s for s in self.states if s in found)
+        states = [state for text in selectors for state in self._select(parse_selector(text))]
+        return tuple(s for s in self.states if s in states)
 
     def select_one(self, selector: str | None) -> StateOf:
         """The state that a selector points at; the only one there is without a selector.
@@ -116,53 +116,58 @@ class CheckpointReader:
             PlanError: PLAN100 to PLAN104.
             CheckpointError: CKPT046, it points at several, or there are several.
         """
-        found = self.states if selector is None else self.select(selector)
-        if selector is None and len(found) != 1:
+        states = self.states if selector is None else self.select(selector)
+        if selector is None and len(states) != 1:
             raise CheckpointError(
-                "CKPT046", what="no state is named", expected=", ".join(s.selector for s in found) or None
+                "CKPT046", what="no state is named", expected=", ".join(s.selector for s in states) or None
             )
-        if len(found) > 1:
+        if len(states) > 1:
             raise CheckpointError(
                 "CKPT046",
-                what=f"the selector '{selector:.100}' matches {len(found)} states",
-                expected=", ".join(s.selector for s in found),
+                what=f"the selector '{selector:.100}' matches {len(states)} states",
+                expected=", ".join(s.selector for s in states),
             )
-        return found[0]
+        return states[0]
 
-    def _select(self, wanted: Selector) -> Sequence[StateOf]:
+    def _select(self, target: Selector) -> Sequence[StateOf]:
         try:
-            return self._of_views(self._selectors.select(wanted))
+            return self._of_views(self._selectors.select(target))
         except PlanError as error:
-            if error.code == "PLAN103" and wanted.state is None:
-                return self._of_views(self._selectors.select(replace(wanted, state=ALL)))
-            bare = self._without_ttl(wanted)
+            if error.code == "PLAN103" and target.state is None:
+                return self._of_views(self._selectors.select(replace(target, state=ALL)))
+            bare = self._without_ttl(target)
             if error.code not in ("PLAN101", "PLAN104") or not bare:
                 raise
             return bare
 
     def _of_views(self, views: Sequence[StateView]) -> list[StateOf]:
         keys = {(v.node_id, v.index) for v in views}
-        found = [s for s in self.states if (s.operator.node.id, s.index) in keys]
-        if not found:
+        states = [s for s in self.states if (s.operator.node.id, s.index) in keys]
+        if not states:
             raise CheckpointError(
                 "CKPT047",
                 folder=self.snapshot.folder,
                 views=[v.operator for v in views],
                 states=[s.selector for s in self.states],
             )
-        return found
+        return states
 
-    def _without_ttl(self, wanted: Selector) -> list[StateOf]:
+    def _without_ttl(self, target: Selector) -> list[StateOf]:
         """The states no TTL applies to whose operator a selector names by type, id or uid."""
-        out = []
+        states = []
         for state in self.states:
             node = state.operator.node
             names = {node.title, node.name, node.type, str(node.id), self.document.uids[node.id]}
-            which = wanted.which[0].text if wanted.which and len(wanted.which) == 1 else None
-            fits = wanted.operator is None or wanted.operator == ALL or wanted.operator.text.lower() in names
-            if state.view is None and wanted.state is None and fits and (which is None or which in (*names, "*")):
-                out.append(state)
-        return out
+            input_text = target.which[0].text if target.which and len(target.which) == 1 else None
+            fits = target.operator is None or target.operator == ALL or target.operator.text.lower() in names
+            if (
+                state.view is None
+                and target.state is None
+                and fits
+                and (input_text is None or input_text in (*names, "*"))
+            ):
+                states.append(state)
+        return states
 
     # ---- how much there is -------------------------------------------------------------------------------------
 
@@ -177,36 +182,38 @@ class CheckpointReader:
             PlanError: as :meth:`select`; PLAN105 and PLAN05x for what is not an assignment.
             CheckpointError: CKPT010 to CKPT013, state is damaged; CKPT045, Spark cannot read it.
         """
-        asked = [parse_assignment(a) if isinstance(a, str) else a for a in what_if]
-        return self._reading(lambda reader: reader._show(selectors, asked))  # noqa: SLF001 - of the same class
+        assignments = [parse_assignment(a) if isinstance(a, str) else a for a in what_if]
+        return self._reading(lambda reader: reader._show(selectors, assignments))  # noqa: SLF001 - of the same class
 
-    def _show(self, selectors: Sequence[str], asked: Sequence[Assignment]) -> StateReport:
+    def _show(self, selectors: Sequence[str], assignments: Sequence[Assignment]) -> StateReport:
         from stateplan.runtime.inspect.reading import Cut, count_state
 
-        chosen = self.select(*selectors)
-        what_if = [(s, a.ttl) for a in asked for s in self._of_views(self._selectors.select(a.selector))]
-        scanned = [o for o in self._operators if any(s.operator is o for s in (*chosen, *(s for s, _ in what_if)))]
+        states = self.select(*selectors)
+        what_if = [(s, a.ttl) for a in assignments for s in self._of_views(self._selectors.select(a.selector))]
+        operators = [o for o in self._operators if any(s.operator is o for s in (*states, *(s for s, _ in what_if)))]
         cuts = []
-        for operator in scanned:
-            wanted: list[list[Cut]] = []
+        for operator in operators:
+            operator_cuts: list[list[Cut]] = []
             for table in operator.tables:
                 index = table.table.slot
                 mine = [t for s, t in what_if if s.operator is operator and s.index == index]
-                wanted.append([Cut(ahead, t) for t in (operator.ttl[index].ttl, *mine) for ahead in (0, HOUR, DAY)])
-            cuts.append(wanted)
-        counted = count_state(self.spark, self.snapshot, scanned, cuts)
+                operator_cuts.append(
+                    [Cut(ahead, t) for t in (operator.ttl[index].ttl, *mine) for ahead in (0, HOUR, DAY)]
+                )
+            cuts.append(operator_cuts)
+        counts = count_state(self.spark, self.snapshot, operators, cuts)
 
         def figures(state: StateOf) -> StateFigures:
-            number = scanned.index(state.operator)
+            number = operators.index(state.operator)
             tables = enumerate(state.operator.tables)
-            found = {t.name: counted[number, p] for p, t in tables if t.table.slot == state.index}
-            return StateFigures(state, found)
+            tables_of_state = {t.name: counts[number, p] for p, t in tables if t.table.slot == state.index}
+            return StateFigures(state, tables_of_state)
 
         guesses = []
         for place, (state, ttl) in enumerate(what_if):
-            before = sum(1 for s, _ in what_if[:place] if s.operator is state.operator and s.index == state.index)
-            guesses.append(WhatIf(figures(state), ttl, 3 * (1 + before)))
-        return report(self.snapshot, self.document, [figures(s) for s in chosen], guesses, len(self.states))
+            earlier = sum(1 for s, _ in what_if[:place] if s.operator is state.operator and s.index == state.index)
+            guesses.append(WhatIf(figures(state), ttl, 3 * (1 + earlier)))
+        return report(self.snapshot, self.document, [figures(s) for s in states], guesses, len(self.states))
 
     def history(self, *selectors: str) -> History:
         """How large states have been over time; all by default, those that an earlier plan had too.
@@ -234,14 +241,14 @@ class CheckpointReader:
         from stateplan.runtime.metrics.log import read_metrics
         from stateplan.runtime.metrics.state_uses import StateUses
 
-        chosen = {s.selector for s in self.select(*selectors)}
-        observed = StateUses.of(read_metrics(self.snapshot.folder))
-        if not observed.ages:
+        names = {s.selector for s in self.select(*selectors)}
+        metrics = StateUses.of(read_metrics(self.snapshot.folder))
+        if not metrics.ages:
             raise CheckpointError(
                 "CKPT040", folder=self.snapshot.folder, what="records of how old rows of state were when they were used"
             )
-        found = advise(self.show(), self.document, observed, miss, self._options)
-        return replace(found, states=tuple(s for s in found.states if s.selector in chosen))
+        advice = advise(self.show(), self.document, metrics, miss, self._options)
+        return replace(advice, states=tuple(s for s in advice.states if s.selector in names))
 
     # ---- its rows ----------------------------------------------------------------------------------------------
 
@@ -258,9 +265,9 @@ class CheckpointReader:
         limit: int | None = None,
     ) -> RowRequest:
         """Which rows of ``state`` are wanted; see :meth:`read_state`."""
-        found = self.table(state, table)
-        filters = row_filters(found, keys or {})
-        return RowRequest(found.table, found.labels, state.config.ttl, expired, filters, limit)
+        state_table = self.table(state, table)
+        filters = row_filters(state_table, keys or {})
+        return RowRequest(state_table.table, state_table.labels, state.config.ttl, expired, filters, limit)
 
     def read_state(
         self,

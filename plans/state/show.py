@@ -97,9 +97,9 @@ class StateFigures:
     @property
     def total(self) -> TableFigures:
         """Of all its tables; ``keys`` are those of the table that the state is about."""
-        found = reduce(add, self.tables.values(), TableFigures())
-        found.keys = self.tables[self.state.main.name].keys
-        return found
+        total = reduce(add, self.tables.values(), TableFigures())
+        total.keys = self.tables[self.state.main.name].keys
+        return total
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ class WhatIf:
     @property
     def freed(self) -> Aged:
         """Live rows that would have expired."""
-        before, after = self.now.expired, self.then.expired
-        return Aged(max(0, after.rows - before.rows), max(0.0, after.bytes - before.bytes))
+        old_expired, new_expired = self.now.expired, self.then.expired
+        return Aged(max(0, new_expired.rows - old_expired.rows), max(0.0, new_expired.bytes - old_expired.bytes))
 
     @property
     def revived(self) -> Aged:
         """Expired rows, still there, that would be live again."""
-        before, after = self.now.expired, self.then.expired
-        return Aged(max(0, before.rows - after.rows), max(0.0, before.bytes - after.bytes))
+        old_expired, new_expired = self.now.expired, self.then.expired
+        return Aged(max(0, old_expired.rows - new_expired.rows), max(0.0, old_expired.bytes - new_expired.bytes))
 
 
 @dataclass(frozen=True)
@@ -173,33 +173,37 @@ _AGES = ("oldest", "median", "newest", "due 1 h", "due 1 d")
 _HEAD = ("state", "ttl", "live", "expired", "stored", "keys", "bytes", *_AGES, "runs")
 
 
-def to_text(found: StateReport) -> str:
+def to_text(state_report: StateReport) -> str:
     """The report for people."""
-    snapshot = found.snapshot
-    shown = f"{len(found.states)} of {found.of}" if len(found.states) != found.of else str(found.of)
+    snapshot = state_report.snapshot
+    count_text = (
+        f"{len(state_report.states)} of {state_report.of}"
+        if len(state_report.states) != state_report.of
+        else str(state_report.of)
+    )
     lines = [
         f"{snapshot.folder}: state after micro-batch {snapshot.batch}, "
         f"at {_moment(snapshot.now)} ({_CLOCKS[snapshot.clock]})",
-        f"{shown} {'state' if found.of == 1 else 'states'}, {snapshot.key_groups} key groups, "
-        f"plan written by {found.origin}",
+        f"{count_text} {'state' if state_report.of == 1 else 'states'}, {snapshot.key_groups} key groups, "
+        f"plan written by {state_report.origin}",
         "",
     ]
     rows: list[tuple[str, ...]] = [_HEAD]
-    for state in found.states:
-        now = snapshot.now
-        rows.append((state.state.selector, _ttl(state.state), *_cells(state.total, now)))
+    for state in state_report.states:
+        now_millis = snapshot.now
+        rows.append((state.state.selector, _ttl(state.state), *_cells(state.total, now_millis)))
         if len(state.tables) > 1:
-            rows += [(f"  {name}", "", *_cells(figures, now)) for name, figures in state.tables.items()]
-    if len(found.states) > 1:
-        rows.append(("total", "", *_cells(found.total, snapshot.now)))
+            rows += [(f"  {name}", "", *_cells(figures, now_millis)) for name, figures in state.tables.items()]
+    if len(state_report.states) > 1:
+        rows.append(("total", "", *_cells(state_report.total, snapshot.now)))
     lines.append(in_columns(rows, left=2))
     lines.append(
         "oldest, median, newest: time since the last access of live rows; due: live rows that expire within that time "
         "unless they are accessed"
     )
-    lines += [note for state in found.states for note in _notes(state.state, snapshot.batch)]
-    if found.what_if:
-        lines += ["", *_what_if(found.what_if)]
+    lines += [note for state in state_report.states for note in _notes(state.state, snapshot.batch)]
+    if state_report.what_if:
+        lines += ["", *_what_if(state_report.what_if)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -214,18 +218,18 @@ def _has_ttl(state: StateOf) -> bool:
 
 def _set_live(state: StateOf, batch: int) -> Setting | None:
     """The setting that holds in a micro-batch, where somebody made it other than by the plan."""
-    held = [s for s in state.live.settings if s.since <= batch] if state.live else []
-    return held[-1] if held and held[-1].by == "live" else None
+    settings = [s for s in state.live.settings if s.since <= batch] if state.live else []
+    return settings[-1] if settings and settings[-1].by == "live" else None
 
 
 def _notes(state: StateOf, batch: int) -> Iterator[str]:
     """What is to be said of a TTL that was set while the job ran, or is going to be, and of how the state ages."""
-    found, asked = _set_live(state, batch), state.live.asked if state.live else None
-    if found is not None and state.view is not None:
-        said = f"the plan says {ttl_text(state.view.ttl)}"
-        yield f"{state.selector}: {ttl_text(found.ttl)} since micro-batch {found.since}, {said}"
-    if asked is not None:
-        yield f"{state.selector}: {ttl_text(asked.ttl)} from the next micro-batch on, as requested"
+    setting, request = _set_live(state, batch), state.live.asked if state.live else None
+    if setting is not None and state.view is not None:
+        plan_text = f"the plan says {ttl_text(state.view.ttl)}"
+        yield f"{state.selector}: {ttl_text(setting.ttl)} since micro-batch {setting.since}, {plan_text}"
+    if request is not None:
+        yield f"{state.selector}: {ttl_text(request.ttl)} from the next micro-batch on, as requested"
     if state.config.by_event_time:
         yield f"{state.selector} ages by event time, relative to the watermark"
     if state.config.reads_refresh:
@@ -266,8 +270,8 @@ def _what_if(guesses: Sequence[WhatIf]) -> list[str]:
                 _change(guess.now.due_day, guess.then.due_day),
             )
         )
-    back = "brings back: expired rows that have not been removed yet"
-    return [in_columns(rows, left=2), *([back] if any(g.revived.rows for g in guesses) else [])]
+    note = "brings back: expired rows that have not been removed yet"
+    return [in_columns(rows, left=2), *([note] if any(g.revived.rows for g in guesses) else [])]
 
 
 def _change(before: int, after: int) -> str:
@@ -276,16 +280,16 @@ def _change(before: int, after: int) -> str:
 
 def _moment(ms: int) -> str:
     """``2026-01-31 08:05:01.250 UTC``; the number itself where no calendar has it."""
-    found = instant_text(ms)
-    return f"{ms} ms" if found is None else found + (f".{ms % 1000:03d}" if ms % 1000 else "") + " UTC"
+    text = instant_text(ms)
+    return f"{ms} ms" if text is None else text + (f".{ms % 1000:03d}" if ms % 1000 else "") + " UTC"
 
 
 # ---- as data ---------------------------------------------------------------------------------------------------
 
 
-def to_json(found: StateReport) -> dict[str, Any]:
+def to_json(state_report: StateReport) -> dict[str, Any]:
     """The report as JSON-ready data; instants in milliseconds since 1970."""
-    snapshot = found.snapshot
+    snapshot = state_report.snapshot
     return {
         "checkpoint": str(snapshot.folder),
         "batch": snapshot.batch,
@@ -293,14 +297,14 @@ def to_json(found: StateReport) -> dict[str, Any]:
         "nowMillis": snapshot.now,
         "clock": snapshot.clock,
         "keyGroups": snapshot.key_groups,
-        "states": [_state_json(s, snapshot.batch) for s in found.states],
-        "total": _figures_json(found.total),
-        "whatIf": [_what_if_json(w) for w in found.what_if],
+        "states": [_state_json(s, snapshot.batch) for s in state_report.states],
+        "total": _figures_json(state_report.total),
+        "whatIf": [_what_if_json(w) for w in state_report.what_if],
     }
 
 
-def _state_json(found: StateFigures, batch: int) -> dict[str, Any]:
-    state = found.state
+def _state_json(figures: StateFigures, batch: int) -> dict[str, Any]:
+    state = figures.state
     identity = (
         {"id": state.operator.node.id, "operator": state.operator.node.title, "index": state.index, "name": state.name}
         if state.view is None
@@ -309,17 +313,17 @@ def _state_json(found: StateFigures, batch: int) -> dict[str, Any]:
     lifetime: dict[str, Any] = {}
     if state.view is not None:
         lifetime = {"ttl": format_ttl(state.config.ttl), "ttlMillis": state.config.ttl}
-        setting, asked = _set_live(state, batch), state.live.asked if state.live else None
+        setting, request = _set_live(state, batch), state.live.asked if state.live else None
         if setting is not None:
             lifetime |= {"source": "live", "sinceBatch": setting.since, "planTtl": format_ttl(state.view.ttl)}
-        if asked is not None:
-            lifetime["asked"] = format_ttl(asked.ttl)
+        if request is not None:
+            lifetime["asked"] = format_ttl(request.ttl)
     return {
         "selector": state.selector,
         **identity,
         **lifetime,
-        **_figures_json(found.total),
-        "tables": [{"name": name, **_figures_json(f)} for name, f in found.tables.items()],
+        **_figures_json(figures.total),
+        "tables": [{"name": name, **_figures_json(f)} for name, f in figures.tables.items()],
     }
 
 

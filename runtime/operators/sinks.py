@@ -21,7 +21,7 @@ _ENFORCERS = (
 @operator_of.register
 def sink(node: Sink, inputs: Rows, session: Options) -> Stateless | Stateful:
     spec = node.dynamic_table_sink.table
-    fields = node.written
+    fields = node.written_fields
     if fields and len(fields) != len(inputs[0].fields):
         raise PlanError(
             "PLAN064",

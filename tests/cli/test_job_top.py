@@ -89,7 +89,7 @@ def test_load_and_rates_by_input() -> None:
 
 
 def test_a_ttl_that_is_asked_for(checkpoint: Path) -> None:
-    ask(checkpoint, [parse_assignment("join.right=2 h")], who="ada")
+    ask(checkpoint, [parse_assignment("join.right=2 h")], user_name="ada")
     states = JobPlan.of(checkpoint).states()
     text = table_text(look(checkpoint), states)
     assert "join.right  1 h -> 2 h" in text

@@ -124,7 +124,7 @@ def test_who_asked_is_noted(set_ttl: Command, checkpoint: Path, monkeypatch: pyt
     monkeypatch.setenv("LOGNAME", "ada")
     live = running(checkpoint)
     assert set_ttl(str(checkpoint), "join.right=2 h", "-q")[0] == 0
-    ask(checkpoint, [parse_assignment("join.left=3 h")], who="grace")
+    ask(checkpoint, [parse_assignment("join.left=3 h")], user_name="grace")
     live.take_in(0)
     left, right = sorted(read_ttls(checkpoint).values(), key=lambda state: state.index)
     assert [(s.by, s.who) for s in left.settings] == [("live", "grace")]

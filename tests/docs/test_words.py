@@ -5,6 +5,7 @@ A pattern of the list finds a phrase that has a plain replacement. It reads pros
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,3 +133,84 @@ def test_idioms_are_found(sentence: str) -> None:
 )
 def test_code_and_plain_words_pass(sentence: str) -> None:
     assert faults(prose(sentence)) == []
+
+
+_WORDS = """
+found known kept given wanted told noted listed named taken made done written gone seen said asked held shown
+chosen got sent built stated meant planned typed stored declared changed added removed missing resolved parsed
+printed rendered rewritten renamed replaced merged collected counted matched moved passed placed quoted ordered
+dropped filled fixed hidden keyed lost met needed opened paired picked pruned pushed reached refused rejected
+required reused scanned selected shared shifted spelled tried used unused wrapped applied assigned allowed called
+carried checked compared completed computed converted copied covered cleaned derived described drawn edited emitted
+entered evaluated excluded executed explained extracted folded generated handed inferred inserted joined loaded
+located marked measured migrated narrowed offered padded prepared produced promised raised recorded refreshed
+registered related remembered repeated reported restored rounded signed skipped spliced spread started stopped
+supplied touched trimmed truncated understood unnamed unmatched validated visited whole whose which what how where
+there here then again instead together doubled inherited unknown running waiting reading ended
+"""
+PARTICIPLES = frozenset(_WORDS.split())
+"""Participles and adverbs that name nothing by themselves."""
+
+DONE = ("execnodes", "session")
+"""The rooms without them. A room is added here when its names are done."""
+
+PROTOCOLS = {("session", "started"), ("session", "ended"), ("session", "opened"), ("session", "planned")}
+"""Names that these rooms share with rooms that are not done yet."""
+
+
+def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Each name that a module gives: of functions, classes, parameters, variables and attributes, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name, node.lineno
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest, node.lineno
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.asname, node.lineno
+
+
+def bare_names(source: str) -> list[tuple[int, str]]:
+    """The names of a module that are a participle or an adverb alone, with their lines."""
+    return [(line, name) for name, line in names(ast.parse(source)) if name.strip("_").lower() in PARTICIPLES]
+
+
+@pytest.mark.parametrize("room", DONE)
+def test_no_bare_participle_is_a_name(room: str) -> None:
+    files = sorted((ROOT / room).rglob("*.py"))
+    assert files
+    faulty = [str(path.relative_to(ROOT)) for path in files if path.stem.strip("_") in PARTICIPLES]
+    for path in files:
+        for line, name in bare_names(path.read_text(encoding="utf-8")):
+            if (room, name.strip("_")) not in PROTOCOLS:
+                faulty.append(f"{path.relative_to(ROOT)}:{line} {name}")
+    assert faulty == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "found = 1",
+        "def told(): ...",
+        "class Kept: ...",
+        "def f(*, given): ...",
+        "self._known = 1",
+        "for wanted in rows: ...",
+        "import stateplan as taken",
+        "match x:\n    case [*seen]: ...",
+    ],
+)
+def test_bare_participles_are_found(source: str) -> None:
+    assert len(bare_names(source)) == 1
+
+
+@pytest.mark.parametrize("source", ["known_codes = 1", "node.found", "f(given=1)", "left, right = pair", "'told'"])
+def test_other_names_pass(source: str) -> None:
+    assert bare_names(source) == []

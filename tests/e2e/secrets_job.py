@@ -91,7 +91,7 @@ for statement in (
     run(session, statement)
 FLINK.write_text(re.sub(r"\$\{session:[^}]*\}", TABLE, FLINK.read_text()))  # as Flink writes it
 run(service.open_session("two", {}), f"EXECUTE PLAN '{FLINK}'")
-until(lambda: sum(entry.running for entry in service.jobs.entries()) == 2)
+until(lambda: sum(entry.is_running for entry in service.jobs.entries()) == 2)
 until(lambda: all((FOLDER / f"out_{i}").exists() for i in (0, 2, 3, 4)))
 listed = [*run(session, "SHOW JOBS"), *run(session, "SET"), *run(session, "SHOW CREATE TABLE few")]
 search("running")
@@ -99,7 +99,7 @@ service.stop()
 search("stopped")
 service = SqlGatewayService(options=options, folder=FOLDER / "gateway", keep_unknown=True)
 until(lambda: all(entry.status != RESTARTING for entry in service.jobs.entries()))
-until(lambda: any(entry.running for entry in service.jobs.entries()))
+until(lambda: any(entry.is_running for entry in service.jobs.entries()))
 states = {entry.name: [entry.status, entry.error] for entry in service.jobs.entries()}
 search("recovered")
 service.stop()

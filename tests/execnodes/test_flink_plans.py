@@ -10,7 +10,7 @@ from stateplan.execnodes.flink import FLINK_NODES
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import TimeBoundNode, own_fields
 from stateplan.execnodes.nodes.opaque import OpaqueNode
-from stateplan.execnodes.registry import registered
+from stateplan.execnodes.registry import node_classes
 from tests.execnodes.node_plans import text, without_empty
 
 
@@ -57,7 +57,7 @@ def test_state_names_are_those_flink_writes(shared: Path) -> None:
             assert names in ((), node.state_names), (path, node.type)
             seen[node.name] += bool(names)
     stateful = {name for name, count in seen.items() if count}
-    assert stateful <= {name for (name, _), cls in registered().items() if cls.STATE_NAMES}
+    assert stateful <= {name for (name, _), cls in node_classes().items() if cls.STATE_NAMES}
     assert len(stateful) > 8
 
 
@@ -71,7 +71,7 @@ OWN_STATES = ("stream-exec-multi-join", "stream-exec-process-table-function", "s
 def test_the_table_of_nodes_is_complete(shared: Path) -> None:
     facts = json.loads((shared / "execnodes-2.3.0.json").read_text())
     of_flink = {m["name"] for entry in facts for m in entry["metadata"]}
-    here = set(FLINK_NODES) | {name for name, _ in registered()}
+    here = set(FLINK_NODES) | {name for name, _ in node_classes()}
     assert of_flink - here == set(), "add these nodes to FLINK_NODES in execnodes/flink.py"
     assert here - of_flink == OWN_NODES, "nodes that Flink does not have belong in OWN_NODES"
     common = {"id", "type", "configuration", "inputProperties", "outputType", "description", "state"}
@@ -84,7 +84,7 @@ def test_the_table_of_nodes_is_complete(shared: Path) -> None:
             assert (set(row.versions), set(row.fields)) == (versions, keys - common), name
             assert entry["stateNames"] == []
             continue
-        classes = {version: cls for (n, version), cls in registered().items() if n == name}
+        classes = {version: cls for (n, version), cls in node_classes().items() if n == name}
         assert set(classes) == versions, name
         for cls in classes.values():
             own = {key for attribute, key, _, _ in cls.layout() if attribute in own_fields(cls)}

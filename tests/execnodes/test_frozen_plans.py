@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.registry import registered
+from stateplan.execnodes.registry import node_classes
 from tests.execnodes.node_plans import FROZEN, text, without_empty
 
 PLANS = sorted(FROZEN.glob("*/*.json"))
 
 
 def test_every_registered_node_has_a_frozen_plan() -> None:
-    wanted = {f"{name}_{version}" for name, version in registered()}
+    wanted = {f"{name}_{version}" for name, version in node_classes()}
     present = {path.parent.name for path in PLANS}
     assert wanted - present == set(), "freeze a plan under tests/frozen/<node>_<version>/"
     assert present - wanted == set(), "plans of nodes that are not registered"

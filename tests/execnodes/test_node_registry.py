@@ -15,12 +15,12 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.nodes.sink import Sink, SinkV1
-from stateplan.execnodes.registry import exec_node, lookup, node_class, node_from_json, registered, split_type
+from stateplan.execnodes.registry import exec_node, lookup, node_class, node_classes, node_from_json, split_type
 from tests.execnodes.node_plans import join_plan
 
 
 def test_the_nodes_in_scope_are_registered() -> None:
-    assert {f"{n.removeprefix('stream-exec-')}_{v}" for n, v in registered()} >= {
+    assert {f"{n.removeprefix('stream-exec-')}_{v}" for n, v in node_classes()} >= {
         "table-source-scan_1", "table-source-scan_2", "calc_1", "exchange_1", "deduplicate_1", "group-aggregate_1",
         "join_1", "union_1", "sink_1", "sink_2", "rank_1", "limit_1", "sort-limit_1",
     }  # fmt: skip
@@ -28,7 +28,7 @@ def test_the_nodes_in_scope_are_registered() -> None:
 
 def test_registered_nodes_agree_with_flink() -> None:
     """What else Flink says of them is in ``tests/execnodes/test_flink_plans.py``."""
-    for (name, version), cls in registered().items():
+    for (name, version), cls in node_classes().items():
         row = FLINK_NODES.get(name)
         assert row is None or (version in row.versions and row.inputs == cls.INPUTS), name
 
@@ -130,7 +130,7 @@ def test_nodes_do_not_accept_another_type() -> None:
 
 def test_nodes_describe_their_json() -> None:
     """A JSON Schema can be made of every node: its keys are those that are written."""
-    for cls in registered().values():
+    for cls in node_classes().values():
         schema = cls.model_json_schema(by_alias=True)
         assert list(schema["properties"]) and set(schema["properties"]) == {key for _, key, _, _ in cls.layout()}
         assert schema["additionalProperties"] is False

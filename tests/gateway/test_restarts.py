@@ -210,17 +210,17 @@ def test_jobs_are_judged_by_the_spark_that_they_ran_in() -> None:
         add(name, spark, batches, in_hand)
     add("d", "one", 3, True, code="RUN001")
     add("e", "two", 3, True)
-    assert jobs.cleared()
+    assert jobs.are_settled()
     for name in ("c", "d", "b"):
         ends[name](None)
     assert told == {"b": False, "c": False, "d": True}
-    assert not jobs.cleared(), "the others have not started again"
+    assert not jobs.are_settled(), "the others have not started again"
     add("b", "three", 1, True)
     add("c", "three", 0, True)
-    assert not jobs.cleared()
+    assert not jobs.are_settled()
     add("c", "three", 0, False)
     add("d", "three", 0, False)
-    assert jobs.cleared(), "the last ones have no input"
+    assert jobs.are_settled(), "the last ones have no input"
     for name in ("e", "a"):
         ends[name](None)
     assert (told["a"], told["e"]) == (True, True)

@@ -14,8 +14,8 @@ import pytest
 
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import PlanFacts
 from stateplan.plans.jackson import dumps
+from stateplan.plans.plan_metadata import PlanFacts
 from tests.plans.conftest import DATA
 from tests.plans.damage import diamonds
 from tests.plans.invalid_documents import BAD_TTLS, LOAD_ERRORS, edited

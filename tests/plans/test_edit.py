@@ -20,8 +20,8 @@ from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import plan_edit, set_ttls, to_json, to_text, write_edited
 from stateplan.plans.selector_text import parse_assignment
-from stateplan.plans.splices import Splice, applied, unified_diff
 from stateplan.plans.states import state_views
+from stateplan.plans.text_splices import Splice, apply_splices, unified_diff
 from tests.plans.conftest import DATA
 from tests.plans.unified_diffs import patched
 
@@ -221,7 +221,7 @@ def spliced(draw: st.DrawFn) -> tuple[str, list[Splice]]:
 @given(spliced())
 def test_a_diff_leads_from_the_old_text_to_the_new_one(case: tuple[str, list[Splice]]) -> None:
     text, splices = case
-    assert patched(text, unified_diff(text, applied(text, splices), "old", "new")) == applied(text, splices)
+    assert patched(text, unified_diff(text, apply_splices(text, splices), "old", "new")) == apply_splices(text, splices)
 
 
 @pytest.mark.parametrize("name", ["join", "two_sinks", "sink_materializer"])

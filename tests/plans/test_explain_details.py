@@ -10,7 +10,7 @@ import pytest
 
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.explain import described, explain, to_json, to_text
+from stateplan.plans.explain import explain, node_line, to_json, to_text
 from stateplan.plans.job_graph import job_graph
 from tests.plans.conftest import DATA
 
@@ -159,6 +159,6 @@ def test_details_that_there_are_not(name: str, code: str, words: str) -> None:
 
 
 def test_what_details_add_to_a_line() -> None:
-    assert described("Calc(select=[f(a)])", [2], "[I]") == "Calc(advice=[2], select=[f(a)], changelogMode=[I])"
-    assert described("DropUpdateBefore", [], "[I,UA]") == "DropUpdateBefore(changelogMode=[I,UA])"
-    assert described("Calc(select=[a])", [], None) == "Calc(select=[a])"
+    assert node_line("Calc(select=[f(a)])", [2], "[I]") == "Calc(advice=[2], select=[f(a)], changelogMode=[I])"
+    assert node_line("DropUpdateBefore", [], "[I,UA]") == "DropUpdateBefore(changelogMode=[I,UA])"
+    assert node_line("Calc(select=[a])", [], None) == "Calc(select=[a])"

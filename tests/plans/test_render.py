@@ -15,8 +15,8 @@ import pytest
 
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.render import FORMATS, explained, to_html, to_mermaid, to_svg
-from stateplan.plans.render.texts import cut, text_width
+from stateplan.plans.render import FORMATS, render_explanation, to_html, to_mermaid, to_svg
+from stateplan.plans.render.texts import cut_text, text_width
 from stateplan.plans.show import show, to_text
 from tests.plans.conftest import DATA
 from tests.plans.render_plans import NASTY, named, side_by_side
@@ -187,8 +187,8 @@ def test_frozen_plans_of_flink(shared: Path) -> None:
         assert f"[{document.graph.nodes[-1].id}] " in to_text(view)
         assert to_mermaid(view).count(" -->") == len(document.graph.edges)
         ElementTree.fromstring(to_svg(view))
-        assert explained(document, {}, "html").count('class="edge"') == 2 * len(document.graph.edges)
-        assert "== State ==" in explained(document, {}, "text", ["changelog_mode", "json_execution_plan"])
+        assert render_explanation(document, {}, "html").count('class="edge"') == 2 * len(document.graph.edges)
+        assert "== State ==" in render_explanation(document, {}, "text", ["changelog_mode", "json_execution_plan"])
     assert len(plans) > 100
 
 
@@ -196,7 +196,7 @@ def test_frozen_plans_of_flink(shared: Path) -> None:
 def test_five_hundred_operators(shared: Path, form: str) -> None:
     document = side_by_side(shared, 500)
     before = time.process_time()
-    text = explained(document, {}, form)
+    text = render_explanation(document, {}, form)
     assert time.process_time() - before < 5
     assert len(document.graph.nodes) >= 500
     assert len(text) < 1_500_000
@@ -204,12 +204,12 @@ def test_five_hundred_operators(shared: Path, form: str) -> None:
 
 def test_details_go_with_text_only() -> None:
     with pytest.raises(PlanError, match="PLAN182"):
-        explained(load("join"), {}, "svg", ["changelog_mode"])
+        render_explanation(load("join"), {}, "svg", ["changelog_mode"])
 
 
 def test_formats_that_there_are_not() -> None:
     with pytest.raises(PlanError) as caught:
-        explained(load("join"), {}, "htm")
+        render_explanation(load("join"), {}, "htm")
     assert caught.value.code == "PLAN184"
     assert "did you mean 'html'" in str(caught.value)
 
@@ -218,4 +218,4 @@ def test_a_title_that_its_box_is_made_for_is_not_cut() -> None:
     for number in range(200):
         title = f"deduplicate [{number}]"
         width = text_width(title, 13.78) + 18.0
-        assert cut(title, width - 18.0, 13.78) == title
+        assert cut_text(title, width - 18.0, 13.78) == title

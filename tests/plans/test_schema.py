@@ -16,10 +16,10 @@ from jsonschema import Draft202012Validator
 from stateplan.common.errors import StateplanError
 from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.flink import FLINK_NODES
-from stateplan.execnodes.registry import registered
+from stateplan.execnodes.registry import node_classes
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import PlanFacts
 from stateplan.plans.jsontext import join_pointer
+from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.plans.schema import plan_schema
 from stateplan.plans.schema_words import WORDS
 from tests.plans.conftest import DATA
@@ -145,7 +145,7 @@ def test_no_state_entries_fit(state: Any) -> None:
 
 def test_every_node_type_is_a_branch() -> None:
     names = {f"{node.name}_{v}" for node in FLINK_NODES.values() for v in node.versions}
-    names |= {cls.type_name() for cls in registered().values()}
+    names |= {cls.type_name() for cls in node_classes().values()}
     assert set(plan_schema()["$defs"]["Node"]["properties"]["type"]["enum"]) == names
     for name in names:
         branch = plan_schema()["$defs"][name]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stateplan.common.errors import PlanError
 from stateplan.plans.aliases import aliases
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import PlanFacts
+from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.plans.selector_text import parse_assignment, parse_selector
 from stateplan.plans.selectors import Selectors, select_states
 from stateplan.plans.states import state_views

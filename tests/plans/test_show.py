@@ -11,7 +11,7 @@ import pytest
 from stateplan.common.changelog import RowKind
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.show import narrowed, show, to_json, to_text
+from stateplan.plans.show import narrow_view, show, to_json, to_text
 from tests.plans.conftest import DATA
 
 _FLINK = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
@@ -148,12 +148,12 @@ def test_an_edited_ttl_says_what_was_compiled(join_text: str) -> None:
 
 def test_a_view_narrowed() -> None:
     view = show(load("join"))
-    assert [o.id for o in narrowed(view, stateful=True).operators] == [5]
-    assert [o.id for o in narrowed(view, match="exchange K").operators] == [2, 4]
-    assert [o.id for o in narrowed(view, match="[5]").operators] == [5]
-    assert [o.id for o in narrowed(view, match="leftstate").operators] == [5]
-    assert narrowed(view, match=" ") == view
-    assert to_text(narrowed(view, stateful=True), of=7).splitlines()[0].endswith("1 of 7 operators, 1 with state")
+    assert [o.id for o in narrow_view(view, stateful=True).operators] == [5]
+    assert [o.id for o in narrow_view(view, match="exchange K").operators] == [2, 4]
+    assert [o.id for o in narrow_view(view, match="[5]").operators] == [5]
+    assert [o.id for o in narrow_view(view, match="leftstate").operators] == [5]
+    assert narrow_view(view, match=" ") == view
+    assert to_text(narrow_view(view, stateful=True), of=7).splitlines()[0].endswith("1 of 7 operators, 1 with state")
 
 
 def test_what_a_sink_gets_tells_what_stands_in_front_of_it(join_text: str) -> None:

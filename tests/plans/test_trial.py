@@ -11,10 +11,10 @@ import pytest
 
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selector_text import parse_assignment
-from stateplan.plans.trial import Outcome, Point, Rows, Trial, Variant, blamed, compared, table_rows
+from stateplan.plans.trial import Outcome, Point, Rows, Trial, Variant, blamed, compare_rows, table_rows
 from stateplan.plans.trial_view import to_html, to_json, to_text
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.trial import _edited, _merge
+from stateplan.session.trial import _merge, _with_ttls
 
 
 def row(**values: Any) -> str:
@@ -52,17 +52,17 @@ def test_upserts_make_a_table_in_the_order_of_micro_batches(tmp_path: Path) -> N
 def test_what_differs() -> None:
     right = Rows(Counter({row(k=1, v=1): 1, row(k=2, v=2): 1, row(k=3, v=3): 1}), ("k",))
     found = Rows(Counter({row(k=1, v=1): 1, row(k=2, v=9): 1, row(k=4, v=4): 1}), ("k",))
-    assert compared(right, found) == (
+    assert compare_rows(right, found) == (
         {row(k=3, v=3): 1},
         {row(k=4, v=4): 1},
         ((row(k=2, v=2), row(k=2, v=9)),),
     )
-    assert compared(Rows(right.counts), Rows(found.counts)) == (
+    assert compare_rows(Rows(right.counts), Rows(found.counts)) == (
         {row(k=2, v=2): 1, row(k=3, v=3): 1},
         {row(k=2, v=9): 1, row(k=4, v=4): 1},
         (),
     )
-    assert compared(right, right) == ({}, {}, ())
+    assert compare_rows(right, right) == ({}, {}, ())
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def plan() -> PlanDocument:
     ],
 )
 def test_variants_share_what_they_have_in_common(plan: PlanDocument, texts: list[str], more: dict[str, int]) -> None:
-    graphs = [_edited(plan, variant(text).assignments).graph for text in ["join.left=0 ms", *texts]]
+    graphs = [_with_ttls(plan, variant(text).assignments).graph for text in ["join.left=0 ms", *texts]]
     merged = _merge(graphs)
     before, after = (Counter(n.title for n in g.nodes) for g in (plan.graph, merged.graph))
     grown = {title: after[title] - before[title] for title in after}

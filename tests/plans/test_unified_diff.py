@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.plans.splices import unified_diff
+from stateplan.plans.text_splices import unified_diff
 from tests.plans.unified_diffs import patched
 
 TEXTS = st.lists(st.sampled_from(("a\n", "b\n", "{\n", "}\n", "x")), max_size=30).map("".join)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.session.completion import MOST, complete
+from stateplan.session.completion import MAX_CANDIDATES, complete
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.host import Host
 from stateplan.session.jobs import Jobs
@@ -141,4 +141,4 @@ def test_plans_by_name() -> None:
 @pytest.mark.parametrize("text", ["SELECT * FROM orders WHERE a = 'x", "((((", "'", "`", "/*", "--", ";;;", "WITH ("])
 def test_no_text_is_too_odd(env: TableEnvironment, text: str) -> None:
     for position in (-1, 0, 1, len(text), len(text) + 100):
-        assert len(complete(env.session, text, position)) <= MOST
+        assert len(complete(env.session, text, position)) <= MAX_CANDIDATES

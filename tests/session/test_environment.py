@@ -15,7 +15,7 @@ from stateplan.planner.compile import Planned
 from stateplan.plans.document import PlanDocument
 from stateplan.session.compiler import Plan
 from stateplan.session.environment import CompiledPlan, PlanReference, TableEnvironment
-from stateplan.session.jobs import KEPT, JobEntry, JobRecord, Jobs
+from stateplan.session.jobs import MAX_ENDED_JOBS, JobEntry, JobRecord, Jobs
 from stateplan.session.plan_secrets import hide_secrets
 from stateplan.session.results import ResultKind
 from stateplan.session.script import Inserts
@@ -319,11 +319,11 @@ def test_importing_the_environment_loads_no_engine() -> None:
 def test_queries_do_not_push_other_jobs_out_of_the_list() -> None:
     jobs = Jobs()
     jobs.list(JobEntry("a" * 32, "insert", "INSERT ...", 1, ended=2, status="FINISHED", plan="{}"))
-    for n in range(KEPT + 5):
+    for n in range(MAX_ENDED_JOBS + 5):
         jobs.list(JobEntry(f"{n:032x}", "collect", "SELECT 1", 10 + n, ended=11 + n, status="FINISHED"))
     found = jobs.entries()
-    assert len(found) == KEPT + 1
-    assert (found[0].id, found[-1].id) == (f"{KEPT + 4:032x}", "a" * 32)
+    assert len(found) == MAX_ENDED_JOBS + 1
+    assert (found[0].id, found[-1].id) == (f"{MAX_ENDED_JOBS + 4:032x}", "a" * 32)
 
 
 def test_show_jobs_leaves_out_queries_that_have_ended() -> None:

@@ -91,7 +91,7 @@ def test_the_last_rows_are_kept() -> None:
         channel.put(pl.DataFrame({"c0": pl.int_range(start, start + 10, eager=True)}))
         table.pull(0)
         table.keep_last(3)
-    assert (table.rows()["c0"].to_list(), table.dropped, table.changes) == ([17, 18, 19], 17, 20)
+    assert (table.rows()["c0"].to_list(), table.dropped_rows, table.changes) == ([17, 18, 19], 17, 20)
 
 
 def test_the_error_comes_after_the_rows() -> None:

@@ -13,7 +13,7 @@ from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.planner.catalog.resolved_tables import reduce_tables
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.restore import Restored, restore
+from stateplan.session.restore import RestoredPlan, restore
 
 PLAN = Path(__file__).parent.parent / "plans" / "data" / "join" / "plan.json"
 RESTORE = "table.plan.restore.catalog-objects"
@@ -24,14 +24,14 @@ def plan(objects: str = "ALL") -> PlanDocument:
     return PlanDocument.from_graph(reduce_tables(document.graph, TableEnvironment.create().catalog, objects))
 
 
-def restored(document: PlanDocument, *statements: str, options: Mapping[str, str] | None = None) -> Restored:
+def restored(document: PlanDocument, *statements: str, options: Mapping[str, str] | None = None) -> RestoredPlan:
     env = TableEnvironment.create(options)
     for statement in statements:
         env.execute_sql(statement)
     return restore(document, env.catalog, env.get_config().to_dict())
 
 
-def options_of(result: Restored, name: str) -> dict[str, str]:
+def options_of(result: RestoredPlan, name: str) -> dict[str, str]:
     for node in result.graph.nodes:
         table = table_of(node)
         if table is not None and table.path[2] == name:

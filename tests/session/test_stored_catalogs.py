@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.common.errors import StateplanError
+from stateplan.planner.catalog.file_catalog import file_name, object_name
 from stateplan.planner.catalog.objects import CatalogTable, CatalogView
-from stateplan.planner.catalog.stored import file_name, object_name
 from stateplan.session.completion import complete
 from stateplan.session.environment import TableEnvironment
 from tests.session.catalog_sessions import PRINT, fails, rows, shell
@@ -324,7 +324,7 @@ def test_a_lock_that_somebody_holds_is_waited_for_and_told(folder: Path, monkeyp
     from stateplan.runtime.checkpoint.locks import locked
 
     env = shell(f"CREATE TABLE t (a INT) {PRINT}")
-    monkeypatch.setattr("stateplan.planner.catalog.stored._WAIT", 0.1)
+    monkeypatch.setattr("stateplan.planner.catalog.file_catalog._WAIT", 0.1)
     with locked(folder / "cat" / ".lock", 0) as taken:
         assert taken
         told = fails(lambda: env.execute_sql(f"CREATE TABLE u (a INT) {PRINT}"))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from stateplan.common.errors import PlanError
 from stateplan.connectors.print import format_rows
 from stateplan.execnodes.node_ttls import compiled_ttls
-from stateplan.execnodes.registry import registered
+from stateplan.execnodes.registry import node_classes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.selectors import select_states
@@ -380,5 +380,5 @@ def test_they_age_from_the_last_write_only() -> None:
 
 def test_every_operator_that_keeps_state_has_a_ttl() -> None:
     """A node names its states, or keeps none."""
-    for cls in registered().values():
+    for cls in node_classes().values():
         assert not cls.KEEPS_STATE or cls.STATE_NAMES or "state_names" in vars(cls), cls

@@ -66,14 +66,14 @@ class PlanFacts:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form; what is not known is left out."""
-        out: dict[str, Any] = {"formatVersion": self.format_version}
+        fields: dict[str, Any] = {"formatVersion": self.format_version}
         if self.sql is not None:
-            out["sql"] = self.sql
+            fields["sql"] = self.sql
         if self.sql_hash is not None:
-            out["sqlHash"] = self.sql_hash
+            fields["sqlHash"] = self.sql_hash
         if self.schema_hashes:
-            out["schemaHashes"] = dict(sorted(self.schema_hashes.items()))
-        return out
+            fields["schemaHashes"] = dict(sorted(self.schema_hashes.items()))
+        return fields
 
 
 def normalize_sql(sql: str) -> str:
@@ -125,13 +125,13 @@ def _tables(node: Any) -> list[dict[str, Any]]:
 
 def schema_hashes(graph: ExecGraph) -> dict[str, str]:
     """Schema hash by identifier of every source and sink table whose schema the plan holds."""
-    out = {}
+    hashes = {}
     for node in graph.nodes:
         for table in _tables(node.to_json()):
             schema = (table.get("resolvedTable") or {}).get("schema")
             if schema is not None:
-                out[table["identifier"]] = schema_hash(schema)
-    return out
+                hashes[table["identifier"]] = schema_hash(schema)
+    return hashes
 
 
 def is_ours(data: Any) -> bool:
@@ -162,12 +162,12 @@ def attach(graph: ExecGraph, facts: PlanFacts) -> ExecGraph:
     sinks = sorted(graph.sinks, key=graph.position)
     if not sinks:
         raise PlanError("PLAN083")
-    changed = []
+    changed_sinks = []
     for position, sink in enumerate(sinks):
-        kept = {k: v for k, v in (sink.stateplan or {}).items() if k not in _FACT_KEYS}
-        added = kept | facts.to_json() if position == 0 else kept
-        changed.append(sink.replace(stateplan=added or None))
-    return graph.replace(changed)
+        other_keys = {k: v for k, v in (sink.stateplan or {}).items() if k not in _FACT_KEYS}
+        new_keys = other_keys | facts.to_json() if position == 0 else other_keys
+        changed_sinks.append(sink.replace(stateplan=new_keys or None))
+    return graph.replace(changed_sinks)
 
 
 def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
@@ -181,21 +181,21 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         PlanError: PLAN080 (a later format), PLAN081 (wrong type of value) or PLAN082 (unknown key), with the
             JSON pointer as place.
     """
-    found: PlanFacts | None = None
+    facts: PlanFacts | None = None
     for node in graph.nodes:
         extra = node.stateplan
         if extra is None:
             continue
         at = f"{graph.pointer(node)}/{KEY}"
-        known = (*_NODE_KEYS, *_FACT_KEYS, SIDE_OUTPUT) if _is_sink(node.type) else _NODE_KEYS
-        unknown = next((k for k in extra if k not in known), None)
-        if unknown is not None and strict:
+        known_keys = (*_NODE_KEYS, *_FACT_KEYS, SIDE_OUTPUT) if _is_sink(node.type) else _NODE_KEYS
+        unknown_key = next((k for k in extra if k not in known_keys), None)
+        if unknown_key is not None and strict:
             raise PlanError(
                 "PLAN082",
-                unknown=unknown,
-                known=known,
-                place=Place(pointer=at + join_pointer([unknown])),
-                hint=nearest(unknown, known),
+                unknown=unknown_key,
+                known=known_keys,
+                place=Place(pointer=at + join_pointer([unknown_key])),
+                hint=nearest(unknown_key, known_keys),
             )
         if "uid" in extra:
             _text(extra["uid"], f"{at}/uid")
@@ -215,9 +215,9 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
                 dumps=json.dumps(extra[SIDE_OUTPUT])[:60],
                 place=Place(pointer=f"{at}/{SIDE_OUTPUT}"),
             )
-        if _is_sink(node.type) and found is None and any(k in extra for k in _FACT_KEYS):
-            found = _read(extra, at)
-    return found
+        if _is_sink(node.type) and facts is None and any(k in extra for k in _FACT_KEYS):
+            facts = _read(extra, at)
+    return facts
 
 
 def _text(value: Any, pointer: str) -> str:
@@ -256,10 +256,10 @@ def _texts(value: Any, pointer: str) -> dict[str, str]:
 def _read(extra: Mapping[str, Any], at: str) -> PlanFacts:
     version = extra.get("formatVersion")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        what = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
+        problem = "is missing" if version is None else f"is {json.dumps(version)[:60]}"
         raise PlanError(
             "PLAN081.format_version",
-            what=what,
+            what=problem,
             place=Place(pointer=at if version is None else f"{at}/formatVersion"),
             expected=str(FORMAT_VERSION),
         )

@@ -22,7 +22,7 @@ class Splice(NamedTuple):
     new: str
 
 
-def applied(text: str, splices: Iterable[Splice]) -> str:
+def apply_splices(text: str, splices: Iterable[Splice]) -> str:
     """The text with all splices made; they must not overlap."""
     parts, at = [], 0
     for start, end, new in sorted(splices):
@@ -43,13 +43,13 @@ def ttl_splice(source: SourceMap, pointer: str, slot: int, ms: int) -> Splice:
     at = f"{pointer}/state"
     entries = _value(source, at)
     position = next(i for i, entry in enumerate(entries) if int(entry.get("index", 0)) == slot)
-    span = _located(source, f"{at}/{position}/ttl").value
+    span = _location_of(source, f"{at}/{position}/ttl").value
     return Splice(span.start, span.end, jackson.quote(format_ttl(ms)))
 
 
 def value_splice(source: SourceMap, pointer: str, value: str) -> Splice:
     """Another text in the place of the one at ``pointer``."""
-    span = _located(source, pointer).value
+    span = _location_of(source, pointer).value
     return Splice(span.start, span.end, jackson.quote(value))
 
 
@@ -87,18 +87,18 @@ def member_splice(source: SourceMap, pointer: str, key: str, value: Any, order: 
     """Another value of a key of an object, or the key where it comes in ``order``, else last."""
     keys = list(_value(source, pointer))
     if not keys:
-        held = _located(source, pointer)
-        return Splice(held.value.start, held.value.end, styled({key: value}, *_around(source, held)))
+        location = _location_of(source, pointer)
+        return Splice(location.value.start, location.value.end, styled({key: value}, *_around(source, location)))
     own = source.location(pointer + join_pointer([key]))
-    later = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
-    anchor = _located(source, f"{pointer}{join_pointer([later[0] if later else keys[-1]])}")
+    later_keys = [k for k in order[order.index(key) + 1 :] if k in keys] if own is None and key in order else []
+    anchor = _location_of(source, f"{pointer}{join_pointer([later_keys[0] if later_keys else keys[-1]])}")
     if anchor.key is None:
         raise AssertionError("a member of an object has a key")
     blank, colon = _around(source, anchor)
     text, name = styled(value, blank, colon), jackson.quote(key)
     if own is not None:
         return Splice(own.value.start, own.value.end, text)
-    if later:
+    if later_keys:
         return Splice(anchor.key.start, anchor.key.start, f"{name}{colon}{text},{blank}")
     return Splice(anchor.value.end, anchor.value.end, f",{blank}{name}{colon}{text}")
 
@@ -107,34 +107,34 @@ def _around(source: SourceMap, member: Location) -> tuple[str, str]:
     """What stands before the key of a member, and between key and value."""
     if member.key is None:
         return "", ": "
-    before = len(source.text[: member.key.start].rstrip(" \t\r\n"))
-    return source.text[before : member.key.start], source.text[member.key.end : member.value.start]
+    start = len(source.text[: member.key.start].rstrip(" \t\r\n"))
+    return source.text[start : member.key.start], source.text[member.key.end : member.value.start]
 
 
 def removal_splice(source: SourceMap, pointer: str, key: str) -> Splice:
     """A key of an object taken out, with the comma that is no longer needed."""
     keys = list(_value(source, pointer))
     position = keys.index(key)
-    own = _located(source, pointer + join_pointer([key]))
+    own = _location_of(source, pointer + join_pointer([key]))
     start, end = own.key.start if own.key else own.value.start, own.value.end
     if position:
-        start = _located(source, pointer + join_pointer([keys[position - 1]])).value.end
+        start = _location_of(source, pointer + join_pointer([keys[position - 1]])).value.end
     elif len(keys) > 1:
-        later = _located(source, pointer + join_pointer([keys[1]]))
-        end = later.key.start if later.key else later.value.start
+        next_location = _location_of(source, pointer + join_pointer([keys[1]]))
+        end = next_location.key.start if next_location.key else next_location.value.start
     return Splice(start, end, "")
 
 
 def _value(source: SourceMap, pointer: str) -> Any:
-    span = _located(source, pointer).value
+    span = _location_of(source, pointer).value
     return json.loads(source.text[span.start : span.end])
 
 
-def _located(source: SourceMap, pointer: str) -> Location:
-    found = source.location(pointer)
-    if found is None:
+def _location_of(source: SourceMap, pointer: str) -> Location:
+    location = source.location(pointer)
+    if location is None:
         raise AssertionError(f"{pointer} is in the plan")
-    return found
+    return location
 
 
 def styled(value: Any, blank: str, colon: str) -> str:
@@ -166,14 +166,14 @@ def unified_diff(before: str, after: str, old: str, new: str, context: int = 3) 
     if before == after:
         return ""
     lines = _lines(before), _lines(after)
-    out = [f"--- {old}\n", f"+++ {new}\n"]
+    parts = [f"--- {old}\n", f"+++ {new}\n"]
     for group in _Matcher(*lines).get_grouped_opcodes(context):
         (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
-        out.append(f"@@ -{_range(i, i_end - i)} +{_range(j, j_end - j)} @@\n")
+        parts.append(f"@@ -{_range(i, i_end - i)} +{_range(j, j_end - j)} @@\n")
         for tag, a, b, c, d in group:
-            out += [_marked(" " if tag == "equal" else "-", line) for line in lines[0][a:b]]
-            out += [_marked("+", line) for line in lines[1][c:d] if tag != "equal"]
-    return redacted("".join(out))
+            parts += [_diff_line(" " if tag == "equal" else "-", line) for line in lines[0][a:b]]
+            parts += [_diff_line("+", line) for line in lines[1][c:d] if tag != "equal"]
+    return redacted("".join(parts))
 
 
 class _Matcher(SequenceMatcher[str]):
@@ -184,7 +184,7 @@ class _Matcher(SequenceMatcher[str]):
         self.before, self.after = before, after
 
     def get_opcodes(self) -> list[_Opcode]:
-        out: list[_Opcode] = []
+        opcodes: list[_Opcode] = []
         before, after = self.before, self.after
         i = j = 0
         while i < len(before) or j < len(after):
@@ -192,33 +192,36 @@ class _Matcher(SequenceMatcher[str]):
             while i < len(before) and j < len(after) and before[i] == after[j]:
                 i, j = i + 1, j + 1
             if i > start:
-                out.append(("equal", start, i, j - (i - start), j))
-            gone, come = _alike(before, i, after, j)
-            part = SequenceMatcher(None, before[i : i + gone], after[j : j + come])
-            out += [(tag, i + a, i + b, j + c, j + d) for tag, a, b, c, d in part.get_opcodes()]
-            i, j = i + gone, j + come
-        return out
+                opcodes.append(("equal", start, i, j - (i - start), j))
+            removed_lines, come = _alike(before, i, after, j)
+            part = SequenceMatcher(None, before[i : i + removed_lines], after[j : j + come])
+            opcodes += [(tag, i + a, i + b, j + c, j + d) for tag, a, b, c, d in part.get_opcodes()]
+            i, j = i + removed_lines, j + come
+        return opcodes
 
 
 def _alike(before: Sequence[str], i: int, after: Sequence[str], j: int) -> tuple[int, int]:
     """How many lines of each text to pass over until three lines, or the ends, are the same."""
     for total in range(1, _FAR):
-        for gone in range(total + 1):
-            one, other = before[i + gone : i + gone + 3], after[j + total - gone : j + total - gone + 3]
-            if one == other and (len(one) == 3 or i + gone + len(one) == len(before)):
-                return gone, total - gone
+        for removed_lines in range(total + 1):
+            one, other = (
+                before[i + removed_lines : i + removed_lines + 3],
+                after[j + total - removed_lines : j + total - removed_lines + 3],
+            )
+            if one == other and (len(one) == 3 or i + removed_lines + len(one) == len(before)):
+                return removed_lines, total - removed_lines
     return len(before) - i, len(after) - j
 
 
 def _lines(text: str) -> list[str]:
     """The lines of a text, each with its LF."""
-    *whole, rest = text.split("\n")
-    return [*(line + "\n" for line in whole), *([rest] if rest else [])]
+    *lines, rest = text.split("\n")
+    return [*(line + "\n" for line in lines), *([rest] if rest else [])]
 
 
 def _range(start: int, count: int) -> str:
     return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
 
 
-def _marked(mark: str, line: str) -> str:
+def _diff_line(mark: str, line: str) -> str:
     return f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

@@ -9,7 +9,8 @@ import pytest
 
 from stateplan.common.errors import PlanError
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.facts import (
+from stateplan.plans.jackson import dumps
+from stateplan.plans.plan_metadata import (
     KEY,
     PlanFacts,
     normalize_sql,
@@ -17,7 +18,6 @@ from stateplan.plans.facts import (
     schema_hash,
     sql_hash,
 )
-from stateplan.plans.jackson import dumps
 from tests.plans.conftest import DATA
 
 SQL = "INSERT INTO s\n  SELECT /*+ STATE_TTL('a'='1d') */ `x y`, 'it''s -- no comment' FROM a; -- that is all\n"
