@@ -54,7 +54,7 @@ def kill_in_commit(topic: str, when: str, number: int) -> None:
 
     real, seen = Transactions._transaction, []
 
-    def killed(self: Transactions, outbox: Any, parts: Any, epoch: int, singly: bool) -> None:
+    def killed(self: Transactions, outbox: Any, parts: Any, epoch: int) -> None:
         if self.topic == topic:
             seen.append(epoch)
         last = self.topic == topic and len(seen) == number
@@ -62,7 +62,7 @@ def kill_in_commit(topic: str, when: str, number: int) -> None:
             os._exit(9)
         if last and when == "inside":
             self._call = lambda *_: os._exit(9)  # type: ignore[method-assign] - messages are sent, and nothing committed
-        real(self, outbox, parts, epoch, singly)
+        real(self, outbox, parts, epoch)
         if last:
             os._exit(9)
 

@@ -147,7 +147,7 @@ def test_importing_the_nodes_is_light() -> None:
     """Nothing heavy is loaded, and the processor time of it all stays small."""
     code = (
         "import sys, stateplan.execnodes.graph, stateplan.execnodes.fingerprint;"
-        "import stateplan.execnodes.registry as r; r.registered();"
+        "import stateplan.execnodes.registry as r; r.node_classes();"
         "print([m for m in ('polars', 'pyspark', 'sqlglot', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]

@@ -179,7 +179,9 @@ def gateway_here(
     if send_buffer is not None:  # connections have what their listener has
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = listener.getsockname()[1]
-    served = server(Guard(application(service), access or Access(), **{"unread": service.limits.unread, **guard}), tls)
+    served = server(
+        Guard(application(service), access or Access(), **{"memory_limit": service.limits.unread, **guard}), tls
+    )
     thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)

@@ -160,12 +160,12 @@ def test_token_files(tmp_path: Path) -> None:
         ("127.5.5.5", {}, None),
         ("0.0.0.0", {}, "GW015"),
         ("::", {}, "GW015"),
-        ("10.0.0.1", {"confined": True}, "GW015"),
+        ("10.0.0.1", {"is_confined": True}, "GW015"),
         ("10.0.0.1", {"token": TOKEN}, "GW015"),
         ("10.0.0.1", {"certificates": True}, "GW015"),
         ("example.com", {"certificates": True}, "GW015"),
-        ("10.0.0.1", {"token": TOKEN, "confined": True}, None),
-        ("10.0.0.1", {"certificates": True, "confined": True}, None),
+        ("10.0.0.1", {"token": TOKEN, "is_confined": True}, None),
+        ("10.0.0.1", {"certificates": True, "is_confined": True}, None),
     ],
 )
 def test_what_others_reach_is_not_open(address: str, given: dict[str, Any], code: str | None) -> None:

@@ -103,7 +103,7 @@ def test_only_failures_that_may_be_over_soon_are_tried_again() -> None:
     now = 0.0
     restarts = Restarts(stopped, lambda: now)
     options = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "2"}
-    gone = RunError("RUN019", status=-9)
+    gone = RunError("RUN019", how="status -9")
     wrong = DataError("DATA111", reason="x")
     assert restarts.wait("a", options, wrong) is None
     assert [restarts.wait("a", options, gone) for _ in range(3)] == [1, 1, None]
@@ -114,7 +114,7 @@ def test_only_failures_that_may_be_over_soon_are_tried_again() -> None:
 
 def test_a_failure_that_does_not_count_uses_nothing_up() -> None:
     restarts = Restarts(threading.Event(), lambda: 0.0)
-    gone = RunError("RUN019", status=-9)
+    gone = RunError("RUN019", how="status -9")
     for kind, first in (("fixed-delay", 1.0), ("failure-rate", 1.0), ("exponential-delay", 1.0), ("none", None)):
         options = {f"{FAMILY}type": kind}
         assert [restarts.wait(kind, options, gone, counts=False) for _ in range(50)] == [first] * 50
@@ -138,7 +138,7 @@ def test_a_job_in_its_first_micro_batch_is_to_blame(jobs: dict[str, tuple[int, b
 @pytest.mark.parametrize("attempts", [1, 6])
 def test_a_job_that_ends_spark_whenever_it_runs_uses_up_its_own_restarts(attempts: int) -> None:
     """The others start at the same time as it at first."""
-    restarts, gone = Restarts(threading.Event()), RunError("RUN019", status=3)
+    restarts, gone = Restarts(threading.Event()), RunError("RUN019", how="status 3")
     options = {
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": str(attempts),
@@ -195,7 +195,7 @@ def test_jobs_are_judged_by_the_spark_that_they_ran_in() -> None:
         return True
 
     def add(name: str, spark: str | None, batches: int, in_hand: bool, code: str = "RUN019") -> Any:
-        error = RunError(code, status=3) if code == "RUN019" else RunError(code, detail="x")
+        error = RunError(code, how="status 3") if code == "RUN019" else RunError(code, detail="x")
         info = JobInfo(name, name, 0, 0, ())
         view = JobView(info, 20_000, batches=batches, in_hand=(batches, 0) if in_hand else None)
         job: Any = SimpleNamespace(

@@ -550,7 +550,7 @@ def test_a_gateway_forgets_secrets_and_says_so(
     service = SqlGatewayService(folder=tmp_path, keep_unknown=True)
     try:
         until = time.monotonic() + 30
-        while (entry := service.jobs.find(record.id)).running:
+        while (entry := service.jobs.find(record.id)).is_running:
             assert time.monotonic() < until
             time.sleep(0.02)
     finally:
