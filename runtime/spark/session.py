@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from stateplan.common.errors import RunError
 from stateplan.common.failure_reasons import OTHER, REASONS, kind_in, kind_of, module_of, text_of
@@ -404,7 +405,9 @@ def _check_files(settings: Mapping[str, str]) -> None:
     """Raises RunError RUN011 for a file of this machine that is not there: Spark would go on without it."""
     for key in _FILES:
         for entry in filter(None, map(str.strip, settings.get(key, "").split(","))):
-            file = entry.removeprefix("file://").removeprefix("file:").partition("#")[0]
+            file = entry.partition("#")[0]
+            if file.startswith("file:"):  # a URI, where Spark decodes %20
+                file = unquote(file.removeprefix("file:").removeprefix("//"))
             if "://" not in file and not file.startswith("local:") and not (os.path.exists(file) or glob.glob(file)):
                 raise RunError("RUN011.missing_file", key=key, file=file)
 
@@ -434,8 +437,13 @@ def _not_started(
     problem = _problem(cause, [line for line in lines if not line[:1].isspace() and " WARN " not in line])
     if not user_keys:
         return RunError("RUN011", problem=problem, log=keep_log())
-    to_blame = [key for key in user_keys if key in problem or settings.get(key, "") in problem]
+    to_blame = [key for key in user_keys if key in problem or _is_quoted(settings.get(key, ""), problem)]
     return RunError("RUN011.setting", problem=problem, settings=", ".join(to_blame or user_keys), log=keep_log())
+
+
+def _is_quoted(value: str, problem: str) -> bool:
+    """Whether a message shows the value of a setting. Numbers and empty values are in messages for other reasons."""
+    return not (value == "" or value.isdecimal()) and value in problem
 
 
 def _problem(cause: str, lines: Sequence[str]) -> str:

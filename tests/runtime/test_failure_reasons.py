@@ -242,6 +242,14 @@ def test_a_file_for_spark_that_is_not_there(
     session._check_files({key: place.format(file)})
 
 
+def test_a_uri_of_a_file_for_spark_is_decoded(tmp_path: Path) -> None:
+    file = tmp_path / "a b.jar"
+    with pytest.raises(RunError, match=r"a b\.jar, which does not exist"):
+        session._check_files({"spark.jars": file.as_uri()})
+    file.touch()
+    session._check_files({"spark.jars": file.as_uri()})
+
+
 GATEWAY = "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
 NOISE = "WARNING: Using incubator modules: jdk.incubator.vector\nUsing Spark's default log4j profile: x\n"
 
@@ -260,7 +268,7 @@ NOISE = "WARNING: Using incubator modules: jdk.incubator.vector\nUsing Spark's d
         (
             GATEWAY,
             "Invalid maximum heap size: -Xmx5x\nError: Could not create the Java Virtual Machine.\nError: A fatal one.",
-            {"spark.driver.memory": "5x", "spark.executor.cores": "7"},
+            {"spark.driver.memory": "5x", "spark.executor.cores": "5", "spark.x": ""},
             "Invalid maximum heap size: -Xmx5x / Error: Could not create the Java Virtual Machine.",
             "given: spark.driver.memory)",
         ),
